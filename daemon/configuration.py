@@ -24,7 +24,6 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from hierogram.daemon.child import MEMORY_BYTES, SILENT_SECONDS
 from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES, Limits
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ConfigurationError
@@ -32,6 +31,7 @@ from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.plain_options import constraints
 from hierogram.daemon.scoring.records import KeepOptions
 from hierogram.daemon.workers.section import WorkersSection
+from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
 from hierogram.storage.options import declared
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 

@@ -25,14 +25,6 @@ class SpoolError(DaemonError):
     """The spool's folder cannot be read, or a file in it cannot be moved."""
 
 
-class ChildError(DaemonError):
-    """Work in a process of its own stood still, was killed, took too much memory, or failed."""
-
-
-class ChildUnavailableError(DaemonError):
-    """No process can be started for such work: descriptors, processes or memory are used up."""
-
-
 class InputError(DaemonError):
     """An input cannot be opened, ends in the middle, or its format cannot be told."""
 

@@ -1,4 +1,4 @@
-"""Errors of a store; every message says what was wrong, where, and what to do."""
+"""Errors of a store, and of work in other processes; every message says what was wrong, where, and what to do."""
 
 
 class StoreError(Exception):
@@ -98,3 +98,11 @@ class SlowQueryError(StoreError):
 
 class QuestionError(StoreError):
     """SQL that somebody asked is not understood, or would do more than read; the message has the reason."""
+
+
+class ChildError(StoreError):
+    """Work in a process of its own stood still, was killed, took too much memory, or failed."""
+
+
+class ChildUnavailableError(StoreUnavailableError):
+    """No process can be started for such work: descriptors, processes or memory are used up."""

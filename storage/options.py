@@ -52,7 +52,9 @@ class Option:
         """The help, with the values that there are."""
         if self.values is None:
             return self.help
-        return f"{self.help.removesuffix('.')}: {', '.join(map(self._with_meaning, self.values))}."
+        meanings = self.values if isinstance(self.values, Mapping) else {}
+        shown = (f"{value} ({meanings[value]})" if meanings.get(value) else value for value in self.values)
+        return f"{self.help.removesuffix('.')}: {', '.join(shown)}."
 
     def problem(self, value: object) -> str | None:
         """Why the option cannot have the value, which is of its type; None where it can."""
@@ -75,10 +77,6 @@ class Option:
             if not met:
                 return f"{value} {said}"
         return None
-
-    def _with_meaning(self, value: str) -> str:
-        meaning = self.values[value] if isinstance(self.values, Mapping) else ""
-        return f"{value} ({meaning})" if meaning else value
 
 
 @dataclass(frozen=True, slots=True)

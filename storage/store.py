@@ -23,6 +23,7 @@ from hierogram.storage.database.connection import (
     shown_url,
     sqlite_file,
 )
+from hierogram.storage.database.migration import upgrade
 from hierogram.storage.database.settings import read_settings, write_settings
 from hierogram.storage.database.transactions import create_state, read_state
 from hierogram.storage.events.feed import Events
@@ -62,19 +63,17 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
         schema = migration.check_schema(engine)
         store = Store(engine, schema)
         if settings is not None:
-            _check_settings(store, settings)
+            stored = store.settings()
+            # The salt is the store's own affair: it changes when two rules are found to have one key.
+            if replace(settings, key_salt=stored.key_salt) != stored:
+                raise SettingsFixedError(
+                    f"the store at {store.url} was made with {stored}, not with {settings}: "
+                    "settings are fixed for its life, make another store for other settings"
+                )
     except BaseException:
         engine.dispose()
         raise
     return store
-
-
-def upgrade(url: str) -> tuple[str, str]:
-    """Takes the store at the URL to this code's schema; returns the revisions before and after.
-
-    Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError` or `SchemaTooNewError`.
-    """
-    return migration.upgrade(parse_url(url))
 
 
 def _create(engine: Engine, settings: Settings | None) -> None:
@@ -88,16 +87,6 @@ def _create(engine: Engine, settings: Settings | None) -> None:
             create_state(connection)
     # A new store is not in its log alone, which is easily lost when files are moved.
     copy_log(engine)
-
-
-def _check_settings(store: Store, given: Settings) -> None:
-    stored = store.settings()
-    # The salt is the store's own affair: it changes when two rules are found to have one key.
-    if replace(given, key_salt=stored.key_salt) != stored:
-        raise SettingsFixedError(
-            f"the store at {store.url} was made with {stored}, not with {given}: "
-            "settings are fixed for its life, make another store for other settings"
-        )
 
 
 class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alignments, HumanLinks, Events, Exports):

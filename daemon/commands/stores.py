@@ -272,7 +272,7 @@ def _seen(reader: "Reader") -> dict[str, Any]:
         "sweeps": now.sweeps,
         "pair_sweeps_per_second": sum(sweep.pairs for sweep in sweeps) / seconds if seconds else 0.0,
         "log_likelihood": now.last_log_likelihood,
-        "latest_rules": [row._asdict() for row in latest],
+        "latest_rules": latest,
     }
 
 

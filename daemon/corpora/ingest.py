@@ -7,7 +7,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import cast
 
-from hierogram.daemon.child import Child
 from hierogram.daemon.corpora.reading import (
     AS_THE_STORE,
     Beginning,
@@ -20,8 +19,10 @@ from hierogram.daemon.corpora.reading import (
 from hierogram.daemon.corpora.rejections import Limits
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import WrongKindError
+from hierogram.daemon.files import readable
 from hierogram.daemon.prefetch import ahead
 from hierogram.samplers.grammar.kinds import PAIRS, PARSES, notation_of
+from hierogram.storage.child import Child
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import Receipt
 from hierogram.storage.records import AddedPairs, IngestTotals, RejectedLine, in_runs
@@ -244,6 +245,6 @@ def store_chunks(
                 if report:
                     report(IngestProgress(done.lines, done.totals, chunk.bytes_read, begun.bytes_total))
     except BaseException as error:
-        batch.fail(str(error) or type(error).__name__)
+        batch.fail(readable(str(error)) or type(error).__name__)
         raise
     return batch.finish()

@@ -10,7 +10,6 @@ from itertools import chain, islice, product
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from hierogram.daemon.child import SignOfLife
 from hierogram.daemon.corpora.formats import (
     JSONL,
     PARALLEL,
@@ -34,6 +33,7 @@ from hierogram.daemon.corpora.validation import LineColumns, Repeats, validate
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.files import readable
 from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.child import SignOfLife
 from hierogram.storage.records import NewPairs, RejectedLine, Settings, in_runs, join_pairs
 
 AUTO = "auto"

@@ -13,6 +13,7 @@ from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
 from hierogram.storage.browsing import looking
 from hierogram.storage.browsing.reader import Look
+from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store
 
@@ -107,7 +108,7 @@ def concordance(look: Look, rule: tuple[int | None, str, str], after: int, limit
             ids, reached = looking.likely_users(look, (sides[0], sides[1]), position, _CANDIDATES)
         else:
             return Lines([], None, indexed, 0, last)
-        for row in looking.pairs_with_derivations(look, ids):
+        for row in pairs_by_id(look.connection, ids):
             line = line_of(row, settings, sides[0], sides[1])
             if line is not None:
                 found.append(line)

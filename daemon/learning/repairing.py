@@ -7,7 +7,7 @@ from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.verifying import COMPARED, Name, Recount, Report, added_up, recount_links, recount_rules
 from hierogram.samplers.counts.texts import same_texts
 from hierogram.samplers.grammar.keys import match_keys
-from hierogram.storage.checks.repair import Repair, RuleRepairs
+from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, WordCounts
 from hierogram.storage.records.columns import StoredRules
@@ -96,12 +96,9 @@ def _repair_rules(repairs: Repair, stored: StoredRules, recount: Recount, done: 
     same &= same_texts(rules.targets, theirs, counted.targets, ours)
     for name in COMPARED:
         same &= rules.numbers(name)[theirs] == counted.numbers(name)[ours]
-    found = RuleRepairs(
-        counted, stored.ids[theirs[~same]], ours[~same], rows[matches.only_ours], stored.ids[matches.only_theirs]
-    )
-    repairs.repair_rules(found)
-    done.rules_corrected, done.rules_added = len(found.wrong_ids), len(found.missing)
-    done.rules_removed = len(found.gone)
+    found = stored.ids[theirs[~same]], ours[~same], rows[matches.only_ours], stored.ids[matches.only_theirs]
+    repairs.repair_rules(counted, *found)
+    done.rules_corrected, _, done.rules_added, done.rules_removed = map(len, found)
     return []
 
 

@@ -20,12 +20,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hierogram.daemon.child import Child
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport, ingest_apart
 from hierogram.daemon.corpora.reading import AS_THE_STORE, IngestOptions
 from hierogram.daemon.corpora.texts import LOOKS_RUNNING, pipeline_of, two_languages
-from hierogram.daemon.exceptions import ChildUnavailableError, DaemonError, InputError, SpoolError, UsageError
+from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
 from hierogram.daemon.files import fitting, readable
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
@@ -33,7 +32,14 @@ from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedErr
 from hierogram.daemon.treebanks.ingest import ingest_trees_apart
 from hierogram.daemon.treebanks.reading import TreebankFile
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreRefusedError, StoreUnavailableError
+from hierogram.storage.child import Child
+from hierogram.storage.exceptions import (
+    ChildError,
+    LeaseLostError,
+    StoreHeldError,
+    StoreRefusedError,
+    StoreUnavailableError,
+)
 from hierogram.storage.store import Store
 
 DONE, FAILED = "done", "failed"
@@ -310,8 +316,8 @@ def _free(folder: Path, name: str) -> Path:
 _ATTEMPTS = 2
 """A file whose reading fails this many times, for whatever reason, is set apart."""
 
-_NOT_THE_FILES = (StoreUnavailableError, StoreHeldError, LeaseLostError, ChildUnavailableError, SpoolError)
-"""Errors with which no other file would fare better with."""
+_NOT_THE_FILES = (StoreUnavailableError, StoreHeldError, LeaseLostError, SpoolError)
+"""What no other file would fare better with."""
 
 
 class SpoolLoop:
@@ -456,7 +462,7 @@ class SpoolLoop:
         times = self._failures.get(key, 0) + 1
         said = readable(str(error) or type(error).__name__)
         # What was raised on purpose says all in its message.
-        trace = None if isinstance(error, DaemonError) else error
+        trace = None if isinstance(error, (DaemonError, ChildError)) else error
         if times < _ATTEMPTS:
             self._failures[key] = times
             self._log.warning("reading failed, is tried again", file=offer.name, reason=said, exc_info=trace)

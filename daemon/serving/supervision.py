@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hierogram.daemon.configuration import Configuration, DaemonSection
-from hierogram.daemon.exceptions import ChildUnavailableError, DaemonError, LoopFailedError, SpoolError
+from hierogram.daemon.exceptions import DaemonError, LoopFailedError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
 _LOOK_SECONDS = 0.05
-_WAITED_OUT = (StoreUnavailableError, SpoolError, ChildUnavailableError)
+_WAITED_OUT = (StoreUnavailableError, SpoolError)
 _FATAL = (LeaseLostError, StoreHeldError)
 
 

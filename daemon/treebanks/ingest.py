@@ -10,7 +10,6 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import NamedTuple, cast
 
-from hierogram.daemon.child import Child
 from hierogram.daemon.corpora.ingest import (
     DEFAULT_CORPUS,
     Batch,
@@ -27,6 +26,7 @@ from hierogram.daemon.treebanks import reading
 from hierogram.daemon.treebanks.reading import OpenTreebank, ParsedSentence, TreebankFile
 from hierogram.daemon.treebanks.transformations import KnownWords, Transformations, vocabulary_of
 from hierogram.samplers.grammar.kinds import PARSES
+from hierogram.storage.child import Child
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.store import Store
 

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import NamedTuple
 
-from hierogram.daemon.child import SignOfLife
 from hierogram.daemon.corpora.formats import check_trees
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
 from hierogram.daemon.corpora.reading import REPEATS_APART, Beginning, ValidatedChunk
@@ -46,6 +45,7 @@ from hierogram.daemon.treebanks.transformations import (
 from hierogram.daemon.treebanks.trees import Tree, decoded, read_tree
 from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
+from hierogram.storage.child import SignOfLife
 from hierogram.storage.records import NewPairs, RejectedLine, in_runs
 
 

@@ -1,7 +1,7 @@
 """The aligner in the store: its links of each pair, and the counts of these links."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, true, update
 
@@ -63,12 +63,13 @@ class Alignments(Leases):
             change_alignments(transaction, change)
             save_derivations(transaction, updates, deltas)
             if updates is not None:
-                count_restarts(transaction, updates)
+                transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in updates.ids.tolist()))
+                count_restarts(transaction)
 
     def aligner_counts(self, sources: Collection[str], targets: Collection[str]) -> AlignerCounts:
         """The aligner's counts of these words, among each other and with no word, and of all jumps."""
         with self._reading() as connection:
-            return aligner_counts(connection, sources, targets)
+            return aligner_counts(connection, (sources, targets))
 
     def answering(
         self,
@@ -86,7 +87,7 @@ class Alignments(Leases):
             jumps = before.counts.jumps if before is not None and before.position == state.position else None
             return AnsweringCounts(
                 state.position,
-                aligner_counts(connection, *words, jumps),
+                aligner_counts(connection, words, jumps),
                 (state.source_types, state.target_types),
                 known_links_of_texts(connection, texts),
             )
@@ -98,7 +99,7 @@ class Alignments(Leases):
         """
         with self._reading() as connection:
             statement = (
-                _link_rows()
+                link_rows()
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
                 # Pairs with a given alignment stand at 0.
                 .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
@@ -112,7 +113,7 @@ class Alignments(Leases):
         """Those of the pairs that the aligner has seen, in id order."""
         with self._reading() as connection:
             statement = (
-                _link_rows()
+                link_rows()
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
                 .where(pair_links.c.pair_id.in_(sorted(ids)))
                 .order_by(pair_links.c.pair_id)
@@ -123,7 +124,7 @@ class Alignments(Leases):
         """Pairs with a given alignment that the aligner has not seen, with an id above `after_id`, in id order."""
         with self._reading() as connection:
             statement = (
-                _link_rows()
+                link_rows()
                 .outerjoin_from(sentence_pairs, pair_links, pair_links.c.pair_id == sentence_pairs.c.id)
                 .where(
                     sentence_pairs.c.id > after_id, sentence_pairs.c.aligned_by == GIVEN, pair_links.c.pair_id.is_(None)
@@ -250,24 +251,6 @@ def _add(
     )
 
 
-def aligner_counts(
-    connection: Connection, sources: Collection[str], targets: Collection[str], jumps: JumpRows | None = None
-) -> AlignerCounts:
-    """The counts of these words, among each other and with no word, and of all jumps; these are read unless given."""
-    given = {"sources": ["", *sources], "targets": ["", *targets]}
-    if connection.dialect.name == SQLITE:
-        few = len(given["sources"]) * len(given["targets"]) <= _FEW_PAIRS
-        statements = _OF_FEW_WORDS_ON_SQLITE if few else _OF_WORDS_ON_SQLITE
-        as_json = {name: json.dumps(words) for name, words in given.items()}
-        return _as_counts(connection, *statements, as_json, jumps)
-    return _as_counts(connection, *_OF_WORDS_ON_POSTGRES, given, jumps)
-
-
-def all_aligner_counts(connection: Connection) -> AlignerCounts:
-    """All counts."""
-    return _as_counts(connection, *_ALL, {})
-
-
 _FEW_PAIRS = 4_000
 """Pairs of words that are looked for one by one: faster than to read all that is counted of each source word."""
 _OF_PAIRS = "SELECT source, target, forward, backward FROM aligner_lexicon"
@@ -296,21 +279,33 @@ _OF_WORDS_ON_POSTGRES = _selects("= ANY(:{})", "target")
 _OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
 
 
-def _as_counts(
+def aligner_counts(
     connection: Connection,
-    lexicon: TextClause,
-    words: TextClause,
-    given: Mapping[str, object],
+    words: tuple[Collection[str], Collection[str]] | None = None,
     jumps: JumpRows | None = None,
 ) -> AlignerCounts:
+    """Return the counts of these source and target words, among each other and with no word, or of all; and of all
+    jumps, which are read unless they are given.
+    """
+    lexicon, of_words = _ALL
+    given: dict[str, object] = {}
+    if words is not None:
+        sources, targets = (["", *some] for some in words)
+        given = {"sources": sources, "targets": targets}
+        lexicon, of_words = _OF_WORDS_ON_POSTGRES
+        if connection.dialect.name == SQLITE:
+            few = len(sources) * len(targets) <= _FEW_PAIRS
+            lexicon, of_words = _OF_FEW_WORDS_ON_SQLITE if few else _OF_WORDS_ON_SQLITE
+            given = {name: json.dumps(some) for name, some in given.items()}
     return AlignerCounts(
         rows_of(connection, lexicon, given),
-        list(map(WordCounts._make, rows_of(connection, words, given))),
+        list(map(WordCounts._make, rows_of(connection, of_words, given))),
         rows_of(connection, _OF_JUMPS) if jumps is None else jumps,
     )
 
 
-def _link_rows() -> Select[tuple[object, ...]]:
+def link_rows() -> Select[tuple[object, ...]]:
+    """Select what a `LinkRow` holds, in its order."""
     return select(
         sentence_pairs.c.id,
         sentence_pairs.c.source,
@@ -322,15 +317,3 @@ def _link_rows() -> Select[tuple[object, ...]]:
         pair_links.c.backward,
         pair_links.c.sweep,
     )
-
-
-def iterate_links(connection: Connection, batch: int) -> Iterator[list[LinkRow]]:
-    """All pairs that the aligner has seen, in id order, in lists of at most `batch`."""
-    statement = (
-        _link_rows()
-        .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-        .order_by(pair_links.c.pair_id)
-    )
-    result = connection.execute(statement, execution_options={"yield_per": batch})
-    for rows in result.partitions():
-        yield [LinkRow._make(row) for row in rows]

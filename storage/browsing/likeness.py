@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import KnownWord
+from hierogram.storage.pairs.vocabulary import KnownWord
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +52,7 @@ def source_words(look: Look, words: Sequence[str]) -> dict[str, KnownWord]:
             side=SOURCE,
             **names,
         )
-        found |= {token: KnownWord(word_id, count) for token, word_id, count in rows}
+        found |= {row[0]: KnownWord(*row) for row in rows}
     return found
 
 

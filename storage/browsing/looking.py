@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import parse_side
@@ -12,8 +12,7 @@ from hierogram.storage.browsing.search import Found, Phrase
 from hierogram.storage.database.transactions import now
 from hierogram.storage.grammar.changes import REMEMBERED_DAYS
 from hierogram.storage.pairs import pairs
-from hierogram.storage.pairs.pairs import pairs_by_id
-from hierogram.storage.records import PairRecord, PairRow
+from hierogram.storage.records import PairRecord
 
 _PAIRS_A_SCAN = 5_000
 
@@ -26,13 +25,6 @@ class Rival:
     other: str
     expected_uses: float
     probability: float
-
-
-class PastCount(NamedTuple):
-    """Expected uses of a rule when a day (YYYY-MM-DD, UTC) began on which they changed."""
-
-    day: str
-    expected_uses: float
 
 
 def find_rule(look: Look, source: str, target: str) -> Found | None:
@@ -68,18 +60,17 @@ def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
     return [Rival(*row) for row in rows]
 
 
-def past_counts(look: Look, rule_id: int) -> list[PastCount]:
+def past_counts(look: Look, rule_id: int) -> list[dict[str, Any]]:
     """The rule's expected uses when days began on which they changed, of the last year, oldest first."""
     today = now().date()
     # By the days, since the table's key begins with them.
     days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(REMEMBERED_DAYS + 1))
-    rows = look.rows(
+    look.asked.append(f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
+    return look.records(
         f"SELECT day, expected_uses FROM rule_history WHERE rule_id = :rule AND day IN ({days}) ORDER BY day",
         False,
         rule=rule_id,
     )
-    look.asked.append(f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
-    return [PastCount(*row) for row in rows]
 
 
 def indexed_users(look: Look, rule_id: int, after_id: int, limit: int) -> list[int]:
@@ -106,7 +97,7 @@ def likely_users(look: Look, rule: tuple[str, str], after_id: int, limit: int) -
     for side, text in zip((SOURCE, TARGET), rule, strict=True):
         parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
         if any(part is not None for part in parts):
-            values[side] = Phrase(parts).in_a_text(look.postgres)
+            values[side] = Phrase(parts).pattern(look.postgres, of_text=True)
             test = f"LIKE :{side} ESCAPE '!'" if look.postgres else f"GLOB :{side}"
             conditions.append(f"' ' || {side} || ' ' {test}")
     last = after_id + _PAIRS_A_SCAN
@@ -127,11 +118,6 @@ def last_pair(look: Look) -> int:
     """The largest id of a pair that was given so far."""
     row = look.row("SELECT last_pair_id FROM store_state", False)
     return 0 if row is None else int(row[0])
-
-
-def pairs_with_derivations(look: Look, ids: list[int]) -> list[PairRow]:
-    """The pairs with these ids, with their derivations, in id order."""
-    return pairs_by_id(look.connection, ids)
 
 
 def find_pair(look: Look, pair_id: int) -> PairRecord | None:

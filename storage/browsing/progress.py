@@ -43,59 +43,16 @@ class BatchRow(NamedTuple):
     error: str | None
 
 
-class RejectedRow(NamedTuple):
-    """Lines that were not stored for one reason, and what the first of them said."""
-
-    reason: str
-    lines: int
-    origin: str
-    line: int
-    message: str
-
-
-class ExportLine(NamedTuple):
-    """A recorded export."""
-
-    name: str
-    format: str
-    state: str
-    rules: int | None
-    bytes: int | None
-    seconds: float | None
-    started_at: Any
-    error: str | None
-    job: str | None
-
-
-class ScheduledJob(NamedTuple):
-    """A job of the schedule, when it runs next (seconds since 1970), and how its last run ended."""
-
-    id: str
-    next_run: float | None
-    job: dict[str, Any]
-    last_state: str | None
-    last_run: Any
-
-
-class LatestRule(NamedTuple):
-    """A rule of the present derivations, and how often these use it."""
-
-    source: str
-    target: str
-    uses: int
-
-
-def latest_rules(look: Look, limit: int) -> list[LatestRule]:
+def latest_rules(look: Look, limit: int) -> list[dict[str, Any]]:
     """The rules in use that were stored last, newest first; of the last few thousand that were ever stored."""
-    rows = look.rows(
-        f"""SELECT source, target, count
+    return look.records(
+        f"""SELECT source, target, count AS uses
   FROM rules
  WHERE id > (SELECT last_rule_id FROM store_state) - {_LATEST} AND count > 0
  ORDER BY id DESC
  LIMIT :most""",
         most=limit,
     )
-    return [LatestRule(*row) for row in rows]
 
 
 def store_status(look: Look, url: str) -> StoreStatus:
@@ -132,45 +89,44 @@ def last_batches(look: Look, limit: int) -> list[BatchRow]:
     return [BatchRow(*row) for row in rows]
 
 
-def last_rejected(look: Look, limit: int) -> list[RejectedRow]:
+def last_rejected(look: Look, limit: int) -> list[dict[str, Any]]:
     """Why lines were not stored of late, the most frequent reasons first, each with an example."""
-    rows = look.rows(
+    together: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in look.records(
         """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
   FROM rejected_lines
  ORDER BY id DESC
  LIMIT :most""",
         most=_REJECTED,
-    )
-    together: dict[tuple[str, str], RejectedRow] = {}
-    for row in map(RejectedRow._make, rows):
-        known = together.get((row.reason, row.origin))
-        together[row.reason, row.origin] = row if known is None else known._replace(lines=known.lines + row.lines)
-    return sorted(together.values(), key=lambda row: (-row.lines, row.reason, row.origin))[:limit]
+    ):
+        known = together.setdefault((row["reason"], row["origin"]), row)
+        if known is not row:
+            known["lines"] += row["lines"]
+    return sorted(together.values(), key=lambda row: (-row["lines"], row["reason"], row["origin"]))[:limit]
 
 
-def last_exports(look: Look, limit: int) -> list[ExportLine]:
+def last_exports(look: Look, limit: int) -> list[dict[str, Any]]:
     """The last exports, newest first."""
-    rows = look.rows(
+    return look.records(
         """SELECT name, format, state, rules, bytes, seconds, started_at, error, job
   FROM exports
  ORDER BY id DESC
  LIMIT :most""",
         most=limit,
     )
-    return [ExportLine(*row) for row in rows]
 
 
-def scheduled(look: Look, limit: int) -> list[ScheduledJob]:
-    """The jobs of the schedule with their last runs, the next to run first."""
-    rows = look.rows(
-        """SELECT j.id, j.next_run, j.job, e.state, e.started_at
+def scheduled(look: Look, limit: int) -> list[dict[str, Any]]:
+    """Return the jobs of the schedule, the next to run first: when that is (seconds since 1970), and the last run."""
+    rows = look.records(
+        """SELECT j.id, j.next_run, j.job, e.state AS last_state, e.started_at AS last_run
   FROM scheduled_jobs AS j
   LEFT JOIN exports AS e ON e.id = (SELECT x.id FROM exports AS x WHERE x.job = j.id ORDER BY x.id DESC LIMIT 1)
  ORDER BY j.next_run IS NULL, j.next_run, j.id
  LIMIT :most""",
         most=limit,
     )
-    return [ScheduledJob(row[0], row[1], json.loads(row[2]), row[3], row[4]) for row in rows]
+    return [{**row, "job": json.loads(row["job"])} for row in rows]
 
 
 def corpus_names(look: Look) -> list[str]:

@@ -28,9 +28,8 @@ from hierogram.storage.database.connection import (
 )
 from hierogram.storage.database.loading import rows_of
 from hierogram.storage.database.migration import check_schema
-from hierogram.storage.database.questions import LONGEST_SQLITE_VALUE, allow_reading, sqlite_address
+from hierogram.storage.database.questions import LONGEST_SQLITE_VALUE, allow_reading, sqlite_address, too_slow
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.exceptions import SlowQueryError
 from hierogram.storage.records import Settings
 
 _STEPS_A_LOOK = 20_000
@@ -98,9 +97,7 @@ def looking(engine: Engine, seconds: float) -> Iterator[Connection]:
             yield connection
         except Exception as error:
             if _was_ended(error):
-                raise SlowQueryError(
-                    f"the answer takes more than {seconds:g} s, so it was ended: ask for less"
-                ) from error
+                raise too_slow(seconds) from error
             raise
         finally:
             if isinstance(driver, sqlite3.Connection):
@@ -150,6 +147,12 @@ class Look:
     def row(self, statement: str, shown: bool = True, /, **values: Value) -> tuple[Any, ...] | None:
         """The first row that the statement finds."""
         return next(iter(self.rows(statement, shown, **values)), None)
+
+    def records(self, statement: str, shown: bool = True, /, **values: Value) -> list[dict[str, Any]]:
+        """Return what the statement finds, as `rows`, each row by the names of its columns."""
+        if shown:
+            self.asked.append(readable(statement, values))
+        return [dict(row) for row in self.connection.execute(text(statement), values).mappings()]
 
     def settings(self) -> Settings:
         """Return what the store was made with."""

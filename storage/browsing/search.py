@@ -9,7 +9,7 @@ from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDE
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.browsing.reader import Look, Value, readable
 from hierogram.storage.options import Option
-from hierogram.storage.pairs.vocabulary import Spelling, folded, readings, spellings
+from hierogram.storage.pairs.vocabulary import KnownWord, folded, readings, spellings
 
 GAP = "_"
 """Stands for one symbol or more: words, or a nonterminal. A word that looks like it is typed with a backslash."""
@@ -56,20 +56,18 @@ class Phrase:
         """A phrase without gaps as the side of a rule."""
         return " ".join(escape_terminal(part) for part in self.parts if part is not None)
 
-    def pattern(self, postgres: bool, *, whole: bool) -> str:
-        """For a side with a space at each end: of LIKE (with ! before what is meant as it is) on Postgres, of GLOB on
-        SQLite, whose LIKE does not tell capital letters from others.
+    def pattern(self, postgres: bool, *, whole: bool = False, of_text: bool = False) -> str:
+        """Return what a side with a space at each end is like, or, `of_text`, a pair's, where words stand as they are.
+
+        It is for LIKE (with ! before what is meant as it is) on Postgres, for GLOB on SQLite, whose LIKE does not tell
+        capital letters from others.
         """
-        anything = "%" if postgres else "*"
-        pieces = [anything if part is None else _plain(escape_terminal(part), postgres) for part in self.parts]
+        anything, mark, special = ("%", "!{}", "%_!") if postgres else ("*", "[{}]", "*?[")
+        marks = str.maketrans({sign: mark.format(sign) for sign in special})
+        words = (part if part is None or of_text else escape_terminal(part) for part in self.parts)
+        pieces = [anything if word is None else word.translate(marks) for word in words]
         inside = f" {' '.join(pieces)} "
         return inside if whole else f"{anything}{inside}{anything}"
-
-    def in_a_text(self, postgres: bool) -> str:
-        """As `pattern` of a part, for a pair's text, where words stand as they are."""
-        anything = "%" if postgres else "*"
-        pieces = [anything if part is None else _plain(part, postgres) for part in self.parts]
-        return f"{anything} {' '.join(pieces)} {anything}"
 
 
 def read_phrase(typed: str) -> Phrase:
@@ -83,11 +81,6 @@ def read_phrase(typed: str) -> Phrase:
     while parts and parts[-1] is None:
         parts.pop()
     return Phrase(tuple(parts))
-
-
-def _plain(word: str, postgres: bool) -> str:
-    special = "%_!" if postgres else "*?["
-    return "".join((f"!{sign}" if postgres else f"[{sign}]") if sign in special else sign for sign in word)
 
 
 USE, PROBABILITY, SURPRISE = "use", "probability", "surprise"
@@ -180,14 +173,6 @@ class Answer(NamedTuple):
     exact: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class KnownWord:
-    """A word of the vocabulary: its id, and how often it occurs in stored pairs."""
-
-    id: int
-    count: int
-
-
 Known = Mapping[str, Mapping[str, KnownWord]]
 """Words of a phrase that the store knows, by side."""
 
@@ -205,7 +190,7 @@ def known_words(look: Look, phrase: Phrase) -> Known:
     )
     known: dict[str, dict[str, KnownWord]] = {}
     for token, side, word_id, count in found:
-        known.setdefault(side, {})[token] = KnownWord(word_id, count)
+        known.setdefault(side, {})[token] = KnownWord(token, word_id, count)
     return known
 
 
@@ -216,7 +201,10 @@ def likely_side(look: Look, phrase: Phrase) -> str:
     """
     known = known_words(look, phrase)
     if not any(all(word in known.get(side, {}) for word in phrase.words) for side in (SOURCE, TARGET)):
-        known = {side: _best(_spelled(look, side, phrase.words)) for side in (SOURCE, TARGET)}
+        known = {
+            side: {word: found[0] for word, found in _spelled(look, side, phrase.words).items() if found}
+            for side in (SOURCE, TARGET)
+        }
 
     def rarest(side: str) -> int:
         words = known.get(side, {})
@@ -230,13 +218,9 @@ def occurs_on(look: Look, side: str, phrase: Phrase) -> bool:
     return bool(phrase.words) and all(_spelled(look, side, phrase.words).values())
 
 
-def _spelled(look: Look, side: str, words: Sequence[str]) -> dict[str, list[Spelling]]:
+def _spelled(look: Look, side: str, words: Sequence[str]) -> dict[str, list[KnownWord]]:
     """The spellings of each word, the likeliest first."""
     return {word: spellings(look.connection, side, word) for word in words}
-
-
-def _best(spelled: Mapping[str, Sequence[Spelling]]) -> dict[str, KnownWord]:
-    return {word: KnownWord(found[0].id, found[0].count) for word, found in spelled.items() if found}
 
 
 def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None) -> Answer:
@@ -302,7 +286,7 @@ class _Asked:
         for reading in readings(choices):
             here = {word: reading.get(word, word) for word in phrase.words}
             self.readings.append(phrase.read_as(here))
-        self.known |= {one.token: KnownWord(one.id, one.count) for some in found.values() for one in some}
+        self.known |= {one.token: one for some in found.values() for one in some}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -330,11 +314,9 @@ class _Asked:
             test = f"= ANY(ARRAY({ids}))" if self.look.postgres else f"IN ({ids})"
             conditions = f"rules AS r\n         WHERE r.id {test}"
         if self.query.order == USE:
-            statement = _by_use(conditions + _after_use(after, values))
+            statement = _by_use(conditions, after, values)
         else:
-            statement = _by_probability(
-                conditions, self.query, self.side, _after_probability(after, self.query, values)
-            )
+            statement = _by_probability(conditions, self.query, self.side, after, values)
         return _ask(self.look, statement, most, values)
 
     def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
@@ -426,14 +408,12 @@ def _filters(query: Query, values: dict[str, Value]) -> list[str]:
     return found
 
 
-def _after_use(after: Place | None, values: dict[str, Value]) -> str:
-    if after is None:
-        return ""
-    values |= {"last_uses": after.uses, "last_id": after.id}
-    return "\n           AND (r.expected_uses < :last_uses OR (r.expected_uses = :last_uses AND r.id > :last_id))"
-
-
-def _by_use(conditions: str) -> str:
+def _by_use(conditions: str, after: Place | None, values: dict[str, Value]) -> str:
+    if after is not None:
+        values |= {"last_uses": after.uses, "last_id": after.id}
+        conditions += (
+            "\n           AND (r.expected_uses < :last_uses OR (r.expected_uses = :last_uses AND r.id > :last_id))"
+        )
     return f"""WITH found AS MATERIALIZED (
         SELECT {_columns("r")}
           FROM {conditions}
@@ -443,19 +423,16 @@ def _by_use(conditions: str) -> str:
  ORDER BY f.expected_uses DESC, f.id"""
 
 
-def _after_probability(after: Place | None, query: Query, values: dict[str, Value]) -> str:
-    if after is None:
-        return ""
-    values |= {"last_p": after.probability, "last_uses": after.uses, "last_id": after.id}
-    sign = "<" if query.order == PROBABILITY else ">"
-    return (
-        f"\n         WHERE p.p {sign} :last_p OR (p.p = :last_p AND"
-        " (p.expected_uses < :last_uses OR (p.expected_uses = :last_uses AND p.id > :last_id)))"
-    )
-
-
-def _by_probability(conditions: str, query: Query, side: str, after: str) -> str:
+def _by_probability(conditions: str, query: Query, side: str, after: Place | None, values: dict[str, Value]) -> str:
     order = f"p.p{' DESC' if query.order == PROBABILITY else ''}, p.expected_uses DESC, p.id"
+    beyond = ""
+    if after is not None:
+        values |= {"last_p": after.probability, "last_uses": after.uses, "last_id": after.id}
+        sign = "<" if query.order == PROBABILITY else ">"
+        beyond = (
+            f"\n         WHERE p.p {sign} :last_p OR (p.p = :last_p AND"
+            " (p.expected_uses < :last_uses OR (p.expected_uses = :last_uses AND p.id > :last_id)))"
+        )
     # Few columns, since there may be many rules to be ordered.
     return f"""WITH matched AS MATERIALIZED (
         SELECT r.id, r.{side}, r.expected_uses
@@ -467,7 +444,7 @@ def _by_probability(conditions: str, query: Query, side: str, after: str) -> str
         SELECT p.id, p.p
           FROM (SELECT m.id, m.expected_uses, m.expected_uses / s.total AS p
                   FROM matched AS m
-                  JOIN sides AS s ON s.{side} = m.{side}) AS p{after}
+                  JOIN sides AS s ON s.{side} = m.{side}) AS p{beyond}
          ORDER BY {order}
          LIMIT :most),
      found AS MATERIALIZED (

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from heapq import nlargest
 from math import exp, log2, sqrt
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
+from hierogram.storage.browsing.looking import last_pair
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Used
 from hierogram.storage.pairs.pairs import pairs_by_id
@@ -40,14 +41,6 @@ class Share(NamedTuple):
     month: str
     pairs: int
     holding: int
-
-
-class CorpusUses(NamedTuple):
-    """Uses of a rule by pairs of a corpus, of the first pairs that use it."""
-
-    rule_id: int
-    corpus: str
-    uses: int
 
 
 def word_count(look: Look, side: str, token: str) -> int | None:
@@ -183,10 +176,9 @@ def _latest_by_index(look: Look, token: str, limit: int) -> list[int]:
     # Whoever looks at something else needs no numpy.
     from hierogram.storage.pairs.pair_words import BLOCK_BITS, pairs_of
 
-    last = look.row("SELECT last_pair_id FROM store_state", False)
     rows = look.rows(
         f"""WITH RECURSIVE blocks(block) AS (
-        SELECT CAST({(last[0] if last else 0) >> BLOCK_BITS} AS INTEGER)
+        SELECT CAST({last_pair(look) >> BLOCK_BITS} AS INTEGER)
      UNION ALL
         SELECT block - 1 FROM blocks WHERE block > 0)
 SELECT w.block, w.pairs
@@ -209,8 +201,7 @@ SELECT w.block, w.pairs
 
 def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
     column = _text_of(look, side)
-    row = look.row("SELECT last_pair_id FROM store_state", False)
-    last = int(row[0]) if row else 0
+    last = last_pair(look)
     found: list[int] = []
     for end in range(last, max(0, last - _LATEST_PAIRS), -_LATEST_AT_ONCE):
         rows = look.rows(
@@ -228,8 +219,8 @@ def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
     return sorted(found)
 
 
-def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[CorpusUses]:
-    """Return how often pairs of each corpus use each of the rules, of the first pairs indexed as its users."""
+def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return rule, corpus, and how often its pairs use the rule, of the first pairs indexed as its users."""
     if not rule_ids:
         return []
     first = "\n     UNION ALL\n".join(
@@ -237,7 +228,7 @@ def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[CorpusUses]:
         f"ORDER BY pair_id LIMIT {_PAIRS_A_RENDERING}) AS u{n}"
         for n, rule in enumerate(rule_ids)
     )
-    rows = look.rows(
+    return look.rows(
         f"""WITH users AS (
 {first})
 SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
@@ -247,18 +238,18 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
  GROUP BY u.rule_id, c.name
  ORDER BY c.name, uses DESC"""
     )
-    return [CorpusUses(*row) for row in rows]
 
 
 def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
     """Frequent words of a side, of those that came first into the store."""
+    # Not the side itself: Postgres takes a value for a rare one where nobody has looked, and would read all words.
     rows = look.rows(
         """SELECT token, count
-  FROM (SELECT token, count FROM vocabulary WHERE side = :side ORDER BY id LIMIT :first) AS f
+  FROM (SELECT token, count FROM vocabulary WHERE side <> :other ORDER BY id LIMIT :first) AS f
  WHERE count > 0
  ORDER BY count DESC, token
  LIMIT :most""",
-        side=side,
+        other=TARGET if side == SOURCE else SOURCE,
         first=_FIRST_WORDS,
         most=limit,
     )
@@ -273,18 +264,11 @@ def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
     [Church & Gale 1995], over passages of some pairs each, from all over the store. So no list of words is needed.
     """
     sides = notation_of(look.settings().grammar).pair_words
-    state = look.row("SELECT last_pair_id FROM store_state", False)
-    last = int(state[0]) if state else 0
+    last = last_pair(look)
     step = max(_PAIRS_A_WINDOW, -(-last // _WINDOWS))
-    starts = ", ".join(f"({start})" for start in range(1, max(last, 1) + 1, step))
+    ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_A_WINDOW)]
     rows = look.rows(
-        f"""WITH windows (start) AS (VALUES {starts})
-SELECT p.id, p.source, p.target
-  FROM windows AS s
-  {"JOIN" if look.postgres else "CROSS JOIN"} sentence_pairs AS p
-    ON p.id >= s.start AND p.id < s.start + {_PAIRS_A_WINDOW}
- ORDER BY p.id""",
-        False,
+        f"SELECT id, source, target FROM sentence_pairs WHERE id IN ({', '.join(map(str, ids))}) ORDER BY id", False
     )
     found = {}
     for column, side in enumerate(sides, 1):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
 import numpy as np
 from sqlalchemy import Connection, TextClause, text
@@ -126,38 +126,32 @@ _LAST_IDS = {
 
 def table_problems(connection: Connection, stored: StoredRules) -> list[str]:
     """Return what is wrong between the tables of a database that can be read, one line each; `stored` are its rules."""
-    return [
-        *_offenders(connection),
-        *_wrong_totals(connection),
-        *_wrong_settings(connection),
-        *_wrong_vocabulary(connection),
-        *_wrong_rule_words(connection, stored),
-        *_wrong_pair_words(connection),
-        *_wrong_key_runs(connection, stored),
-    ]
+    return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, stored)]
 
 
 def file_damage(connection: Connection) -> list[str]:
     """Return what SQLite finds wrong with the store's file, one line each; nothing on Postgres."""
-    return list(_sqlite_problems(connection)) if connection.dialect.name == SQLITE else []
-
-
-def _sqlite_problems(connection: Connection) -> Iterator[str]:
+    if connection.dialect.name != SQLITE:
+        return []
+    found: list[str] = []
     try:
-        for (line,) in connection.execute(text("PRAGMA integrity_check")):
-            if line != "ok":
-                yield f"SQLite finds the file damaged: {line}"
+        found += connection.execute(text("PRAGMA integrity_check")).scalars()
     except DatabaseError as error:
-        yield f"SQLite finds the file damaged: {error.orig}"
+        found.append(str(error.orig))
+    return [f"SQLite finds the file damaged: {line}" for line in found if line != "ok"]
 
 
-def _offenders(connection: Connection) -> Iterator[str]:
+def _wrong_rows(connection: Connection) -> Iterator[str]:
     for what, query in _OFFENDERS.items():
         number = connection.execute(text(f"SELECT count(*) FROM ({query}) AS offenders")).scalar_one()
         if number:
             first = connection.execute(text(f"{query} ORDER BY 1 LIMIT {_SHOWN}")).scalars()
             more = ", …" if number > _SHOWN else ""
             yield f"{number} {what}: {', '.join(map(str, first))}{more}"
+    try:
+        read_settings(connection)
+    except StoreError as error:
+        yield str(error)
 
 
 def counted_totals(connection: Connection) -> dict[str, float]:
@@ -181,52 +175,31 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
             yield f"store_state says {name} = {state[name]}, but {number} is given out"
 
 
-def _wrong_settings(connection: Connection) -> Iterator[str]:
-    try:
-        read_settings(connection)
-    except StoreError as error:
-        yield str(error)
+def word_differences(
+    connection: Connection,
+) -> tuple[list[tuple[int, str, int]], dict[str, Counter[str]], list[tuple[int, str, str]]]:
+    """Compare the vocabulary's counts with the tokens of the pairs, and its folded forms with its words.
 
-
-@dataclass(slots=True)
-class WordDifferences:
-    """Words whose count is not their number in the pairs: `wrong` holds (id, name, right count) of those that the
-    vocabulary has, `missing` the counts of those that it lacks, by side and token. `unfolded` holds (id, name, right
-    form) of words whose folded form is another.
+    Returns (id, name, right count) of words with another count, the counts of words that the vocabulary lacks, by side
+    and token, and (id, name, right form) of words whose folded form is another.
     """
-
-    wrong: list[tuple[int, str, int]] = field(default_factory=list)
-    missing: dict[str, dict[str, int]] = field(default_factory=dict)
-    unfolded: list[tuple[int, str, str]] = field(default_factory=list)
-
-
-def word_differences(connection: Connection) -> WordDifferences:
-    """Compares the vocabulary's counts with the tokens of the pairs, and its folded forms with its words."""
     counted: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
     notation = read_notation(connection)
     pairs = connection.execute(_streamed("SELECT source, target FROM sentence_pairs"))
     for rows in pairs.partitions():
         for side in notation.pair_words:
             counted[side].update(" ".join(getattr(row, side) for row in rows).split(" "))
-    found = WordDifferences(missing={side: words for side, words in counted.items() if words})
+    wrong, unfolded = [], []
     words = "SELECT id, side, token, count, folded FROM vocabulary"
     for word_id, side, token, count, form in connection.execute(_streamed(words)):
         if form != folded(token):
-            found.unfolded.append((word_id, f"{token} ({side})", folded(token)))
+            unfolded.append((word_id, f"{token} ({side})", folded(token)))
         number = counted[side].pop(token, 0)
         if number != count:
-            found.wrong.append((word_id, f"{token} ({side})", number))
+            wrong.append((word_id, f"{token} ({side})", number))
     for left in counted.values():
         left.pop("", None)
-    return found
-
-
-def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
-    found = word_differences(connection)
-    yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in found.wrong])
-    missing = [f"{token} ({side})" for side, words in found.missing.items() for token in words]
-    yield from _line("words of pairs that the vocabulary lacks", missing)
-    yield from _line("words whose folded form is another", [name for _, name, _ in found.unfolded])
+    return wrong, counted, unfolded
 
 
 def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[list[int], list[int]]:
@@ -264,19 +237,17 @@ def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[
     return differing[~there].tolist(), differing[there].tolist()
 
 
-def _wrong_rule_words(connection: Connection, stored: StoredRules) -> Iterator[str]:
+def _wrong_indexes(connection: Connection, stored: StoredRules) -> Iterator[str]:
+    """Compare the vocabulary with the pairs, and what finds rules and pairs with these."""
+    miscounted, missing, unfolded = word_differences(connection)
+    yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in miscounted])
+    lacking_words = [f"{token} ({side})" for side, counts in missing.items() for token in counts]
+    yield from _line("words of pairs that the vocabulary lacks", lacking_words)
+    yield from _line("words whose folded form is another", [name for _, name, _ in unfolded])
     orphans, wrong = rule_word_differences(connection, stored)
     yield from _line("rules are gone, but their words are still noted", orphans)
     yield from _line("rules have other words noted than they hold", wrong)
-
-
-def _wrong_pair_words(connection: Connection) -> Iterator[str]:
-    """Compares the index of pairs by the words of their source sides with the pairs."""
     yield from _line("blocks of pairs are found by other words than they hold", wrong_blocks(connection))
-
-
-def _wrong_key_runs(connection: Connection, stored: StoredRules) -> Iterator[str]:
-    """Compares the runs that find rules by their keys with the rules."""
     lacking, orphaned = differences(connection, stored.ids, stored.rules.keys)
     yield from _line("rules are not found by their keys", lacking)
     yield from _line("rules are found by keys, but are gone or have others", orphaned)

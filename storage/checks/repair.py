@@ -1,7 +1,7 @@
 """Repairing a store: what follows from the pairs, their derivations and their links is made to follow again."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 
 import numpy as np
@@ -25,7 +25,7 @@ from hierogram.storage.grammar.counts import rule_keys, stored_rules
 from hierogram.storage.grammar.key_runs import differences, rebuild
 from hierogram.storage.grammar.occurrences import forget
 from hierogram.storage.grammar.rule_words import RuleWords
-from hierogram.storage.grammar.runs import count_staged_restarts
+from hierogram.storage.grammar.runs import count_restarts
 from hierogram.storage.pairs.pair_words import note_blocks_again, wrong_blocks
 from hierogram.storage.pairs.vocabulary import folded, word_ids
 from hierogram.storage.records import AlignerChange
@@ -78,21 +78,6 @@ _TOTALS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRepairs:
-    """Differences of the stored rules from a recount: `counted` holds the rules as they should be.
-
-    `wrong_ids` int64[m] are rules stored with other counts, sides or columns, `wrong_rows` int64[m] their rows of
-    `counted`; `missing` int64[k] rows of rules that are not stored; `gone` int64[l] ids of rules that nothing uses.
-    """
-
-    counted: RuleDeltas
-    wrong_ids: NDArray[np.int64]
-    wrong_rows: NDArray[np.int64]
-    missing: NDArray[np.int64]
-    gone: NDArray[np.int64]
-
-
 class Repair:
     """Repairs a store within one transaction; made by `Store.repairing`. The methods are called in the order here."""
 
@@ -110,7 +95,11 @@ class Repair:
         Returns the pairs that begin again, how many have a derivation and were thought to wait for one, and how many
         rows of `resampled` were missing or too many, or are scores of pairs that are gone.
         """
-        self._repair_last_ids()
+        # Ids are given out that no row has, nor had as far as other tables say.
+        state = self._writing.state
+        noted = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _NOTED_IDS]
+        for name, number in (*largest_ids(self._connection).items(), *noted):
+            setattr(state, name, max(number, getattr(state, name)))
         lost = list(self._connection.scalars(text(_LOST)))
         self.begin_again(lost)
         going_on = self._changed(_GOING_ON)
@@ -122,7 +111,7 @@ class Repair:
             return
         self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
         forget(self._writing)
-        count_staged_restarts(self._writing)
+        count_restarts(self._writing)
         for table in ("derivations", "resampled"):
             self._changed(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)")
         self._changed(
@@ -131,18 +120,29 @@ class Repair:
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
 
-    def repair_rules(self, repairs: RuleRepairs) -> None:
-        """Makes the rules those of a recount; raises `KeyCollisionError` where two of them have one key."""
-        old = np.concatenate((repairs.wrong_ids, repairs.gone))
+    def repair_rules(
+        self,
+        counted: RuleDeltas,
+        wrong_ids: NDArray[np.int64],
+        wrong_rows: NDArray[np.int64],
+        missing: NDArray[np.int64],
+        gone: NDArray[np.int64],
+    ) -> None:
+        """Make the rules those of a recount, `counted`; raises `KeyCollisionError` where two of them have one key.
+
+        `wrong_ids` int64[m] are rules stored with other counts, sides or columns, `wrong_rows` int64[m] their rows of
+        `counted`; `missing` int64[k] rows of rules that are not stored; `gone` int64[l] ids of rules that nothing uses.
+        """
+        old = np.concatenate((wrong_ids, gone))
         if len(old):
             self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in np.sort(old).tolist()))
             self._changed("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)")
         state = self._writing.state
-        new_ids = np.arange(len(repairs.missing)) + state.last_rule_id + 1
+        new_ids = np.arange(len(missing)) + state.last_rule_id + 1
         state.last_rule_id += len(new_ids)
-        rows = np.concatenate((repairs.wrong_rows, repairs.missing))
+        rows = np.concatenate((wrong_rows, missing))
         if len(rows):
-            put_rules(self._writing, repairs.counted, rows, np.concatenate((repairs.wrong_ids, new_ids)))
+            put_rules(self._writing, counted, rows, np.concatenate((wrong_ids, new_ids)))
         if len(old) or len(rows):
             # Which pairs use which rule is found again when someone asks.
             for table in ("rule_pairs", "indexed_pairs"):
@@ -155,16 +155,16 @@ class Repair:
 
     def repair_words(self) -> tuple[int, int]:
         """Counts the words of pairs again, and notes the words of rules; how many words and rules were wrong."""
-        found = word_differences(self._connection)
-        self._writing.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in found.wrong))
+        miscounted, lacking, unfolded = word_differences(self._connection)
+        self._writing.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
         self._connection.execute(
             update(vocabulary)
             .values(count=staged_increments.c.count)
             .where(vocabulary.c.id == staged_increments.c.word_id)
         )
-        for word_id, _, form in found.unfolded:
+        for word_id, _, form in unfolded:
             self._connection.execute(update(vocabulary).values(folded=form).where(vocabulary.c.id == word_id))
-        missing = [(side, token, count) for side, words in found.missing.items() for token, count in words.items()]
+        missing = [(side, token, count) for side, words in lacking.items() for token, count in words.items()]
         state = self._writing.state
         self._writing.loader.insert(
             vocabulary,
@@ -177,7 +177,7 @@ class Repair:
             self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in sorted((*orphans, *wrong))))
             self._changed("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM staged_ids)")
             self._note_words(wrong)
-        wrong_words = {word_id for word_id, *_ in (*found.wrong, *found.unfolded)}
+        wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
         return len(wrong_words) + len(missing), len(orphans) + len(wrong)
 
     def repair_pair_words(self) -> int:
@@ -217,13 +217,6 @@ class Repair:
 
     def _changed(self, statement: str) -> int:
         return self._connection.execute(text(statement)).rowcount
-
-    def _repair_last_ids(self) -> None:
-        """Lets ids be given out that no row has, nor had as far as other tables tell."""
-        state = self._writing.state
-        noted = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _NOTED_IDS]
-        for name, number in (*largest_ids(self._connection).items(), *noted):
-            setattr(state, name, max(number, getattr(state, name)))
 
     def _note_words(self, rule_ids: Sequence[int]) -> None:
         words = RuleWords(read_notation(self._connection), partial(word_ids, self._writing), max(rule_ids, default=0))

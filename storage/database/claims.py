@@ -31,42 +31,74 @@ class Leases(Access):
     """Claims on the grammar: who has one is the only one to commit derivations."""
 
     def take_lease(self, command: str, seconds: float) -> None:
-        """Claims the grammar for this store object, for so long: no one else may commit derivations meanwhile.
+        """Claim the grammar for this store object, for so long: no one else may commit derivations meanwhile.
 
         `command` tells others who holds it. Raises `StoreHeldError` where someone else does.
         """
         with self._writing() as transaction:
-            token = take_lease(transaction, command, seconds, self.url)
+            held = _lease(transaction.connection)
+            if held is not None:
+                raise _held(held, self.url)
+            token = _enter(transaction.connection, GRAMMAR, command, seconds)
         self._lease = token
 
     def renew_lease(self, seconds: float) -> None:
-        """Holds the claim for so many seconds from now; raises `LeaseLostError` where it is gone."""
-        if self._lease is not None:
-            with writing_connection(self._engine) as connection:
-                renew_lease(connection, self._lease, seconds)
+        """Hold the claim for so many seconds from now; raises `LeaseLostError` where it is gone."""
+        if self._lease is None:
+            return
+        with writing_connection(self._engine) as connection:
+            until = database_time(connection) + timedelta(seconds=seconds)
+            renewed = connection.execute(
+                update(claims).where(claims.c.name == GRAMMAR, claims.c.token == self._lease).values(expires_at=until)
+            )
+            if not renewed.rowcount:
+                raise _lost(_claim(connection, GRAMMAR))
 
     def release_lease(self) -> None:
-        """Gives the claim up."""
+        """Give the claim up; one that is lost already is left alone."""
         token, self._lease = self._lease, None
         if token is not None:
             with writing_connection(self._engine) as connection:
-                release_lease(connection, token)
+                connection.execute(delete(claims).where(claims.c.name == GRAMMAR, claims.c.token == token))
 
     def lease(self) -> Claim | None:
-        """Who writes the grammar; None where nobody does."""
+        """Return who writes the grammar; None where nobody does."""
         with self._reading() as connection:
-            return lease(connection)
+            return _lease(connection)
 
     def close_abandoned_batches(self) -> list[int]:
-        """Closes, as failed, the batches whose readers have ended without closing them; returns their ids."""
-        with self._writing() as transaction:
-            return close_abandoned_batches(transaction)
+        """Close, as failed, the batches whose readers have ended without closing them; returns their ids."""
+        closed = []
+        with self._writing() as writing:
+            connection = writing.connection
+            for row in connection.execute(select(claims).where(claims.c.name.startswith(_BATCH))).all():
+                claim = Claim(*row)
+                if _is_live(connection, claim):
+                    continue
+                batch_id = int(claim.name.removeprefix(_BATCH))
+                connection.execute(
+                    update(ingest_batches)
+                    .where(ingest_batches.c.id == batch_id, ingest_batches.c.state == "running")
+                    .values(
+                        state="failed",
+                        finished_at=now(),
+                        error=f"process {claim.pid} on {claim.host} ended before it was done: offer the input again",
+                    )
+                )
+                release_batch(connection, batch_id)
+                closed.append(batch_id)
+        return closed
 
     @contextmanager
     def _committing(self, *, durable: bool = True) -> Iterator[Writing]:
         """A transaction that writes the grammar; raises `StoreHeldError` and `LeaseLostError`."""
         with self._writing(durable=durable) as writing:
-            check_lease(writing, self._lease, self.url)
+            claim = _claim(writing.connection, GRAMMAR)
+            if self._lease is not None:
+                if claim is None or claim.token != self._lease:
+                    raise _lost(claim)
+            elif claim is not None and _is_live(writing.connection, claim):
+                raise _held(claim, self.url)
             yield writing
 
 
@@ -153,43 +185,9 @@ def _held(claim: Claim, url: str) -> StoreHeldError:
     )
 
 
-def lease(connection: Connection) -> Claim | None:
-    """Who writes the grammar; None where nobody does."""
+def _lease(connection: Connection) -> Claim | None:
     claim = _claim(connection, GRAMMAR)
     return claim if claim is not None and _is_live(connection, claim) else None
-
-
-def take_lease(writing: Writing, command: str, seconds: float, url: str) -> str:
-    """Claims the grammar; returns the claim's token. Raises `StoreHeldError` where someone else holds it."""
-    held = lease(writing.connection)
-    if held is not None:
-        raise _held(held, url)
-    return _enter(writing.connection, GRAMMAR, command, seconds)
-
-
-def renew_lease(connection: Connection, token: str, seconds: float) -> None:
-    """Gives the claim so many seconds more; raises `LeaseLostError` where it is no longer there."""
-    until = database_time(connection) + timedelta(seconds=seconds)
-    renewed = connection.execute(
-        update(claims).where(claims.c.name == GRAMMAR, claims.c.token == token).values(expires_at=until)
-    )
-    if not renewed.rowcount:
-        raise _lost(_claim(connection, GRAMMAR))
-
-
-def release_lease(connection: Connection, token: str) -> None:
-    """Gives the claim up; one that is lost already is left alone."""
-    connection.execute(delete(claims).where(claims.c.name == GRAMMAR, claims.c.token == token))
-
-
-def check_lease(writing: Writing, token: str | None, url: str) -> None:
-    """Raises `LeaseLostError` where the token's claim is gone, `StoreHeldError` where someone else's holds."""
-    claim = _claim(writing.connection, GRAMMAR)
-    if token is not None:
-        if claim is None or claim.token != token:
-            raise _lost(claim)
-    elif claim is not None and _is_live(writing.connection, claim):
-        raise _held(claim, url)
 
 
 def _lost(claim: Claim | None) -> LeaseLostError:
@@ -214,26 +212,3 @@ def renew_batch(connection: Connection, batch_id: int) -> None:
 def release_batch(connection: Connection, batch_id: int) -> None:
     """Notes that nobody reads the batch's input any more."""
     connection.execute(delete(claims).where(claims.c.name == f"{_BATCH}{batch_id}"))
-
-
-def close_abandoned_batches(writing: Writing) -> list[int]:
-    """Closes, as failed, the batches whose readers have ended without closing them; returns their ids."""
-    connection = writing.connection
-    closed = []
-    for row in connection.execute(select(claims).where(claims.c.name.startswith(_BATCH))).all():
-        claim = Claim(*row)
-        if _is_live(connection, claim):
-            continue
-        batch_id = int(claim.name.removeprefix(_BATCH))
-        connection.execute(
-            update(ingest_batches)
-            .where(ingest_batches.c.id == batch_id, ingest_batches.c.state == "running")
-            .values(
-                state="failed",
-                finished_at=now(),
-                error=f"process {claim.pid} on {claim.host} ended before it was done: offer the input again",
-            )
-        )
-        release_batch(connection, batch_id)
-        closed.append(batch_id)
-    return closed

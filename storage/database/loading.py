@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -38,10 +38,6 @@ _staging = MetaData()
 
 def _staged(name: str, *columns: Column[object]) -> Table:
     return on_postgres(Table(name, _staging, *columns, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
-
-
-def _count_column(name: str) -> Column[object]:
-    return Column(name, SERIAL)
 
 
 staged_digests = _staged("staged_digests", Column("digest", LargeBinary))
@@ -83,7 +79,7 @@ staged_word_counts = _staged(
     Column("side", TEXT),
     Column("word", TEXT),
     Column("links", SERIAL),
-    *[_count_column(f"with_{number}") for number in range(FERTILITIES)],
+    *[Column[object](f"with_{number}", SERIAL) for number in range(FERTILITIES)],
 )
 staged_jumps = _staged("staged_jumps", Column("direction", TEXT), Column("width", Integer), Column("count", SERIAL))
 staged_rules = _staged("staged_rules", Column("rule_id", SERIAL))
@@ -120,30 +116,18 @@ staged_uses = _staged(
 staged_scores = _staged("staged_scores", *(Column(column.name, column.type) for column in pair_scores.columns))
 
 
-class Loader(Protocol):
-    """Puts many rows into tables, on one connection within its transaction."""
+class Loader:
+    """Puts many rows into tables, on one connection within its transaction.
 
-    def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        """Adds the rows, values in the order of `columns`."""
-
-    def stage(self, table: Table, rows: Iterable[Row]) -> None:
-        """Makes the rows the whole content of a staging table, until the transaction ends."""
-
-    def moment(self, when: datetime) -> object:
-        """A UTC time as the driver takes it for a timestamp column."""
-
-
-class SQLiteLoader:
-    """Loads with statements of many rows: while one runs, other threads of the process go on."""
+    On SQLite by statements of many rows: while one runs, other threads of the process go on.
+    """
 
     def __init__(self, connection: Connection) -> None:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, sqlite3.Connection)
         self._connection = connection
-        self._driver = driver
+        self._driver: Any = connection.connection.driver_connection
 
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        """See `Loader.insert`."""
+        """Add the rows, values in the order of `columns`."""
         most = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
         together = min(_ROWS_A_STATEMENT, most)
         # OR FAIL: what a statement has done so far is not undone, since the transaction ends then anyway. So SQLite
@@ -157,31 +141,27 @@ class SQLiteLoader:
         self._driver.executemany(f"{insert}{marks}", block).close()
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
-        """See `Loader.stage`."""
+        """Make the rows the whole content of a staging table, until the transaction ends."""
         self._connection.execute(CreateTable(table, if_not_exists=True))
         self._driver.execute(f"DELETE FROM temp.{table.name}").close()
         self.insert(table, table.columns.keys(), rows)
 
     def moment(self, when: datetime) -> object:
-        """See `Loader.moment`."""
+        """Return a UTC time as the driver takes it for a timestamp column."""
         return when.astimezone(UTC).strftime(MOMENT_FORMAT)
 
 
-class PostgresLoader:
+class PostgresLoader(Loader):
     """Loads with COPY."""
 
     def __init__(self, connection: Connection) -> None:
-        import psycopg
-
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        self._connection = connection
-        self._driver = driver
+        super().__init__(connection)
         self._staged: set[str] = set()
 
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        """See `Loader.insert`."""
-        types = [_postgres_type(table.columns[name]) for name in columns]
+        """Add the rows, values in the order of `columns`."""
+        kinds = [table.columns[name].type for name in columns]
+        types = [next(name for kind, name in _POSTGRES_TYPES if isinstance(one, kind)) for one in kinds]
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
             copy.set_types(types)
@@ -189,7 +169,7 @@ class PostgresLoader:
                 copy.write_row(row)
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
-        """See `Loader.stage`."""
+        """Make the rows the whole content of a staging table, until the transaction ends."""
         self._connection.execute(CreateTable(table, if_not_exists=True))
         if table.name in self._staged:
             self._connection.exec_driver_sql(f"TRUNCATE {table.name}")
@@ -199,7 +179,7 @@ class PostgresLoader:
         self._connection.exec_driver_sql(f"ANALYZE {table.name}")
 
     def moment(self, when: datetime) -> object:
-        """See `Loader.moment`."""
+        """Return a UTC time as the driver takes it for a timestamp column."""
         return when.astimezone(UTC).replace(microsecond=0)
 
 
@@ -228,14 +208,6 @@ _POSTGRES_TYPES = (
 )
 
 
-def _postgres_type(column: Column[object]) -> str:
-    kind = column.type
-    for type_class, name in _POSTGRES_TYPES:
-        if isinstance(kind, type_class):
-            return name
-    raise TypeError(f"no COPY type is known for column {column}")
-
-
 def loader_of(connection: Connection) -> Loader:
     """The loader for the connection's database."""
-    return PostgresLoader(connection) if connection.dialect.name == POSTGRES else SQLiteLoader(connection)
+    return (PostgresLoader if connection.dialect.name == POSTGRES else Loader)(connection)

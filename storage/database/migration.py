@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 
-from sqlalchemy import URL, Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 from hierogram.storage.database.connection import (
     POSTGRES,
     make_engine,
+    parse_url,
     reading,
     shown_url,
     sqlite_file,
@@ -61,17 +62,8 @@ def check_schema(engine: Engine) -> str:
     return revision
 
 
-def migrate(connection: Connection, revision: str = "head") -> None:
-    """Takes the schema up to a revision, within the connection's transaction."""
-    _run(connection, revision, up=True)
-
-
-def migrate_down(connection: Connection, revision: str = "base") -> None:
-    """Takes the schema back down to a revision, within the connection's transaction."""
-    _run(connection, revision, up=False)
-
-
-def _run(connection: Connection, revision: str, *, up: bool) -> None:
+def migrate(connection: Connection, revision: str = "head", *, down: bool = False) -> None:
+    """Take the schema up to a revision, or down, within the connection's transaction."""
     from alembic import command
     from alembic.config import Config
 
@@ -79,7 +71,7 @@ def _run(connection: Connection, revision: str, *, up: bool) -> None:
         config = Config()
         config.set_main_option("script_location", str(scripts).replace("%", "%%"))
         config.attributes["connection"] = connection
-        (command.upgrade if up else command.downgrade)(config, revision)
+        (command.downgrade if down else command.upgrade)(config, revision)
 
 
 @contextmanager
@@ -96,12 +88,12 @@ def migrating(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def upgrade(url: URL) -> tuple[str, str]:
+def upgrade(url: str) -> tuple[str, str]:
     """Takes the store at the URL to this code's schema; returns the revisions before and after.
 
-    Raises `StoreMissingError` or `SchemaTooNewError`.
+    Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError` or `SchemaTooNewError`.
     """
-    engine = make_engine(url)
+    engine = make_engine(parse_url(url))
     try:
         try:
             revision = check_schema(engine)

@@ -1,31 +1,27 @@
-"""Answers one question of a stranger, in a process of its own that can be killed: `python -m` of this module.
+"""Answers one question of a stranger: `answer` is what a child does (`storage.child`), for `browsing.asking`.
 
-Imports little, so that it starts fast. The process takes limits upon itself before it reads what was asked: memory,
-processor time, sizes and numbers of files. It reads one line of JSON from its standard input, a `Question`, and writes
-lines of JSON: `{}` when the database is open, the names of the columns, a row each, and an object in the end: `more`
-and `cut`, or `error` with a sentence. It ends as soon as its standard input does, so no question outlives the process
-that asked it.
+Imports little, so that the child starts fast. Before it does what was asked, it takes limits of processor time and of
+sizes and numbers of files upon itself, beside the limit of memory that it has from its start.
 """
 
 import json
 import os
 import resource
-import signal
 import sqlite3
-import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
-from queue import SimpleQueue
-from typing import IO, Any, NoReturn, TypedDict
+from typing import Any
 from urllib.parse import quote
+
+from hierogram.storage.child import SignOfLife, limit
+from hierogram.storage.exceptions import QuestionError, SlowQueryError
 
 LONGEST_VALUE = 10_000
 """Characters of a value that are shown; what is cut ends with an ellipsis."""
 MEMORY_MB = 320
-"""Address space of a question's process, its interpreter included."""
+"""Memory of a question's process, its interpreter included."""
 LONGEST_SQLITE_VALUE = 8 << 20
 """Bytes of the longest value that SQLite makes for those who look."""
 
@@ -47,12 +43,13 @@ _SQLITE_CACHE_MB = 32
 _FILE_MB = 256
 """Size of a temporary file, in which SQLite sorts what does not fit into its cache."""
 _FILES = 20
-_STACK_BYTES = 256 << 10
 _NICENESS = 5
 _BUSY_SECONDS = 10
 _CONNECT_SECONDS = 10
 _MOST_DIGITS = 4_000
 """Of a number that goes out as a number; Python makes no texts of longer ones."""
+_PIECE = 1 << 16
+"""Bytes of rows that come over at a time, about."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -68,19 +65,9 @@ SELECT rolsuper,
 """
 
 
-class Question(TypedDict):
-    """A question to the process: one statement, of an SQLite file or of Postgres, and how many rows at most."""
-
-    file: str | None
-    connect: dict[str, Any]
-    statement: str
-    seconds: float
-    rows: int
-    cells: int
-
-
-class RefusedError(Exception):
-    """The question is not answered; the message is a sentence for who asked."""
+def too_slow(seconds: float) -> SlowQueryError:
+    """Return the error of an answer that takes longer than it may."""
+    return SlowQueryError(f"the answer takes more than {seconds:g} s, so it was ended: ask for less")
 
 
 def allow_reading(action: int, first: str | None, _second: str | None, _database: str | None, _view: str | None) -> int:
@@ -95,88 +82,69 @@ def sqlite_address(file: str) -> str:
     return f"file:{quote(os.path.abspath(file))}?mode=ro"
 
 
-def main() -> NoReturn:
-    """Answers the question on standard input, and ends."""
-    threading.stack_size(_STACK_BYTES)
-    asked: IO[bytes] = os.fdopen(0, "rb", buffering=0)
-    answer = os.fdopen(1, "wb", buffering=1 << 16)
-    # Before the driver is loaded, which may take seconds on a busy machine.
-    lines: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_listen, args=(asked, lines), daemon=True).start()
-    postgres: Any = None
-    if sys.argv[1:] == ["postgresql"]:
-        import psycopg as postgres
-    _limit_memory()
-    question: Question = json.loads(lines.get())
-    _limit_time(question["seconds"])
+def answer(
+    _alive: SignOfLife,
+    file: str | None,
+    connect: dict[str, Any],
+    statement: str,
+    seconds: float,
+    most_rows: int,
+    most_cells: int,
+) -> Iterator[list[str] | bytes | tuple[bool, int]]:
+    """Yield what one statement finds, in an SQLite `file` or in Postgres: no names as soon as the database is open, the
+    names of the columns, rows as lines of JSON, some at a time, and in the end whether there are more rows, and how
+    many values were cut.
+
+    Raises `QuestionError` and `SlowQueryError`.
+    """
+    _limit_process(seconds)
     try:
-        rows = _rows_of_sqlite(question) if postgres is None else _rows_of_postgres(postgres, question)
-        end: dict[str, object] = _write(rows, question, answer)
-    except RefusedError as error:
-        end = {"error": str(error)}
-    except MemoryError:
-        end = {"error": f"this needs more memory than a question may take ({MEMORY_MB} MB): ask for less at a time"}
+        rows = (
+            _rows_of_sqlite(file, statement)
+            if file is not None
+            else _rows_of_postgres(connect, statement, seconds, most_rows)
+        )
+        yield list(map(str, next(rows)))
+        columns = list(map(str, next(rows)))
+        yield columns
+        most = min(most_rows, max(1, most_cells // max(1, len(columns))))
+        lines, more, cut = bytearray(), False, 0
+        for number, row in enumerate(rows):
+            more = number == most
+            if more:
+                break
+            cells = [_cell(value) for value in row]
+            cut += sum(isinstance(cell, str) and len(cell) > LONGEST_VALUE for cell in cells)
+            lines += _ENCODER.encode(cells).encode("utf-8", "replace") + b"\n"
+            if len(lines) >= _PIECE:
+                yield bytes(lines)
+                lines.clear()
+        yield bytes(lines)
+        yield more, cut
+    except QuestionError:
+        raise
+    except MemoryError as error:
+        raise QuestionError(
+            f"this needs more memory than a question may take ({MEMORY_MB} MB): ask for less at a time"
+        ) from error
     except Exception as error:
         # Whatever a driver says of a question is for who asked it.
-        end = {"error": _reason(error), "ended": getattr(error, "sqlstate", None) == "57014"}
-    with suppress(OSError):
-        answer.write(_line(end))
-        answer.flush()
-    # Nothing is left to be put in order, and a database that closes may take its time.
-    os._exit(0)
+        raise too_slow(seconds) if getattr(error, "sqlstate", None) == "57014" else _refused(error) from error
 
 
-def _read_line(asked: IO[bytes]) -> bytes:
-    found = bytearray()
-    while not found.endswith(b"\n"):
-        piece = asked.read(1 << 16)
-        if not piece:
-            return b""
-        found += piece
-    return bytes(found)
-
-
-def _listen(asked: IO[bytes], lines: "SimpleQueue[bytes]") -> None:
-    """Hands the question on, and ends this process when whoever started it is gone."""
-    with suppress(OSError):
-        if line := _read_line(asked):
-            lines.put(line)
-        while asked.read(1 << 10):
-            pass
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _limit_memory() -> None:
-    for what, most in (
-        (resource.RLIMIT_AS, MEMORY_MB << 20),
-        (resource.RLIMIT_FSIZE, _FILE_MB << 20),
-        (resource.RLIMIT_NOFILE, _FILES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        _limit(what, most)
-    # What is asked gives way to sampling; and where memory is short, this process is ended before others.
+def _limit_process(seconds: float) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + seconds) + 2)
+    limit(resource.RLIMIT_FSIZE, _FILE_MB << 20)
+    limit(resource.RLIMIT_NOFILE, _FILES)
+    # What is asked gives way to sampling.
     with suppress(OSError):
         os.nice(_NICENESS)
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
 
 
-def _limit_time(seconds: float) -> None:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + seconds) + 2)
-
-
-def _limit(what: int, most: int) -> None:
-    _, hard = resource.getrlimit(what)
-    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    # Some systems do not have each of these.
-    with suppress(OSError, ValueError):
-        resource.setrlimit(what, (limit, limit))
-
-
-def _rows_of_sqlite(question: Question) -> Iterator[Iterable[object]]:
+def _rows_of_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
     """Yields an empty row when the file is open, then the names of the columns, then the rows."""
-    connection = sqlite3.connect(sqlite_address(question["file"] or ""), uri=True, timeout=_BUSY_SECONDS)
+    connection = sqlite3.connect(sqlite_address(file), uri=True, timeout=_BUSY_SECONDS)
     connection.isolation_level = None
     settings = ("query_only=ON", f"cache_size={-1024 * _SQLITE_CACHE_MB}", f"hard_heap_limit={_SQLITE_HEAP_MB << 20}")
     for setting in settings:
@@ -184,20 +152,24 @@ def _rows_of_sqlite(question: Question) -> Iterator[Iterable[object]]:
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SQLITE_VALUE)
     connection.set_authorizer(allow_reading)
     yield ()
-    cursor = connection.execute(question["statement"])
+    cursor = connection.execute(statement)
     if cursor.description is None:
-        raise RefusedError("this asks for nothing: write a SELECT")
-    yield [str(column[0]) for column in cursor.description]
+        raise QuestionError("this asks for nothing: write a SELECT")
+    yield [str(column[0]) for column in cursor.description or ()]
     yield from cursor
 
 
-def _rows_of_postgres(psycopg: Any, question: Question) -> Iterator[Iterable[object]]:
+def _rows_of_postgres(
+    connect: dict[str, Any], statement: str, seconds: float, most_rows: int
+) -> Iterator[Iterable[object]]:
     """Yields as `_rows_of_sqlite`; the question is a cursor's, which cannot be but one SELECT, and rows are streamed.
 
     Long values are cut where they are.
     """
-    milliseconds = max(1, round(question["seconds"] * 1000))
-    given = dict(question["connect"])
+    import psycopg
+
+    milliseconds = max(1, round(seconds * 1000))
+    given = dict(connect)
     # The last one ends what is asked where this process is gone.
     settings = f"-c timezone=UTC -c jit=off -c statement_timeout={milliseconds} -c client_connection_check_interval=500"
     given["options"] = f"{given.get('options', '')} {settings}".strip()
@@ -206,14 +178,17 @@ def _rows_of_postgres(psycopg: Any, question: Question) -> Iterator[Iterable[obj
     connection = psycopg.connect(**given)
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
-    statement = question["statement"].replace("%", "%%")
+    statement = statement.replace("%", "%%")
     with connection.cursor() as cursor:
-        _check_role(cursor.execute(_ROLE, (NOT_FOR_STRANGERS,)).fetchone())
+        superuser, functions = cursor.execute(_ROLE, (NOT_FOR_STRANGERS,)).fetchone() or (True, None)
+        if superuser or functions:
+            may = "is a superuser" if superuser else f"may execute {functions}"
+            raise QuestionError(f"asking is off: the role of ask_url {may}: make it as docs/pages.md says")
         yield ()
         # With parameters, if only none, the protocol takes one statement and no more.
         cursor.execute(f"DECLARE asked NO SCROLL CURSOR FOR {statement}", (), prepare=True)
         cursor.execute("FETCH 0 FROM asked")
-        columns = [(str(column.name), int(column.type_code)) for column in cursor.description]
+        columns = [(str(column.name), int(column.type_code)) for column in cursor.description or ()]
         cursor.execute("CLOSE asked")
         yield [name for name, _ in columns]
         if not columns:
@@ -227,79 +202,31 @@ def _rows_of_postgres(psycopg: Any, question: Question) -> Iterator[Iterable[obj
             f"DECLARE asked NO SCROLL CURSOR FOR SELECT {chosen} FROM (\n{statement}\n) AS asked({names})",
             (), prepare=True,
         )  # fmt: skip
-        yield from cursor.stream(f"FETCH {question['rows'] + 1} FROM asked")
+        yield from cursor.stream(f"FETCH {most_rows + 1} FROM asked")
 
 
-def _check_role(found: tuple[bool, str | None] | None) -> None:
-    superuser, functions = found or (True, None)
-    if superuser or functions:
-        may = "is a superuser" if superuser else f"may execute {functions}"
-        raise RefusedError(f"asking is off: the role of ask_url {may}: make it as docs/pages.md says")
-
-
-def _write(rows: Iterator[Iterable[object]], question: Question, answer: IO[bytes]) -> dict[str, object]:
-    """Writes columns and rows, and returns the last line: whether there are more rows, and how many values were cut."""
-    next(rows)
-    answer.write(b"{}\n")
-    answer.flush()
-    columns = list(next(rows))
-    answer.write(_line(columns))
-    most = min(question["rows"], max(1, question["cells"] // max(1, len(columns))))
-    cut = 0
-
-    def count(text: str) -> str:
-        nonlocal cut
-        cut += 1
-        return text
-
-    for number, row in enumerate(rows):
-        if number == most:
-            return {"more": True, "cut": cut}
-        answer.write(_line([_cell(value, count) for value in row]))
-    return {"more": False, "cut": cut}
-
-
-def _line(value: object) -> bytes:
-    return _ENCODER.encode(value).encode("utf-8", "replace") + b"\n"
-
-
-def _cell(value: object, cut: Callable[[str], str]) -> Cell:
-    """Returns the value as JSON has it; what is too long is shortened and goes through `cut`."""
-    if isinstance(value, str):
-        return _short(value, cut)
+def _cell(value: object) -> Cell:
+    """Returns the value as JSON has it; a text that is too long is cut, and longer than `LONGEST_VALUE` by its end."""
+    if isinstance(value, Decimal):
+        if value.adjusted() >= _MOST_DIGITS:
+            value = f"{value:f}"
+        else:
+            value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
         # JSON has no numbers without end.
         return value if abs(value) < float("inf") else str(value)
-    if isinstance(value, Decimal):
-        return _number(value, cut)
     if isinstance(value, bytes | memoryview):
-        return _short(f"\\x{bytes(value[: LONGEST_VALUE + 1]).hex()}", cut)
-    if isinstance(value, datetime | date):
-        return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
-    return _short(str(value), cut)
+        text = f"\\x{bytes(value[: LONGEST_VALUE + 1]).hex()}"
+    else:
+        text = value.isoformat(" ") if isinstance(value, datetime) else str(value)
+    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"
 
 
-def _number(value: Decimal, cut: Callable[[str], str]) -> Cell:
-    if not value.is_finite():
-        return str(float(value))
-    if value.adjusted() >= _MOST_DIGITS:
-        return _short(f"{value:f}", cut)
-    return int(value) if value == value.to_integral_value() else _cell(float(value), cut)
-
-
-def _short(text: str, cut: Callable[[str], str]) -> str:
-    return text if len(text) <= LONGEST_VALUE else cut(text[:LONGEST_VALUE] + "…")
-
-
-def _reason(error: BaseException) -> str:
+def _refused(error: Exception) -> QuestionError:
     first = getattr(getattr(error, "diag", None), "message_primary", None)
     text = str(first or error).strip()
     if "not authorized" in text:
-        return f"the database refuses this: only SELECT is allowed here, and it changes nothing ({text})"
-    return f"the database says: {text}"
-
-
-if __name__ == "__main__":
-    main()
+        return QuestionError(f"the database refuses this: only SELECT is allowed here, and it changes nothing ({text})")
+    return QuestionError(f"the database says: {text}")

@@ -40,11 +40,36 @@ class Events(Access):
 
         A webhook that is new begins after the last event.
         """
+        position_of = select(webhooks.c.position).where(webhooks.c.url == url)
         with self._reading() as connection:
-            if not _has_news(connection, url):
+            position = connection.scalar(position_of)
+            if position is not None and position == _state(connection)[0]:
                 return 0
-        with self._writing() as transaction:
-            return _queue(transaction, url, kinds)
+        with self._writing() as writing:
+            connection = writing.connection
+            position = connection.scalar(position_of)
+            page = read(connection, position, _AT_ONCE, kinds)
+            if position is None:
+                connection.execute(insert(webhooks).values(url=url, position=page.last))
+                return 0
+            if page.events:
+                rows = [
+                    {"url": url, "event_id": event.id, "state": WAITING, "attempts": 0, "next_at": 0.0,
+                     "body": json.dumps(event.plain(), ensure_ascii=False)}
+                    for event in page.events
+                ]  # fmt: skip
+                connection.execute(insert(webhook_deliveries), rows)
+            reached = page.events[-1].id if len(page.events) == _AT_ONCE else page.last
+            if reached != position:
+                connection.execute(update(webhooks).where(webhooks.c.url == url).values(position=reached))
+                over = (webhook_deliveries.c.url == url) & (webhook_deliveries.c.state != WAITING)
+                newest = connection.scalar(
+                    select(webhook_deliveries.c.event_id).where(over).order_by(webhook_deliveries.c.event_id.desc())
+                    .offset(_KEPT).limit(1)
+                )  # fmt: skip
+                if newest is not None:
+                    connection.execute(delete(webhook_deliveries).where(over, webhook_deliveries.c.event_id <= newest))
+            return len(page.events)
 
     def due_deliveries(self, url: str, moment: float, limit: int = 20) -> list[Delivery]:
         """Return what is to be sent to a webhook at this time (seconds since 1970)."""
@@ -69,13 +94,6 @@ class Events(Access):
                 .values(state=state, attempts=delivery.attempts + 1, status=status, error=error, next_at=again or 0.0)
             )
 
-    def count_deliveries(self) -> dict[str, int]:
-        """Numbers of deliveries by state: waiting, done, failed."""
-        with self._reading() as connection:
-            table = webhook_deliveries.c
-            found = connection.execute(select(table.state, func.count()).group_by(table.state))
-            return {WAITING: 0, DONE: 0, FAILED: 0} | {row[0]: row[1] for row in found}
-
 
 def append(writing: Writing, new: Sequence[NewEvent]) -> None:
     """Appends events, and drops the oldest where there are more than are kept."""
@@ -84,15 +102,14 @@ def append(writing: Writing, new: Sequence[NewEvent]) -> None:
     connection = writing.connection
     last, kept = _state(connection)
     at = writing.loader.moment(now())
-    writing.loader.insert(events, _COLUMNS, [(last + k, at, *_values(event)) for k, event in enumerate(new, 1)])
+    rows = [
+        (last + k, at, *event[:-1], None if event.detail is None else json.dumps(event.detail, ensure_ascii=False))
+        for k, event in enumerate(new, 1)
+    ]
+    writing.loader.insert(events, _COLUMNS, rows)
     last += len(new)
     connection.execute(update(event_state).values(last_id=last))
     connection.execute(delete(events).where(events.c.id <= last - kept))
-
-
-def _values(event: NewEvent) -> tuple[object, ...]:
-    detail = None if event.detail is None else json.dumps(event.detail, ensure_ascii=False)
-    return (*event[:-1], detail)
 
 
 def _state(connection: Connection) -> tuple[int, int]:
@@ -112,40 +129,3 @@ def read(connection: Connection, after: int | None, limit: int, kinds: Collectio
     rows = connection.execute(wanted.order_by(events.c.id).limit(limit)).all()
     found = [Event._make((*row[:-1], None if row.detail is None else json.loads(row.detail))) for row in rows]
     return EventPage(found, oldest, last, 0 if after is None else max(oldest - 1 - after, 0))
-
-
-def _queue(writing: Writing, url: str, kinds: Collection[str]) -> int:
-    """Notes the events of these kinds that are to be sent to a webhook; a new webhook begins after the last event.
-
-    Returns how many were noted.
-    """
-    connection = writing.connection
-    position = connection.scalar(select(webhooks.c.position).where(webhooks.c.url == url))
-    page = read(connection, position, _AT_ONCE, kinds)
-    if position is None:
-        connection.execute(insert(webhooks).values(url=url, position=page.last))
-        return 0
-    if page.events:
-        rows = [
-            {"url": url, "event_id": event.id, "state": WAITING, "attempts": 0, "next_at": 0.0,
-             "body": json.dumps(event.plain(), ensure_ascii=False)}
-            for event in page.events
-        ]  # fmt: skip
-        connection.execute(insert(webhook_deliveries), rows)
-    reached = page.events[-1].id if len(page.events) == _AT_ONCE else page.last
-    if reached != position:
-        connection.execute(update(webhooks).where(webhooks.c.url == url).values(position=reached))
-        over = (webhook_deliveries.c.url == url) & (webhook_deliveries.c.state != WAITING)
-        newest = connection.scalar(
-            select(webhook_deliveries.c.event_id).where(over).order_by(webhook_deliveries.c.event_id.desc())
-            .offset(_KEPT).limit(1)
-        )  # fmt: skip
-        if newest is not None:
-            connection.execute(delete(webhook_deliveries).where(over, webhook_deliveries.c.event_id <= newest))
-    return len(page.events)
-
-
-def _has_news(connection: Connection, url: str) -> bool:
-    """Return whether `_queue` has anything to do."""
-    position = connection.scalar(select(webhooks.c.position).where(webhooks.c.url == url))
-    return position is None or position != read(connection, None, 0).last

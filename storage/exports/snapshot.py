@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Column, Connection, Double, Executable, Select, cast, func, select, text
 
 from hierogram.samplers.grammar.numbers import ONE_USE
-from hierogram.storage.aligner.aligner import all_aligner_counts, iterate_links
+from hierogram.storage.aligner.aligner import aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.grammar.rules import status
-from hierogram.storage.pairs.pairs import pair_rows, places
+from hierogram.storage.pairs.pairs import IDS_A_QUERY, pair_rows
 from hierogram.storage.records import (
     AlignerCounts,
     LinkRow,
@@ -28,7 +28,16 @@ from hierogram.storage.records import (
     StoreStatus,
 )
 from hierogram.storage.records.columns import StoredRules
-from hierogram.storage.schema.tables import corpora, derivations, human_links, rules, sentence_pairs, vocabulary
+from hierogram.storage.schema.tables import (
+    corpora,
+    derivations,
+    human_links,
+    ingest_batches,
+    pair_links,
+    rules,
+    sentence_pairs,
+    vocabulary,
+)
 
 T = TypeVar("T")
 
@@ -145,7 +154,18 @@ class Snapshot:
 
     def places(self, pair_ids: Sequence[int]) -> dict[int, PairPlace]:
         """Where pairs came from, by id."""
-        return places(self._connection, pair_ids)
+        found = {}
+        wanted = sorted(set(pair_ids))
+        statement = (
+            select(sentence_pairs.c.id, sentence_pairs.c.external_id, corpora.c.name, ingest_batches.c.origin)
+            .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
+            .join(ingest_batches, ingest_batches.c.id == sentence_pairs.c.batch_id)
+        )
+        for start in range(0, len(wanted), IDS_A_QUERY):
+            some = statement.where(sentence_pairs.c.id.in_(wanted[start : start + IDS_A_QUERY]))
+            for row in self._connection.execute(some):
+                found[row.id] = PairPlace(row.external_id, row.name, row.origin)
+        return found
 
     def word_counts(self, side: str) -> list[tuple[str, int]]:
         """The different words of `source` or `target` sides of all pairs, and how often each occurs; by their ids."""
@@ -172,7 +192,7 @@ class Snapshot:
 
     def aligner_counts(self) -> AlignerCounts:
         """All counts of the aligner."""
-        return all_aligner_counts(self._connection)
+        return aligner_counts(self._connection)
 
     def count_human_links(self) -> int:
         """Return how many links people have fixed or forbidden."""
@@ -180,7 +200,14 @@ class Snapshot:
 
     def iterate_links(self, batch: int = 1_000) -> Iterator[list[LinkRow]]:
         """All pairs that the aligner has seen, in id order, in lists of at most `batch`."""
-        return iterate_links(self._connection, batch)
+        statement = (
+            link_rows()
+            .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
+            .order_by(pair_links.c.pair_id)
+        )
+        result = self._connection.execute(statement, execution_options={"yield_per": batch})
+        for rows in result.partitions():
+            yield [LinkRow._make(row) for row in rows]
 
     def integrity(self) -> list[str]:
         """Return what is wrong with the store, one line each; see `Store.integrity`."""

@@ -99,7 +99,13 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
         before.expected + deltas.expected_uses,
         before.variances + deltas.expected_uses_variances,
     )
-    _check_counts(deltas, after)
+    negative = np.flatnonzero((after.counts < 0) | (after.expected < 0) | (after.variances < 0))
+    if len(negative):
+        row = int(negative[0])
+        raise CountError(
+            f"the counts of rule {deltas.shown(row)!r} would become {after.counts[row]} and, of expected uses, "
+            f"{after.expected[row]:g}: they are out of step with the derivations: run `hierogram verify`"
+        )
     writing.state.rules += int((after.counts > 0).sum() - (before.counts > 0).sum())
     writing.state.rule_tokens += int(deltas.counts.sum())
     writing.state.expected_tokens += float(deltas.expected_uses.sum())
@@ -109,23 +115,26 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     numbers = (column[remembered].tolist() for column in (before.counts, before.expected, before.variances))
     rows = zip(before.ids[remembered].tolist(), *named.sides(remembered), *numbers, strict=True)
     remember_counts(writing, list(rows))
-    _set_counts(writing, after, changed & used, known & used & ~changed & _moved_in_averages(deltas))
-    _note_words(writing, named, after, np.flatnonzero(known & ~_has_words(before) & _has_words(after)))
+    moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0)
+    _set_counts(writing, after, changed & used, known & used & ~changed & moved)
+    had_words, has_words = (found_by_words(stored.counts, stored.expected) for stored in (before, after))
+    _note_words(writing, named, after, np.flatnonzero(known & ~had_words & has_words))
     gone = np.flatnonzero(known & ~used)
     _delete_rules(writing, named, before, gone)
     new = np.flatnonzero(~known & used)
     new_ids = np.arange(len(new)) + writing.state.last_rule_id + 1
     writing.state.last_rule_id += len(new)
-    _insert_rules(writing, named, new, new_ids)
+    if len(new):
+        _insert_rows(writing, named, new, new_ids)
+        by_words = found_by_words(deltas.counts[new], deltas.expected_uses[new])
+        writing.loader.insert(
+            rule_words, ("word_id", "rule_id"), _words_of(writing, named, new[by_words], new_ids[by_words])
+        )
     ids = before.ids.copy()
     ids[new] = new_ids
     watched = np.flatnonzero(is_watched(before.expected, after.expected))
     watch(writing, Moved(ids[watched], *named.sides(watched), after.expected[watched], after.variances[watched]))
     note(writing, named.keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
-
-
-def _has_words(stored: _Stored) -> NDArray[np.bool_]:
-    return found_by_words(stored.counts, stored.expected)
 
 
 def _merged(deltas: RuleDeltas) -> _Named:
@@ -153,11 +162,6 @@ def _merged(deltas: RuleDeltas) -> _Named:
     np.add.at(expected, firsts, deltas.expected_uses[order])
     np.add.at(variances, firsts, deltas.expected_uses_variances[order])
     return _Named(deltas.with_counts(counts, expected, variances), keys, sources, targets)
-
-
-def _moved_in_averages(deltas: RuleDeltas) -> NDArray[np.bool_]:
-    moved: NDArray[np.bool_] = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0)
-    return moved
 
 
 def _stored(writing: Writing, named: _Named) -> _Stored:
@@ -192,16 +196,6 @@ def _stored(writing: Writing, named: _Named) -> _Stored:
     return stored
 
 
-def _check_counts(deltas: RuleDeltas, after: _Stored) -> None:
-    negative = np.flatnonzero((after.counts < 0) | (after.expected < 0) | (after.variances < 0))
-    if len(negative):
-        row = int(negative[0])
-        raise CountError(
-            f"the counts of rule {deltas.shown(row)!r} would become {after.counts[row]} and, of expected uses, "
-            f"{after.expected[row]:g}: they are out of step with the derivations: run `hierogram verify`"
-        )
-
-
 def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], expected_only: NDArray[np.bool_]) -> None:
     found = rules.c.id == staged_counts.c.rule_id
     # Apart, because naming `count` would rewrite its index entries even where it stays the same.
@@ -222,14 +216,6 @@ def put_rules(writing: Writing, deltas: RuleDeltas, rows: Rows, ids: NDArray[np.
     Raises `KeyCollisionError`.
     """
     _insert_rows(writing, _merged(deltas), rows, ids)
-
-
-def _insert_rules(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64]) -> None:
-    if not len(rows):
-        return
-    _insert_rows(writing, named, rows, ids)
-    used = found_by_words(named.deltas.counts[rows], named.deltas.expected_uses[rows])
-    writing.loader.insert(rule_words, ("word_id", "rule_id"), _words_of(writing, named, rows[used], ids[used]))
 
 
 def _insert_rows(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64]) -> None:

@@ -11,7 +11,6 @@ from hierogram.storage.database.transactions import Writing, now
 from hierogram.storage.exceptions import PairMissingError, PairMovedError, RekeyError
 from hierogram.storage.grammar.changes import add_counts
 from hierogram.storage.grammar.key_runs import rebuild
-from hierogram.storage.pairs.pairs import note_resampled
 from hierogram.storage.records import SAMPLING, SETTLED, LabelRow, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.schema.tables import rules, sentence_pairs, sweeps
@@ -79,7 +78,14 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
             " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, averages = excluded.averages"
         )
     )
-    note_resampled(writing)
+    connection.execute(
+        text(
+            "INSERT INTO resampled (pair_id, position)"
+            " SELECT pair_id, :position FROM staged_progress WHERE true ORDER BY pair_id"
+            " ON CONFLICT (pair_id) DO UPDATE SET position = excluded.position"
+        ),
+        {"position": writing.state.position + 1},
+    )
 
 
 def _unfit_pair(writing: Writing, updates: PairUpdates) -> str:

@@ -5,15 +5,13 @@ pair when the indexed derivation was sampled; pairs that have been sampled since
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, func, select, text
+from sqlalchemy import FromClause, func, select, text
 
 from hierogram.storage.database.loading import Row, staged_ids, staged_uses
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import Access, Writing, read_state
 from hierogram.storage.pairs.pairs import as_rows, pair_rows
-from hierogram.storage.pairs.withdrawals import LEAVING
 from hierogram.storage.records import PairRow, SupportingPair
 from hierogram.storage.schema.tables import corpora, indexed_pairs, resampled, rule_pairs, rules, sentence_pairs
 
@@ -28,9 +26,13 @@ class Occurrences(Access):
         """The position, and pairs above `after_id` whose present derivation is not in the index of rules' pairs."""
         with self._reading() as connection:
             position = read_state(connection).position
+            known = select(indexed_pairs.c.pair_id).where(
+                indexed_pairs.c.pair_id == resampled.c.pair_id, indexed_pairs.c.position == resampled.c.position
+            )
+            unindexed = select(resampled.c.pair_id).where(resampled.c.pair_id == sentence_pairs.c.id, ~known.exists())
             statement = (
                 pair_rows()
-                .where(sentence_pairs.c.id > after_id, _unindexed(sentence_pairs.c.id))
+                .where(sentence_pairs.c.id > after_id, unindexed.exists())
                 .order_by(sentence_pairs.c.id)
                 .limit(limit)
             )
@@ -102,14 +104,6 @@ class Occurrences(Access):
             return [SupportingPair._make(row) for row in connection.execute(statement)]
 
 
-def _unindexed(pair_id: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return whether the pair has been sampled, and not been indexed since."""
-    known = select(indexed_pairs.c.pair_id).where(
-        indexed_pairs.c.pair_id == resampled.c.pair_id, indexed_pairs.c.position == resampled.c.position
-    )
-    return select(resampled.c.pair_id).where(resampled.c.pair_id == pair_id, ~known.exists()).exists()
-
-
 def _with_rules(writing: Writing, uses: Sequence[UsedKey]) -> list[Row]:
     """The uses, each with every rule that may be the one with its key."""
     # Whoever only looks needs no numpy.
@@ -127,6 +121,3 @@ def forget(writing: Writing) -> None:
     """Take the pairs of `staged_ids` out of the index."""
     for table in ("rule_pairs", "indexed_pairs"):
         writing.connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)"))
-
-
-LEAVING.append(forget)

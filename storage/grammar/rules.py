@@ -1,15 +1,16 @@
 """Looking rules up, and how much a store holds."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select, tuple_
+from sqlalchemy import Connection, Double, cast, func, select, tuple_, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
 from hierogram.samplers.grammar.rules import escape_terminal, terminal_of
 from hierogram.storage.database.claims import Leases
-from hierogram.storage.database.settings import read_settings, set_key_salt
+from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.grammar.runs import save_run
 from hierogram.storage.pairs.vocabulary import like_words, readings, spellings
@@ -24,7 +25,7 @@ from hierogram.storage.records import (
     SweepRecord,
 )
 from hierogram.storage.records.operations import CLASSES_OF_RULES
-from hierogram.storage.schema.tables import corpora, labels, rule_words, rules, sweeps, vocabulary
+from hierogram.storage.schema.tables import corpora, labels, rule_words, rules, settings, sweeps, vocabulary
 
 
 class Grammar(Leases):
@@ -85,7 +86,9 @@ class Grammar(Leases):
 
         with self._committing() as transaction:
             rekey(transaction, keys)
-            set_key_salt(transaction.connection, salt)
+            transaction.connection.execute(
+                update(settings).where(settings.c.name == "key_salt").values(value=json.dumps(salt))
+            )
 
     def labels(self) -> list[LabelRow]:
         """Return what is known of the labels of a tree grammar, in the order of their names."""
@@ -180,8 +183,12 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
     if wanted is None:
         return []
     for n, ids in enumerate(wanted):
-        # The first is the rarest: it finds the rules, the others only test them.
-        found = found.where(_holds_first(ids) if n == 0 and source is None and target is None else _holds(ids))
+        held = select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids))
+        if n == 0 and source is None and target is None:
+            # The first is the rarest: it finds the rules, the others only test them.
+            found = found.where(rules.c.id.in_(held))
+        else:
+            found = found.where(held.where(rule_words.c.rule_id == rules.c.id).exists())
     best = found.order_by(uses.desc(), rules.c.source, rules.c.target).limit(limit).subquery("best")
     used = best.c[uses.name]
     totals = []
@@ -269,17 +276,6 @@ def _word_ids(
             return None
         ranked.append((sum(count for _, count in rows), [word_id for word_id, _ in rows]))
     return [ids for _, ids in sorted(ranked)]
-
-
-def _holds_first(ids: Sequence[int]) -> ColumnElement[bool]:
-    return rules.c.id.in_(select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids)))
-
-
-def _holds(ids: Sequence[int]) -> ColumnElement[bool]:
-    held: Select[tuple[int]] = select(rule_words.c.word_id).where(
-        rule_words.c.word_id.in_(ids), rule_words.c.rule_id == rules.c.id
-    )
-    return held.exists()
 
 
 def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:

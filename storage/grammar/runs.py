@@ -5,9 +5,8 @@ pairs have begun their schedule again.
 from sqlalchemy import func, insert, select, text, update
 
 from hierogram.storage.database.claims import Leases
-from hierogram.storage.database.loading import staged_ids
 from hierogram.storage.database.transactions import Writing, new_id, now
-from hierogram.storage.records import LearningRun, PairUpdates
+from hierogram.storage.records import LearningRun
 from hierogram.storage.schema.tables import learning_runs
 
 _COLUMNS = [learning_runs.c[name] for name in LearningRun._fields]
@@ -54,14 +53,7 @@ def save_run(writing: Writing, run: LearningRun) -> None:
     writing.connection.execute(update(learning_runs).where(learning_runs.c.id == values.pop("id")).values(values))
 
 
-def count_restarts(writing: Writing, updates: PairUpdates) -> None:
-    """Count that the pairs have begun their schedule again."""
-    ids = updates.ids.tolist()
-    writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in ids))
-    count_staged_restarts(writing)
-
-
-def count_staged_restarts(writing: Writing) -> None:
+def count_restarts(writing: Writing) -> None:
     """Count that the pairs of `staged_ids` have begun their schedule again."""
     writing.connection.execute(
         text(

@@ -1,6 +1,6 @@
 """Taking pairs in: batches, which pairs are new, what people say of their links, requests that a client may repeat."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from hashlib import blake2b
@@ -14,7 +14,7 @@ from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Access, Writing, new_id, now
 from hierogram.storage.exceptions import IngestError, RequestMovedError
-from hierogram.storage.pairs.rejections import RejectedFrom, keep_rejected
+from hierogram.storage.pairs.rejections import keep_rejected
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import (
     GIVEN,
@@ -116,7 +116,7 @@ class Ingest(Access):
             _insert_pairs(writing, (corpus_id, batch_id), identities, new_pairs)
             insert_links(writing, range(first_id, first_id + len(new_pairs)), new_pairs, origin)
             turned_down = in_runs([*rejected, *refused])
-            keep_rejected(writing, batch_id, RejectedFrom(corpus, origin), turned_down)
+            keep_rejected(writing, batch_id, corpus, origin, turned_down)
             totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in turned_down))
             writing.connection.execute(
                 update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
@@ -230,7 +230,11 @@ def _sort_out(
 ) -> tuple[Sequence[int], int, list[RejectedLine]]:
     """The places of the new pairs, the number of duplicates, and the pairs that cannot be stored."""
     stored = _stored_contents(writing, identities)
-    if not stored and len(set(identities)) == len(pairs) and not _may_have_long_token(pairs):
+    if (
+        not stored
+        and len(set(identities)) == len(pairs)
+        and not _has_long_token(chain(pairs.sources, pairs.targets, filter(None, pairs.external_ids)))
+    ):
         return range(len(pairs)), 0, []
     fresh: dict[bytes, int] = {}
     duplicates = 0
@@ -241,8 +245,9 @@ def _sort_out(
         if known is None:
             earlier = fresh.get(identity)
             if earlier is None:
-                if _has_long_token(source, target, pairs.external_ids[k] or ""):
-                    refused.append(_too_long(pairs, k))
+                if _has_long_token((source, target, pairs.external_ids[k] or "")):
+                    message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
+                    refused.append(_refused(pairs, k, "token-too-long", message))
                 else:
                     fresh[identity] = k
                 continue
@@ -251,7 +256,10 @@ def _sort_out(
         if known[:2] == (source, target) and (alignment is None or known[2] == alignment):
             duplicates += 1
         else:
-            refused.append(_conflict(pairs, k))
+            message = (
+                f"external id {pairs.external_ids[k]!r} is stored in this corpus with other content, which was kept"
+            )
+            refused.append(_refused(pairs, k, "external-id-conflict", message))
     return list(fresh.values()), duplicates, refused
 
 
@@ -283,12 +291,7 @@ def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, t
     }
 
 
-def _may_have_long_token(pairs: NewPairs) -> bool:
-    texts = chain(pairs.sources, pairs.targets, filter(None, pairs.external_ids))
-    return any(max(map(len, text.split(" "))) > _SURELY_SHORT for text in texts if len(text) > _SURELY_SHORT)
-
-
-def _has_long_token(*texts: str) -> bool:
+def _has_long_token(texts: Iterable[str]) -> bool:
     # A character has at most four bytes: only a very long word has to be encoded to know.
     return any(
         len(text) > _SURELY_SHORT
@@ -298,19 +301,10 @@ def _has_long_token(*texts: str) -> bool:
     )
 
 
-def _content(pairs: NewPairs, k: int) -> bytes:
+def _refused(pairs: NewPairs, k: int, reason: str, message: str) -> RejectedLine:
     fields = (pairs.sources[k], pairs.targets[k], pairs.alignments[k])
-    return " ||| ".join(field for field in fields if field is not None).encode()
-
-
-def _too_long(pairs: NewPairs, k: int) -> RejectedLine:
-    message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
-    return RejectedLine(pairs.lines[k], "token-too-long", message, _content(pairs, k))
-
-
-def _conflict(pairs: NewPairs, k: int) -> RejectedLine:
-    message = f"external id {pairs.external_ids[k]!r} is stored in this corpus with other content, which was kept"
-    return RejectedLine(pairs.lines[k], "external-id-conflict", message, _content(pairs, k))
+    content = " ||| ".join(field for field in fields if field is not None).encode()
+    return RejectedLine(pairs.lines[k], reason, message, content)
 
 
 def save_request(writing: Writing, request: RequestRow, since: int | None) -> None:

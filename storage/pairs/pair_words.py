@@ -31,13 +31,8 @@ def are_noted(notation: Notation) -> bool:
     return notation.takes == PAIRS
 
 
-def encoded(places: NDArray[np.int64]) -> bytes:
-    """Ascending places in a block, uint16 each, lowest byte first."""
-    return places.astype("<u2").tobytes()
-
-
 def pairs_of(block: int, content: bytes) -> NDArray[np.int64]:
-    """The ids of pairs, ascending, that a row names: the inverse of `encoded`."""
+    """The ids of pairs, ascending, that a row names: their places in the block, uint16 each, lowest byte first."""
     return np.frombuffer(content, "<u2").astype(np.int64) + (block << BLOCK_BITS)
 
 
@@ -142,22 +137,22 @@ def wrong_blocks(connection: Connection) -> list[int]:
         for column, table in (("id", "sentence_pairs"), ("block", "pair_words"))
     )
     last = max(last_pair >> BLOCK_BITS, last_row)
-    return [block for block in range(last + 1) if not _is_right(connection, block, ids)]
-
-
-def _is_right(connection: Connection, block: int, ids: Mapping[str, int]) -> bool:
-    stored = connection.execute(
-        select(pair_words.c.word_id, pair_words.c.pairs)
-        .where(pair_words.c.block == block)
-        .order_by(pair_words.c.word_id)
-    )
-    noted = [(word, bytes(content)) for word, content in stored]
-    try:
-        counted = [(word, content) for _, word, content in _counted(connection, block, ids)]
-    except KeyError:
-        # A word that the vocabulary lacks, which is told of itself.
-        return False
-    return noted == counted
+    wrong = []
+    for block in range(last + 1):
+        stored = connection.execute(
+            select(pair_words.c.word_id, pair_words.c.pairs)
+            .where(pair_words.c.block == block)
+            .order_by(pair_words.c.word_id)
+        )
+        noted = [(block, word, bytes(content)) for word, content in stored]
+        try:
+            right = noted == _counted(connection, block, ids)
+        except KeyError:
+            # A word that the vocabulary lacks, which is reported by itself.
+            right = False
+        if not right:
+            wrong.append(block)
+    return wrong
 
 
 def _counted(connection: Connection, block: int, ids: Mapping[str, int]) -> list[Posting]:

@@ -3,12 +3,11 @@
 import json
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
-from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, text
 
 from hierogram.storage.database.loading import staged_scores
-from hierogram.storage.database.transactions import Access, Writing, now, read_state
+from hierogram.storage.database.transactions import Access, now, read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import (
     SAMPLING,
@@ -16,7 +15,6 @@ from hierogram.storage.records import (
     UNSETTLED,
     WAITING,
     LagRow,
-    PairPlace,
     PairRecord,
     PairRow,
 )
@@ -24,7 +22,6 @@ from hierogram.storage.records.pairs import ScoreRow
 from hierogram.storage.schema.tables import (
     corpora,
     derivations,
-    ingest_batches,
     pair_scores,
     resampled,
     restarts,
@@ -32,7 +29,7 @@ from hierogram.storage.schema.tables import (
     settings,
 )
 
-_IDS_A_QUERY = 10_000
+IDS_A_QUERY = 10_000
 _SCORE_COLUMNS = ScoreRow._fields
 _TREEBANK = "treebank"
 
@@ -126,7 +123,7 @@ class Pairs(Access):
     def scores(self, after_id: int = 0, limit: int = 1_000) -> list[ScoreRow]:
         """Scores that are kept, of pairs with an id above `after_id`, in id order."""
         with self._reading() as connection:
-            return _score_rows(connection, _wanted_scores().where(pair_scores.c.pair_id > after_id).limit(limit))
+            return _scores(connection, pair_scores.c.pair_id > after_id, limit)
 
     def scores_by_id(self, ids: Collection[int]) -> list[ScoreRow]:
         """The scores that are kept of these pairs, in id order."""
@@ -135,9 +132,7 @@ class Pairs(Access):
                 return []
             # Few at a time, and mostly one after the other: a range of the index holds them all.
             chosen = set(ids)
-            found = _score_rows(
-                connection, _wanted_scores().where(pair_scores.c.pair_id.between(min(chosen), max(chosen)))
-            )
+            found = _scores(connection, pair_scores.c.pair_id.between(min(chosen), max(chosen)))
             return [row for row in found if row.pair_id in chosen]
 
     def vocabulary_sizes(self) -> tuple[int, int]:
@@ -186,8 +181,8 @@ def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     """The pairs with these ids, in id order; ids without a pair are left out."""
     rows: list[PairRow] = []
     wanted = sorted(set(ids))
-    for start in range(0, len(wanted), _IDS_A_QUERY):
-        chunk = wanted[start : start + _IDS_A_QUERY]
+    for start in range(0, len(wanted), IDS_A_QUERY):
+        chunk = wanted[start : start + IDS_A_QUERY]
         statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)
         rows += as_rows(connection.execute(statement))
     return rows
@@ -219,40 +214,10 @@ def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
     return [PairRow._make(row) for row in rows]
 
 
-def places(connection: Connection, pair_ids: Sequence[int]) -> dict[int, PairPlace]:
-    """Where the pairs with these ids came from, by id; ids without a pair are left out."""
-    found = {}
-    wanted = sorted(set(pair_ids))
-    statement = (
-        select(sentence_pairs.c.id, sentence_pairs.c.external_id, corpora.c.name, ingest_batches.c.origin)
-        .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
-        .join(ingest_batches, ingest_batches.c.id == sentence_pairs.c.batch_id)
-    )
-    for start in range(0, len(wanted), _IDS_A_QUERY):
-        chunk = wanted[start : start + _IDS_A_QUERY]
-        for row in connection.execute(statement.where(sentence_pairs.c.id.in_(chunk))):
-            found[row.id] = PairPlace(row.external_id, row.name, row.origin)
-    return found
-
-
-def note_resampled(writing: Writing) -> None:
-    """Notes the pairs of `staged_progress` as sampled at the position that this transaction makes."""
-    writing.connection.execute(
-        text(
-            "INSERT INTO resampled (pair_id, position)"
-            " SELECT pair_id, :position FROM staged_progress WHERE true ORDER BY pair_id"
-            " ON CONFLICT (pair_id) DO UPDATE SET position = excluded.position"
-        ),
-        {"position": writing.state.position + 1},
-    )
-
-
-def _wanted_scores() -> Select[Any]:
-    return select(*(pair_scores.c[name] for name in _SCORE_COLUMNS)).order_by(pair_scores.c.pair_id)
-
-
-def _score_rows(connection: Connection, statement: Select[Any]) -> list[ScoreRow]:
-    return [ScoreRow(*row) for row in connection.execute(statement)]
+def _scores(connection: Connection, wanted: ColumnElement[bool], most: int | None = None) -> list[ScoreRow]:
+    columns = (pair_scores.c[name] for name in _SCORE_COLUMNS)
+    rows = connection.execute(select(*columns).where(wanted).order_by(pair_scores.c.pair_id).limit(most))
+    return [ScoreRow(*row) for row in rows]
 
 
 def _treebank(connection: Connection) -> dict[str, object] | None:

@@ -1,9 +1,8 @@
 """Rejected lines: those one after the other that were rejected for one reason are one row."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import NamedTuple
 
 from sqlalchemy import bindparam, insert, select, update
 
@@ -17,58 +16,46 @@ from hierogram.storage.schema.tables import rejected_lines
 _DIGEST_BYTES = 16
 
 
-class RejectedFrom(NamedTuple):
-    """Where rejected lines come from: the corpus that they were meant for, and the input."""
-
-    corpus: str
-    origin: str
-
-
-def keep_rejected(writing: Writing, batch_id: int, source: RejectedFrom, lines: Sequence[RejectedLine]) -> None:
-    """Keeps what `in_runs` gives; lines that are known, from this or an earlier offer of the input, are kept once."""
-    news: dict[str, _News] = {}
+def keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]) -> None:
+    """Keep what `in_runs` gives; lines that are known, from this or an earlier offer of the input, are kept once."""
+    first: dict[str, RejectedLine] = {}
+    numbers = Counter[str]()
     while lines:
-        lines = _keep(writing, batch_id, source, lines, news)
+        lines, kept = _keep(writing, batch_id, corpus, origin, lines)
+        for line, number in kept:
+            first.setdefault(line.reason, line)
+            numbers[line.reason] += number
+    writing.state.rejected += numbers.total()
     append(
         writing,
         [
             NewEvent(
                 PAIRS_REJECTED,
-                number=told.lines,
+                number=numbers[reason],
                 detail={
                     "batch": batch_id,
-                    "corpus": source.corpus,
-                    "origin": source.origin,
+                    "corpus": corpus,
+                    "origin": origin,
                     "reason": reason,
-                    "line": told.first.line,
-                    "message": told.first.message,
+                    "line": line.line,
+                    "message": line.message,
                 },
             )
-            for reason, told in sorted(news.items())
+            for reason, line in sorted(first.items())
         ],
     )
 
 
-@dataclass(slots=True)
-class _News:
-    """Lines that were rejected for one reason and were not known: the first of them, and how many they are."""
-
-    first: RejectedLine
-    lines: int = 0
-
-
-def _count(writing: Writing, news: dict[str, _News], line: RejectedLine, number: int) -> None:
-    writing.state.rejected += number
-    news.setdefault(line.reason, _News(line)).lines += number
-
-
 def _keep(
-    writing: Writing, batch_id: int, source: RejectedFrom, lines: Sequence[RejectedLine], news: dict[str, _News]
-) -> Sequence[RejectedLine]:
-    """Keeps lines; returns what comes after lines that an earlier batch has kept, which is to be kept on its own."""
+    writing: Writing, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
+) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
+    """Keep lines; returns what comes after lines that an earlier batch has kept, which is to be kept on its own, and
+    the lines that were kept, each with how many of it were not known.
+    """
     offered: dict[bytes, RejectedLine] = {}
     for line in lines:
-        digest = _digest(source.corpus, source.origin, line.first_line, line.content)
+        head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line.first_line}:"
+        digest = blake2b(head.encode() + line.content, digest_size=_DIGEST_BYTES).digest()
         offered[digest] = max(line, offered.get(digest, line), key=lambda line: line.last_line)
     table = rejected_lines.c
     writing.loader.stage(staged_digests, ((digest,) for digest in offered))
@@ -77,13 +64,13 @@ def _keep(
             staged_digests, table.digest == staged_digests.c.digest
         )
     )
-    longer, rests = [], []
+    longer, rests, kept = [], [], []
     for digest, row_id, kept_by, last_line in rows:
         line = offered.pop(digest)
         more = line.last_line - last_line
         if more > 0 and kept_by == batch_id:
             longer.append({"row": row_id, "last": line.last_line})
-            _count(writing, news, line, more)
+            kept.append((line, more))
         elif more > 0:
             rests.append(line._replace(line=last_line + 1, lines=more, earlier=0))
     if longer:
@@ -93,7 +80,7 @@ def _keep(
         new = [
             {
                 "batch_id": batch_id,
-                "origin": source.origin,
+                "origin": origin,
                 "line": line.first_line,
                 "last_line": line.last_line,
                 "reason": line.reason,
@@ -104,12 +91,5 @@ def _keep(
             for digest, line in offered.items()
         ]
         writing.connection.execute(insert(rejected_lines), new)
-        for line in offered.values():
-            _count(writing, news, line, line.last_line - line.first_line + 1)
-    return rests
-
-
-def _digest(corpus: str, origin: str, line: int, content: bytes) -> bytes:
-    """BLAKE2b-128 of a rejected line: of corpus, origin, line number and content."""
-    head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line}:"
-    return blake2b(head.encode() + content, digest_size=_DIGEST_BYTES).digest()
+        kept += [(line, line.last_line - line.first_line + 1) for line in offered.values()]
+    return rests, kept

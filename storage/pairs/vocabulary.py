@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Select, func, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, Notation
 from hierogram.storage.database.loading import staged_increments, staged_words
@@ -145,20 +145,20 @@ def folded(token: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
-    """A word of the vocabulary: its id, and how often it occurs in pairs."""
+class KnownWord:
+    """A word of the vocabulary: its id, and how often it occurs in stored pairs."""
 
     token: str
     id: int
     count: int
 
 
-def spellings(connection: Connection, side: str, token: str) -> list[Spelling]:
+def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
     """Return the words of a side that look like the word but for accents and capital letters, the most frequent first.
 
     The word itself is among them where the vocabulary has it; words that no pair has any more are left out.
     """
-    found = _read(connection, _of_side(side).where(vocabulary.c.folded == folded(token)), _READ_OF_A_FORM)
+    found = _words(connection, side, vocabulary.c.folded == folded(token), _READ_OF_A_FORM)
     return sorted(found, key=lambda word: (word.token != token, -word.count, word.token))[:_MOST_SPELLINGS]
 
 
@@ -178,18 +178,18 @@ def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     return list(islice((reading for reading in made if any(a != b for a, b in reading.items())), MOST_READINGS))
 
 
-def like_words(connection: Connection, side: str, token: str, limit: int) -> list[Spelling]:
+def like_words(connection: Connection, side: str, token: str, limit: int) -> list[KnownWord]:
     """Return words that look alike, begin with the word, or are spelled almost so, in this order; not the word itself.
 
     Of the words that begin alike a few thousand are read at most; those spelled almost so share their first letters.
     """
     form = folded(token)
-    found: dict[str, Spelling] = {word.token: word for word in spellings(connection, side, token)}
+    found: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
     beginning = _beginning(connection, side, form)
     found |= {word.token: word for word in _frequent_first(beginning)[:limit]}
     stem = form[:_SHORTEST_STEM] if len(form) > _SHORTEST_STEM else ""
     if stem and len(found) < limit:
-        forms: dict[str, list[Spelling]] = {}
+        forms: dict[str, list[KnownWord]] = {}
         for word in _beginning(connection, side, stem):
             forms.setdefault(folded(word.token), []).append(word)
         for close in get_close_matches(form, forms, limit, _LEAST_LIKENESS):
@@ -198,24 +198,20 @@ def like_words(connection: Connection, side: str, token: str, limit: int) -> lis
     return list(found.values())[:limit]
 
 
-def _beginning(connection: Connection, side: str, form: str) -> list[Spelling]:
+def _beginning(connection: Connection, side: str, form: str) -> list[KnownWord]:
     """Words whose folded form begins so; texts compare by their bytes, and no letter comes after the last one."""
     column = vocabulary.c.folded
-    within = _of_side(side).where(column >= form, column < form + "\U0010ffff").order_by(column)
-    return _read(connection, within, _READ_OF_A_RANGE)
+    return _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _READ_OF_A_RANGE)
 
 
-def _frequent_first(words: Sequence[Spelling]) -> list[Spelling]:
+def _words(connection: Connection, side: str, wanted: ColumnElement[bool], most: int) -> list[KnownWord]:
+    statement = select(vocabulary.c.token, vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.side == side, wanted)
+    rows = connection.execute(statement.order_by(vocabulary.c.folded).limit(most))
+    return [KnownWord(token, word_id, count) for token, word_id, count in rows if count]
+
+
+def _frequent_first(words: Sequence[KnownWord]) -> list[KnownWord]:
     return sorted(words, key=lambda word: (-word.count, word.token))
-
-
-def _of_side(side: str) -> Select[Any]:
-    return select(vocabulary.c.token, vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.side == side)
-
-
-def _read(connection: Connection, statement: Select[Any], most: int) -> list[Spelling]:
-    rows = connection.execute(statement.limit(most)).tuples()
-    return [Spelling(token, word_id, count) for token, word_id, count in rows if count]
 
 
 _SPACE = ord(" ")

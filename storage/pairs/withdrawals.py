@@ -1,6 +1,6 @@
 """Pairs that leave the store: with their derivations, their counts and their words, in one transaction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import func, select, text, update
 
@@ -11,11 +11,6 @@ from hierogram.storage.exceptions import PairMovedError
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
-
-Leaving = Callable[[Writing], None]
-
-LEAVING: list[Leaving] = []
-"""What else goes with pairs: called with their ids in `staged_ids`, while they are still there."""
 
 
 class Withdrawals(Access):
@@ -88,8 +83,6 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
         if sweeps.get(row.id) != row.sweep:
             raise PairMovedError(f"pair {row.id} has been sampled or withdrawn by another process since it was read")
         writing.state.count_pairs(row.state, -1)
-    for leave in LEAVING:
-        leave(writing)
     leaving = "SELECT id FROM staged_ids"
     for corpus_id, number in connection.execute(
         select(sentence_pairs.c.corpus_id, func.count())
@@ -97,7 +90,8 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
         .group_by(sentence_pairs.c.corpus_id)
     ).all():
         connection.execute(update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs - number))
-    for table in ("derivations", "resampled", "restarts", "human_links", "corrections", "pair_scores"):
+    tables = ("rule_pairs", "indexed_pairs", "derivations", "resampled", "restarts", "human_links", "corrections")
+    for table in (*tables, "pair_scores"):
         connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN ({leaving})"))
     connection.execute(text(f"DELETE FROM sentence_pairs WHERE id IN ({leaving})"))
     connection.execute(

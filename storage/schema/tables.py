@@ -32,10 +32,6 @@ BLOCK_BITS = 17
 """Rules whose ids have all but these low bits in common lie together in SQLite's indexes by side."""
 
 
-def _one_of(column: str, *values: str) -> str:
-    return " OR ".join(f"{column} = '{value}'" for value in values)
-
-
 settings = Table(
     "settings",
     metadata,
@@ -113,8 +109,13 @@ sentence_pairs = Table(
     Column("sweep", BigInteger, nullable=False),
     Column("added_at", MOMENT, nullable=False),
     # Not `IN`: SQLite would make a temporary index of the values for every row that is inserted.
-    CheckConstraint(_one_of("state", "unaligned", "waiting", "sampling", "settled"), name="sentence_pairs_state"),
-    CheckConstraint(_one_of("aligned_by", "nobody", "given", "aligner"), name="sentence_pairs_aligned_by"),
+    CheckConstraint(
+        "state = 'unaligned' OR state = 'waiting' OR state = 'sampling' OR state = 'settled'",
+        name="sentence_pairs_state",
+    ),
+    CheckConstraint(
+        "aligned_by = 'nobody' OR aligned_by = 'given' OR aligned_by = 'aligner'", name="sentence_pairs_aligned_by"
+    ),
 )
 Index("sentence_pairs_by_identity", sentence_pairs.c.identity, unique=True)
 Index("sentence_pairs_by_state", sentence_pairs.c.state, sentence_pairs.c.id)

@@ -180,3 +180,10 @@ def query(url: str, statement: str, **parameters: object) -> list[tuple[object, 
             return [tuple(row) for row in result] if result.returns_rows else []
     finally:
         engine.dispose()
+
+
+def count_deliveries(store: Store) -> dict[str, int]:
+    """Numbers of deliveries to webhooks by state."""
+    with store.engine.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT state, count(*) FROM webhook_deliveries GROUP BY state").all()
+    return {"waiting": 0, "done": 0, "failed": 0} | {row[0]: row[1] for row in rows}

@@ -5,13 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, event
+from tests.storage.building import query
 
 Plan = dict[str, str]
 
 
 @contextmanager
-def plans() -> Iterator[list[Plan]]:
-    """The statements that are executed meanwhile, each with its plan as the database explains it at that moment."""
+def plans(*, own: bool = False) -> Iterator[list[Plan]]:
+    """The statements that are executed meanwhile, each with its plan as the database explains it at that moment.
+
+    With `own` it is the plan by which Postgres executes it, else the one that it would have for large tables.
+    """
     seen: list[Plan] = []
 
     def explain(
@@ -25,7 +29,7 @@ def plans() -> Iterator[list[Plan]]:
             rows = cursor.fetchall()
         else:
             # A scan of a small table is a good plan; what matters is that there is another one for large tables.
-            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute(f"SET LOCAL enable_seqscan = {'on' if own else 'off'}")
             cursor.execute(f"EXPLAIN {statement}", parameters)
             rows = cursor.fetchall()
             cursor.execute("SET LOCAL enable_seqscan = on")
@@ -48,3 +52,19 @@ def plan_of(seen: list[Plan], *parts: str) -> str:
 def assert_no_scan(plan: str, table: str) -> None:
     assert f"SCAN {table}" not in plan
     assert f"Seq Scan on {table}" not in plan
+
+
+def leave_unanalyzed(url: str) -> None:
+    """Keeps Postgres from looking at the tables of a store that is empty yet, so that it guesses what they will hold.
+
+    They get ten times their pages, as in a store that has so many more rows: what Postgres knows of a table at which
+    nobody has looked is how long its file is.
+    """
+    if not url.startswith("sqlite"):
+        query(
+            url,
+            "DO $$ DECLARE t text; BEGIN"
+            " FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+            " LOOP EXECUTE format('ALTER TABLE %I SET (autovacuum_enabled = off, fillfactor = 10)', t);"
+            " END LOOP; END $$",
+        )

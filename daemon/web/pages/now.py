@@ -49,7 +49,7 @@ def now_routes(page: PageContext) -> APIRouter:
                 "batches": batches,
                 "rejected": progress.last_rejected(look, _ROWS),
                 "exports": progress.last_exports(look, _ROWS),
-                "jobs": [{**job._asdict(), "next_run": _time(job.next_run)} for job in progress.scheduled(look, _ROWS)],
+                "jobs": [{**job, "next_run": _time(job["next_run"])} for job in progress.scheduled(look, _ROWS)],
                 "at": datetime.now(UTC).replace(microsecond=0),
                 "sql": look.asked,
             }

@@ -92,7 +92,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     # Whoever only looks for words needs no compiler.
     from hierogram.daemon.grammar.derivations import derivation_of, expected_rules
     from hierogram.daemon.web.pages.drawing import grid, picture
-    from hierogram.storage.browsing.looking import pairs_with_derivations
+    from hierogram.storage.pairs.pairs import pairs_by_id
 
     settings = look.settings()
     notation = notation_of(settings.grammar)
@@ -102,7 +102,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
         sides = sides._replace(target=[])
     trouble = None
     try:
-        [row] = pairs_with_derivations(look, [pair.id])
+        [row] = pairs_by_id(look.connection, [pair.id])
         uses, expected = derivation_of(row, settings), expected_rules(row, settings)
     except SamplerError as error:
         uses, expected, trouble = [], [], str(error)

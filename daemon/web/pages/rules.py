@@ -94,5 +94,5 @@ def _history(look: Look, found: Found | None) -> list[dict[str, Any]]:
     """The expected uses when days began on which they changed, and now."""
     if found is None:
         return []
-    past: list[dict[str, Any]] = [past._asdict() for past in looking.past_counts(look, found.id)]
+    past = looking.past_counts(look, found.id)
     return [*past, {"day": "now", "expected_uses": found.expected_uses}]

@@ -130,7 +130,7 @@ def _perplexity(probabilities: Sequence[float]) -> float | None:
 
 
 def _inconsistent(
-    renderings: Sequence[Rival], side: str, text: str, by_corpus: Sequence[words.CorpusUses]
+    renderings: Sequence[Rival], side: str, text: str, by_corpus: Sequence[tuple[Any, ...]]
 ) -> dict[str, Any]:
     """Renderings that are rare beside the most frequent one, and which rendering each corpus prefers."""
     if not renderings:

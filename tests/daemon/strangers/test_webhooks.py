@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from tests.daemon.campaigns.daemon import wait_until
 from tests.daemon.strangers.requests_victim import victim
+from tests.storage.building import count_deliveries
 
 from hierogram.storage.store import open_store
 
@@ -81,7 +82,7 @@ def receiving() -> Iterator[tuple[Receiver, str]]:
 
 def failed(url: str) -> int:
     with open_store(url) as store:
-        return store.count_deliveries()["failed"]
+        return count_deliveries(store)["failed"]
 
 
 def test_receivers_cannot_keep_the_daemon_from_its_work(store_url: str, tmp_path: Path) -> None:

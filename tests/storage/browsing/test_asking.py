@@ -227,7 +227,8 @@ def test_a_waiting_process_that_was_killed_is_replaced(asker: Asker) -> None:
 def test_the_process_has_no_secrets_and_limits(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     asker.close()
     monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "what-nobody-may-see")
-    child = asker._start()
+    child = asker._child()
+    child.start()
     try:
         limits = Path(f"/proc/{child.pid}/limits")
         until = time.monotonic() + 30
@@ -236,7 +237,7 @@ def test_the_process_has_no_secrets_and_limits(asker: Asker, monkeypatch: pytest
             time.sleep(0.02)
         assert "nobody-may-see" not in Path(f"/proc/{child.pid}/environ").read_text()
     finally:
-        asking._end(child)
+        child.close()
 
 
 def test_questions_die_with_who_asked(asker: Asker, store_url: str) -> None:

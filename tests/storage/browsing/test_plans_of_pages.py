@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.conftest import CopyStore
 from tests.storage.building import commit, delta, ingest, pair, query, update
-from tests.storage.plans import assert_no_scan, plans
+from tests.storage.plans import assert_no_scan, leave_unanalyzed, plans
 
 from hierogram.storage.browsing import looking, progress, words
 from hierogram.storage.browsing.reader import Look, Reader
@@ -22,11 +22,20 @@ from hierogram.storage.browsing.search import (
     read_phrase,
     search,
 )
+from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.pairs.vocabulary import like_words
 from hierogram.storage.store import open_store
 
 GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", "rule_history", "r", "w", "p", "v")
 """Tables that grow with the store, by their names and by those that statements give them."""
+
+
+@pytest.fixture
+def unanalyzed(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
+    """The same store where neither autovacuum nor anyone has looked at the tables: Postgres guesses what they hold."""
+    copy_store("unanalyzed", store_url, make_unanalyzed)
+    with Reader(store_url) as reader, reader.look() as looking:
+        yield looking
 
 
 @pytest.fixture
@@ -38,6 +47,18 @@ def look(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
 
 
 def make(url: str) -> None:
+    fill(url)
+    if not url.startswith("sqlite"):
+        query(url, "ANALYZE")
+
+
+def make_unanalyzed(url: str) -> None:
+    open_store(url, create=True).close()
+    leave_unanalyzed(url)
+    fill(url)
+
+
+def fill(url: str) -> None:
     with open_store(url, create=True) as store:
         ingest(store, [pair(f"s{n} common", f"t{n} usual") for n in range(4_000)])
         commit(
@@ -46,8 +67,6 @@ def make(url: str) -> None:
             [delta(f"s{n} common", f"t{n % 1000} usual", 1, (1 + n % 5)) for n in range(4_000)],
         )
     query(url, "INSERT INTO rule_pairs (rule_id, pair_id, uses) SELECT id, id, 1 FROM rules WHERE id < 3000")
-    if not url.startswith("sqlite"):
-        query(url, "ANALYZE")
 
 
 def like_source(look: Look, token: str) -> object:
@@ -76,7 +95,7 @@ QUESTIONS: dict[str, Callable[[Look], object]] = {
     "the past": lambda look: [looking.past_counts(look, 17)],
     "users": lambda look: looking.indexed_users(look, 17, 0, 20),
     "likely users": lambda look: looking.likely_users(look, ("s17 common", "t17 usual"), 0, 20),
-    "pairs": lambda look: looking.pairs_with_derivations(look, [17, 18]),
+    "pairs": lambda look: pairs_by_id(look.connection, [17, 18]),
     "a pair": lambda look: looking.find_pair(look, 17),
     "neighbours": lambda look: looking.neighbours(look, 17),
     "counts": lambda look: looking.uses_of(look, [("s17 common", "t17 usual")]),
@@ -106,3 +125,18 @@ def test_no_page_reads_a_table_from_end_to_end(look: Look, name: str) -> None:
             assert_no_scan(entry["plan"], f"{table}\n")
             assert f"Seq Scan on {table} " not in entry["plan"], entry
             assert not entry["plan"].endswith(f"SCAN {table}"), entry
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_nor_where_nobody_has_analyzed_the_store(unanalyzed: Look, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is read on purpose is small beside the store, as in a large one.
+    for limit, number in (("SAMPLED_PAIRS", 100), ("_WINDOWS", 2), ("_FIRST_WORDS", 100)):
+        monkeypatch.setattr(words, limit, number)
+    with plans(own=True) as seen:
+        assert QUESTIONS[name](unanalyzed)
+    assert seen
+    for entry in seen:
+        for table in GROWING:
+            if "ORDER BY id LIMIT" not in entry["statement"]:
+                assert_no_scan(entry["plan"], f"{table}\n")
+            assert f"Seq Scan on {table} " not in entry["plan"], entry

@@ -57,7 +57,7 @@ def test_down_and_up_again(store: Store, store_url: str) -> None:
     before = schema_of(store_url)
     engine = make_engine(parse_url(store_url))
     with writing_connection(engine) as connection:
-        migration.migrate_down(connection)
+        migration.migrate(connection, "base", down=True)
     with engine.connect() as connection:
         assert inspect(connection).get_table_names() == ["alembic_version"]
         assert inspect(connection).get_view_names() == []

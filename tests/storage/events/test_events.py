@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from tests.storage.building import Delta, commit, delta, deltas_of, pairs_of, query
+from tests.storage.building import Delta, commit, count_deliveries, delta, deltas_of, pairs_of, query
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
-from hierogram.storage.checks.repair import RuleRepairs
 from hierogram.storage.events import rule_news
 from hierogram.storage.exceptions import CountError
 from hierogram.storage.records import RejectedLine
@@ -150,7 +149,7 @@ def test_a_rule_that_a_repair_takes_out_may_come_again(store: Store, store_url: 
     commit(store, [], [moved("a", 10), moved("b", 10)])
     none = np.zeros(0, np.int64)
     with store.repairing() as (repair, _):
-        repair.repair_rules(RuleRepairs(deltas_of([]), none, none, none, np.array([1])))
+        repair.repair_rules(deltas_of([]), none, none, none, np.array([1]))
     assert store.find_rules("a") == []
     assert query(store_url, "SELECT rule_id FROM reported_rules") == [(2,)]
 
@@ -208,7 +207,7 @@ def test_deliveries(store: Store, store_url: str) -> None:
     assert (again.event_id, again.attempts) == (2, 1)
     store.note_delivery(again, None, "no answer", None)
     assert store.due_deliveries(url, 1e12) == []
-    assert store.count_deliveries() == {"waiting": 0, "done": 1, "failed": 1}
+    assert count_deliveries(store) == {"waiting": 0, "done": 1, "failed": 1}
     rows = query(store_url, "SELECT event_id, state, attempts, status, error FROM webhook_deliveries ORDER BY event_id")
     assert rows == [(2, "failed", 2, None, "no answer"), (3, "done", 1, 200, None)]
 
@@ -222,4 +221,4 @@ def test_deliveries_that_are_over_are_dropped(store: Store, monkeypatch: pytest.
         store.queue_deliveries(url, ["rule-new"])
         [delivery] = store.due_deliveries(url, 1.0)
         store.note_delivery(delivery, 200, None, None)
-    assert store.count_deliveries()["done"] == 3
+    assert count_deliveries(store)["done"] == 3

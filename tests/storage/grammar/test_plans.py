@@ -1,15 +1,58 @@
 """Lookups go through indexes, whatever the size of the store."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.conftest import CopyStore
 from tests.storage.building import commit, delta, ingest, key_of, pair, pairs_of, query, update, withdraw
-from tests.storage.plans import assert_no_scan, plan_of, plans
+from tests.storage.plans import assert_no_scan, leave_unanalyzed, plan_of, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.store import Store, open_store
+
+QUESTIONS: dict[str, Callable[[Store], object]] = {
+    "rules of a side": lambda store: store.find_rules("s17 common"),
+    "rules of both sides": lambda store: store.find_rules("s17 common", "t17 usual"),
+    "rules of a word": lambda store: store.find_rules(words=["s17"]),
+    "rules of words": lambda store: store.find_rules(source_words=["s17", "common"], words=["usual"]),
+    "the next rules": lambda store: [store.find_rules(words=["s17"], after=(9.0, "s17 common", "t17 usual"))],
+    "respelled rules": lambda store: store.find_respelled_rules("Ś17 common"),
+    "words like it": lambda store: store.like_words("s17x"),
+    "pairs by id": lambda store: store.pairs_by_id([17, 18]),
+    "a pair": lambda store: store.find_pair(17),
+    "pairs of a state": lambda store: store.pairs(after_id=10, limit=20, states=["waiting"]),
+    "the next pairs": lambda store: store.pairs(after_id=10, limit=20),
+    "stale pairs": lambda store: store.stalest_pairs(20),
+    "pairs that wait": lambda store: store.lag().oldest is not None,
+    "pairs to be indexed": lambda store: store.unindexed_pairs(10, 20),
+    "pairs of a rule": lambda store: [store.supporting_pairs("s17 common", "t17 usual")],
+    "scores": lambda store: [store.scores_by_id([17, 18]), store.scores(17, 20)],
+    "links": lambda store: [store.links_by_id([17, 18]), store.stalest_links(20)],
+    "counts of words": lambda store: [store.aligner_counts(["s17"], ["t17"])],
+    "people's links": lambda store: [store.human_links([17]), store.corrections_of([17]), store.is_corrected(17)],
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_no_table_is_read_from_end_to_end_where_nobody_has_analyzed_the_store(
+    store_url: str, copy_store: CopyStore, name: str
+) -> None:
+    copy_store("unanalyzed rules", store_url, make_unanalyzed)
+    with open_store(store_url) as store, plans(own=True) as seen:
+        assert QUESTIONS[name](store)
+    assert seen
+    for entry in seen:
+        for table in ("rules", "rule_words", "vocabulary", "sentence_pairs", "derivations"):
+            assert_no_scan(entry["plan"], table)
+
+
+def make_unanalyzed(url: str) -> None:
+    open_store(url, create=True).close()
+    leave_unanalyzed(url)
+    with open_store(url) as store:
+        fill(store)
 
 
 @pytest.fixture
@@ -19,15 +62,19 @@ def big_store(store_url: str) -> Iterator[Store]:
     Postgres looks at its tables by itself, sooner or later; SQLite where someone says ANALYZE, and hardly anyone does.
     """
     with open_store(store_url, create=True) as store:
-        ingest(store, [pair(f"s{n} common", f"t{n} usual") for n in range(4_000)])
-        commit(
-            store,
-            [update(n, state="settled", sweep=n % 97) for n in range(1, 3_900)],
-            [delta(f"s{n} common", f"t{n % 1000} usual", 1 + n % 5, 1 + n % 5) for n in range(4_000)],
-        )
+        fill(store)
         if not store_url.startswith("sqlite"):
             query(store_url, "ANALYZE")
         yield store
+
+
+def fill(store: Store) -> None:
+    ingest(store, [pair(f"s{n} common", f"t{n} usual") for n in range(4_000)])
+    commit(
+        store,
+        [update(n, state="settled", sweep=n % 97) for n in range(1, 3_900)],
+        [delta(f"s{n} common", f"t{n % 1000} usual", 1 + n % 5, 1 + n % 5) for n in range(4_000)],
+    )
 
 
 def test_rules_by_exact_side(big_store: Store) -> None:

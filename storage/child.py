@@ -2,7 +2,8 @@
 
 `Child.run` calls a generator function in a fresh interpreter and hands over what it yields, one item after the other.
 The child has a limit of memory, is killed where it gives no sign of life, is the first to go where the machine has no
-memory left, and ends with its parent, whatever ends that. A child that did its work well does the next one, too.
+memory left, and ends with its parent, whatever ends that. It does not see the variables of the environment that are for
+the daemon alone. A child that did its work well does the next one, too.
 """
 
 import io
@@ -15,12 +16,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib import import_module
 from struct import Struct
 from typing import IO, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
-from hierogram.daemon.exceptions import ChildError, ChildUnavailableError, DaemonError
-from hierogram.daemon.files import readable
+from hierogram.storage.exceptions import ChildError, ChildUnavailableError
 
 Item = TypeVar("Item")
 Given = ParamSpec("Given")
@@ -35,20 +37,37 @@ _MOST_MESSAGE_BYTES = 1 << 28
 _PIPE_BYTES = 1 << 20
 _RUNS = 200
 """A child makes room for a fresh one after so many pieces of work."""
+_SECRETS = "HIEROGRAM_"
+"""Beginning of the names of variables of the environment that are for the daemon alone."""
 _LOOK_SECONDS = 0.2
 _SIGN_SECONDS = 1.0
 _KILL_SECONDS = 5.0
 _LENGTH = Struct("<Q")
 _ITEM, _SIGN, _END, _REFUSED, _FAILED = range(5)
 _PR_SET_PDEATHSIG = 1
+_OWN = f"{__name__.partition('.')[0]}."
+"""Beginning of the modules whose errors come over as they are."""
+
+_starter = ThreadPoolExecutor(1, "hierogram-child")
+"""Starts all children: Linux ends a child with the thread that has started it, and this one ends last."""
+
+
+class _EndedError(ChildError):
+    """The process has ended before its work."""
 
 
 class Child:
-    """A process that works for this one; started when there is work, to be used by one thread at a time."""
+    """A process that works for this one; started when there is work, to be used by one thread at a time.
 
-    def __init__(self, memory_bytes: int = MEMORY_BYTES, silent_seconds: float = SILENT_SECONDS) -> None:
+    It loads the modules `loads` when it starts.
+    """
+
+    def __init__(
+        self, memory_bytes: int = MEMORY_BYTES, silent_seconds: float = SILENT_SECONDS, loads: tuple[str, ...] = ()
+    ) -> None:
         self._memory = memory_bytes
         self._silent = silent_seconds
+        self._loads = loads
         self._process: subprocess.Popen[bytes] | None = None
         self._runs = 0
 
@@ -64,28 +83,37 @@ class Child:
         *given: Given.args,
         **named: Given.kwargs,
     ) -> Generator[Item, None, None]:
-        """What `work` yields, which is a function of a module and gets a sign of life to call before what is given.
+        """Yield what `work` yields: a function of a module, which gets a sign of life to call before what is given.
 
         `wait` is called several times a second while nothing comes; what it raises ends the work. Closing the generator
-        early kills the child. Raises what `work` raises of `DaemonError`, `ChildError` where the work stands still, is
-        killed, takes too much memory, or fails otherwise, and `ChildUnavailableError` where no process can be started.
+        early kills the child. Raises what `work` raises of this program's own errors, `ChildError` where the work
+        stands still, is killed, takes too much memory, or fails otherwise, and `ChildUnavailableError` where no process
+        can be started.
         """
-        request = pickle.dumps((work, given, named, self._memory), pickle.HIGHEST_PROTOCOL)
+        request = pickle.dumps((work, given, named), pickle.HIGHEST_PROTOCOL)
         well = False
+        was_there = self._process is not None
         try:
-            self._send(request, wait)
-            while True:
+            try:
+                self._send(request, wait)
                 kind, content = self._message(wait)
+            except _EndedError:
+                if not was_there:
+                    raise
+                # It was ended while it waited, as where memory was short, and takes no work with it.
+                self.close()
+                self._send(request, wait)
+                kind, content = self._message(wait)
+            while kind != _END:
                 if kind == _ITEM:
                     yield content
-                elif kind == _END:
-                    well = True
-                    return
                 elif kind == _REFUSED:
                     name, message = content
                     raise name(message)
                 elif kind == _FAILED:
                     raise ChildError(content)
+                kind, content = self._message(wait)
+            well = True
         finally:
             self._runs += 1
             if not well or self._runs >= _RUNS:
@@ -105,38 +133,45 @@ class Child:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_KILL_SECONDS)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the process, if there is none; raises `ChildUnavailableError`."""
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:
             self._runs = 0
             try:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", f"from {__name__} import serve; serve({os.getpid()})"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    bufsize=0,
-                    pipesize=_PIPE_BYTES if sys.platform == "linux" else -1,
-                    # Signals of a terminal, and of what ends a group of processes, are for the parent.
-                    process_group=0,
-                    env=os.environ
-                    | {
-                        "OPENBLAS_NUM_THREADS": "1",
-                        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                    },
-                )
-            except OSError as error:
-                raise ChildUnavailableError(
-                    f"no process can be started to read files in: {error.strerror or error}"
-                ) from error
+                self._process = _starter.submit(self._start).result()
+            except (OSError, RuntimeError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise ChildUnavailableError(f"no process can be started ({why}): try again in a moment") from error
             for stream in (self._process.stdin, self._process.stdout):
                 assert stream is not None
                 os.set_blocking(stream.fileno(), False)
         return self._process
 
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRETS)}
+        arguments = (os.getpid(), self._memory, *self._loads)
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from {__name__} import serve; serve{arguments}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            pipesize=_PIPE_BYTES if sys.platform == "linux" else -1,
+            # Signals of a terminal, and of what ends a group of processes, are for the parent.
+            process_group=0,
+            env=environment
+            | {
+                # An arena or a buffer for each thread would be memory that the work has not got.
+                "MALLOC_ARENA_MAX": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+                "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
+            },
+        )
+
     def _send(self, request: bytes, wait: Callable[[], None]) -> None:
-        stdin = self._started().stdin
+        stdin = self.start().stdin
         assert stdin is not None
         content = memoryview(_LENGTH.pack(len(request)) + request)
         try:
@@ -155,7 +190,9 @@ class Child:
         assert self._process is not None
         assert self._process.stdout is not None
         content = bytearray(size)
-        self._move(self._process.stdout, select.POLLIN, memoryview(content), _read_into, wait)
+        self._move(
+            self._process.stdout, select.POLLIN, memoryview(content), lambda pipe, left: os.readv(pipe, [left]), wait
+        )
         return content
 
     def _move(
@@ -183,31 +220,42 @@ class Child:
                 missing = missing[moved:]
                 heard = time.monotonic()
 
-    def _died(self) -> ChildError:
+    def _died(self) -> _EndedError:
         assert self._process is not None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_KILL_SECONDS)
         code = self._process.returncode
         how = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with code {code}"
-        return ChildError(f"the process that read it ended {how}")
+        return _EndedError(f"the process that read it ended {how}")
 
 
-def serve(parent: int) -> None:
-    """Does what the process `parent` asks on standard input, until that ends; what a child runs."""
+def limit(what: int, most: int) -> None:
+    """Take a limit of the system upon this process; one that the system does not have is left out."""
+    with suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(what)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def serve(parent: int, memory: int, *loads: str) -> None:
+    """Do what the process `parent` asks on standard input, until that ends; what a child runs."""
     _end_with(parent)
+    limit(resource.RLIMIT_DATA, memory)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
     # What a library prints is no answer.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    for module in loads:
+        import_module(module)
     while head := requests.read(_LENGTH.size):
         [length] = _LENGTH.unpack(head)
-        _work(answers, requests.read(length))
+        _work(answers, requests.read(length), memory)
 
 
 def _end_with(parent: int) -> None:
     """Has the kernel end this process when its parent ends, and take it first where memory runs out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit(resource.RLIMIT_CORE, 0)
     if sys.platform == "linux":
         import ctypes
 
@@ -219,7 +267,7 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _work(answers: BinaryIO, request: bytes) -> None:
+def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
     last = time.monotonic()
 
     def answer(kind: int, content: object = None) -> None:
@@ -236,25 +284,20 @@ def _work(answers: BinaryIO, request: bytes) -> None:
             answer(_SIGN)
             last = time.monotonic()
 
-    memory = 0
     try:
-        work, given, named, memory = pickle.loads(request)
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+        work, given, named = pickle.loads(request)
         for item in work(alive, *given, **named):
             answer(_ITEM, item)
             last = time.monotonic()
-    except DaemonError as error:
-        answer(_REFUSED, (type(error), readable(str(error))))
     except MemoryError:
         answer(_FAILED, f"reading took more than {memory >> 20} MiB of memory (reader_memory_bytes)")
     except Exception as error:
-        answer(_FAILED, readable(f"reading failed: {type(error).__name__}: {error}"))
+        if type(error).__module__.startswith(_OWN):
+            answer(_REFUSED, (type(error), str(error)))
+        else:
+            answer(_FAILED, f"reading failed: {type(error).__name__}: {error}")
     else:
         answer(_END)
-
-
-def _read_into(pipe: int, missing: memoryview) -> int:
-    return os.readv(pipe, [missing])
 
 
 def _write(stream: Any, message: bytes) -> None:

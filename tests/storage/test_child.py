@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.daemon import child_work
+from tests.storage import child_work
 
-from hierogram.daemon.child import Child
-from hierogram.daemon.exceptions import ChildError, ChildUnavailableError, InputError
+from hierogram.storage.child import Child
+from hierogram.storage.exceptions import ChildError, ChildUnavailableError, IngestError
 
 
 def nothing() -> None:
@@ -64,7 +64,7 @@ def test_it_starts_without_what_reading_does_not_need() -> None:
 @pytest.mark.parametrize(
     ("work", "error", "reason"),
     [
-        (child_work.refuse, InputError, r"^not\\xff this$"),
+        (child_work.refuse, IngestError, r"^not\udcff this$"),
         (child_work.stumble, ChildError, r"^reading failed: ZeroDivisionError"),
         (child_work.swell, ChildError, r"^reading took more than 256 MiB of memory"),
         (child_work.die, ChildError, r"ended by signal SIGSEGV$"),
@@ -107,7 +107,7 @@ def test_what_waiting_raises_and_leaving_early_end_the_process(child: Child) -> 
 def test_it_ends_with_its_parent_however_that_ends(tmp_path: Path) -> None:
     told = tmp_path / "pid"
     code = (
-        "from hierogram.daemon.child import Child; from tests.daemon import child_work;"
+        "from hierogram.storage.child import Child; from tests.storage import child_work;"
         f"list(Child().run(lambda: None, child_work.sleep, 600.0, False, {str(told)!r}))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})

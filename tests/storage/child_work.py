@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hierogram.daemon.child import SignOfLife
-from hierogram.daemon.exceptions import InputError
+from hierogram.storage.child import SignOfLife
+from hierogram.storage.exceptions import IngestError
 
 
 def count(_alive: SignOfLife, number: int) -> Iterator[tuple[int, int]]:
@@ -22,7 +22,7 @@ def large(_alive: SignOfLife, size: int) -> Iterator[str]:
 
 def refuse(_alive: SignOfLife) -> Iterator[int]:
     yield 1
-    raise InputError("not\udcff this")
+    raise IngestError("not\udcff this")
 
 
 def stumble(_alive: SignOfLife) -> Iterator[int]:
