@@ -29,7 +29,7 @@ from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES, Limits
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.options import ExportJob
-from hierogram.daemon.plain_options import constraints
+from hierogram.daemon.plain_options import DEFAULT_STORE, constraints
 from hierogram.daemon.scoring.records import KeepOptions
 from hierogram.daemon.workers.section import WorkersSection
 from hierogram.storage.options import declared
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
-DEFAULT_STORE = "sqlite:///hierogram.db"
 
 _SHORTEST_TOKEN = 16
 

@@ -16,8 +16,7 @@ from hierogram.daemon.commands.common import (
     note,
     note_text,
     plural,
-    say,
-    say_json,
+    print_json,
     store_url,
 )
 from hierogram.daemon.commands.flags import with_options
@@ -25,6 +24,7 @@ from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,33 +43,32 @@ def align(
     context: typer.Context,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SRC TGT | FILE",
-            help="Source sentences, one a line, and their translations, line for line; or one file of "
+        Option(
+            "Source sentences, one a line, and their translations, line for line; or one file of "
             "`source ||| target` lines, of the same with tabs, or of JSON lines; .gz and .zst are unpacked, - is "
             "standard input.",
+            metavar="SRC TGT | FILE",
+            positional=True,
         ),
     ],
     request: Request,
     output: Annotated[
         str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Alignments to write; .gz or .zst compresses; - is standard output."
+        Option(
+            "Alignments to write; .gz or .zst compresses; - is standard output.",
+            metavar="FILE",
+            flags=("--output", "-o"),
         ),
     ] = STANDARD_OUTPUT,
     tokenize: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Divide text into tokens, by the rules of two languages: fr,en.  [default: as --store does, or not]",
             metavar="SRC,TGT",
-            help="Divide text into tokens, by the rules of two languages: fr,en.  [default: as --store does, or not]",
         ),
     ] = None,
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="Text is tokens separated by spaces: leave it as it is.")
-    ] = False,
-    score: Annotated[
-        bool, typer.Option("--score", help="Write ` ||| ` and each link's posterior probability after the links.")
-    ] = False,
+    tokenized: Annotated[bool, Option("Text is tokens separated by spaces: leave it as it is.")] = False,
+    score: Annotated[bool, Option("Write ` ||| ` and each link's posterior probability after the links.")] = False,
 ) -> None:
     """Align the words of sentence pairs by sampling; Pharaoh lines `0-0 1-2`, line for line.
 
@@ -137,12 +136,13 @@ _COLUMNS = ("pair", "source", "target", "verdict")
 _VERDICTS = {"fixed": True, "forbidden": False}
 
 
+@with_options
 def links(
     context: typer.Context,
-    pair: Annotated[int | None, typer.Argument(metavar="[PAIR]", help="Number of the pair.", min=1)] = None,
-    fixed: Annotated[str, typer.Option(metavar="LINKS", help="Links that there are, as 0-0 1-2.")] = "",
-    forbidden: Annotated[str, typer.Option(metavar="LINKS", help="Links that there are not.")] = "",
-    forget: Annotated[bool, typer.Option("--forget", help="Take back all that was said of the pair's links.")] = False,
+    pair: Annotated[int | None, Option("Number of the pair.", least=1, metavar="[PAIR]", positional=True)] = None,
+    fixed: Annotated[str, Option("Links that there are, as 0-0 1-2.", metavar="LINKS")] = "",
+    forbidden: Annotated[str, Option("Links that there are not.", metavar="LINKS")] = "",
+    forget: Annotated[bool, Option("Take back all that was said of the pair's links.")] = False,
     file: Annotated[
         Path | None,
         typer.Option(
@@ -153,7 +153,7 @@ def links(
         ),
     ] = None,
     origin: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Who or what says so.", show_default="command line, or the file")
+        str | None, Option("Who or what says so.", shown="command line, or the file", metavar="TEXT")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -235,11 +235,11 @@ def _set(url: str, corrections: dict[int, KnownLinks], origin: str, as_json: boo
     number = sum(len(known.fixed) + len(known.forbidden) for known in corrections.values())
     said = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
     if as_json:
-        say_json({"pairs": len(corrections), "links": number, "done": holder is None})
+        print_json({"pairs": len(corrections), "links": number, "done": holder is None})
     elif holder:
-        say(f"{said}: `{holder.command}` (process {holder.pid} on {holder.host}) aligns again")
+        print(f"{said}: `{holder.command}` (process {holder.pid} on {holder.host}) aligns again")
     else:
-        say(f"{said}: aligned again")
+        print(f"{said}: aligned again")
 
 
 def _refuse(opened: "Store", corrections: dict[int, KnownLinks]) -> list[int]:

@@ -19,9 +19,8 @@ from hierogram.daemon.commands.common import (
     note,
     nouns_of,
     plural,
-    say,
-    say_json,
-    say_table,
+    print_json,
+    print_table,
     store_url,
 )
 from hierogram.daemon.commands.flags import with_options
@@ -29,6 +28,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.grammar.options import ChainOptions
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.workers.options import Sharing, parse_blocks, parse_workers
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,20 +48,16 @@ def learn(
     sharing: Sharing,
     sweeps: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Sweeps over all pairs or trees after their burn-in, which is not counted here: with the settings of "
+        Option(
+            "Sweeps over all pairs or trees after their burn-in, which is not counted here: with the settings of "
             "a new store it takes new pairs 26 sweeps, new trees 200 (`hierogram init --set annealing`).",
-            show_default="74",
+            least=0,
+            shown="74",
         ),
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Threads; the result does not depend on them.",
-            show_default="one a core, or one a worker",
-        ),
+        Option("Threads; the result does not depend on them.", least=1, shown="one a core, or one a worker"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,7 +91,7 @@ def learn(
             aligned = align_pending(opened, threads)
             correct_requested(opened, threads)
         if not as_json:
-            say_aligned(aligned)
+            print_aligned(aligned)
         kind = nouns_of(opened)
         run = run_to_continue(opened, sweeps)
         if run is not None:
@@ -131,9 +127,9 @@ def _continued(run: "LearningRun") -> str:
 
 def _report(done: "LearnReport", aligned: "AlignReport", kind: "Notation", as_json: bool) -> None:
     if as_json:
-        say_json({**asdict(done), "aligned": asdict(aligned)})
+        print_json({**asdict(done), "aligned": asdict(aligned)})
     else:
-        say_learned(done, kind)
+        print_learned(done, kind)
     sys.stdout.flush()
 
 
@@ -145,11 +141,11 @@ def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":
         return align(store, threads, report=lambda done, total: shown.update(done, total, done))
 
 
-def say_aligned(done: "AlignReport") -> None:
+def print_aligned(done: "AlignReport") -> None:
     """Print what aligning did; nothing where there was nothing to align."""
     if done.pairs:
         again = f", {plural(done.rejuvenated, 'other')} gone over again" if done.rejuvenated else ""
-        say(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
+        print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
 
 
 def announce_compilation() -> None:
@@ -173,17 +169,17 @@ def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
     return tell
 
 
-def say_learned(done: "LearnReport", kind: "Notation") -> None:
+def print_learned(done: "LearnReport", kind: "Notation") -> None:
     """Print what learning did."""
     rate = done.pair_sweeps / max(done.sampling_seconds, 1e-9)
     parts = f" ({done.burn_in:,} of burn-in, {done.sweeps - done.burn_in:,} after it)" if done.burn_in else ""
-    say(
+    print(
         f"{plural(done.pairs, kind.one)}, {plural(done.sweeps, 'sweep')}{parts} in {done.seconds:.1f} s "
         f"({rate:,.0f} {kind.many}/s while sampling)"
     )
-    say(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
-    say(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
-    say(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
+    print(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
+    print(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
+    print(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
 
 
 @with_options
@@ -191,11 +187,9 @@ def diagnose(
     context: typer.Context,
     *,
     run: ChainOptions,
-    draws: Annotated[
-        Path | None, typer.Option(help="File to write all draws to, or, with --take, to read them from.")
-    ] = None,
-    take: Annotated[bool, typer.Option("--take", help="Run no chains: take those of --draws.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="PNG to draw; needs the extra `plot`.")] = None,
+    draws: Annotated[Path | None, Option("File to write all draws to, or, with --take, to read them from.")] = None,
+    take: Annotated[bool, Option("Run no chains: take those of --draws.")] = False,
+    plot: Annotated[Path | None, Option("PNG to draw; needs the extra `plot`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run several chains over the store's pairs, and say how far they agree: whether a grammar can be trusted.
@@ -223,9 +217,9 @@ def diagnose(
 
         draw_chains(taken, plot)
     if as_json:
-        say_json(asdict(found))
+        print_json(asdict(found))
     else:
-        _say_diagnosis(found)
+        _print_diagnosis(found)
     if found.flagged:
         note(
             f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer (--warm-up, --sweeps)"
@@ -233,33 +227,33 @@ def diagnose(
         raise typer.Exit(FOUND)
 
 
-def _say_diagnosis(found: "Diagnosis") -> None:
+def _print_diagnosis(found: "Diagnosis") -> None:
     """A diagnosis for people."""
     from hierogram.daemon.grammar.diagnosis import as_columns
 
-    say(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
+    print(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
     columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
-    say_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
+    print_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
     for many, name in ((found.rules, "frequent rule"), (found.links, "aligned link")):
         if not many.watched and many is found.links:
             continue
         verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in many.verdicts.items())
-        say(f"{plural(many.watched, name)}: {verdicts or 'none'}")
+        print(f"{plural(many.watched, name)}: {verdicts or 'none'}")
         if many.least and many.r_hat[0] is not None:
             r_hat = ", ".join(f"{value:.3f}" for value in many.r_hat if value is not None)
             sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
-            say(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
-            say("those that agree least:")
-            say_table(columns, [as_columns(one) for one in many.least], numeric=(0, 1, 2, 3))
+            print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
+            print("those that agree least:")
+            print_table(columns, [as_columns(one) for one in many.least], numeric=(0, 1, 2, 3))
     for name, shares in found.overlap.items():
         parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
-        say(f"two chains share, {name.replace('_', ' ')}: {parts}")
+        print(f"two chains share, {name.replace('_', ' ')}: {parts}")
     rate = (
         ""
         if found.ess_per_second is None
         else f", {found.ess_per_second:.1f} effective draws of the likelihood a second"
     )
-    say(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time went into the diagnosis")
+    print(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time went into the diagnosis")
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)

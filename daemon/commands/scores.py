@@ -16,14 +16,14 @@ from hierogram.daemon.commands.common import (
     note,
     note_text,
     plural,
-    say,
-    say_table,
+    print_table,
     store_url,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.scoring.records import Misfit, PairScore, ScoreOptions
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.scoring.scoring import Scorer
@@ -48,16 +48,13 @@ def score(
     context: typer.Context,
     options: ScoreOptions,
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[SOURCE TARGET]", help="Files to score; the stored pairs, if none.")
+        list[str] | None,
+        Option("Files to score; the stored pairs, if none.", metavar="[SOURCE TARGET]", positional=True),
     ] = None,
-    pair: Annotated[
-        list[int] | None, typer.Option("--pair", metavar="NUMBER", help="Only this stored pair; may be repeated.")
-    ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Have the store keep the scores of its pairs.")] = False,
-    kept: Annotated[bool, typer.Option("--kept", help="Tell the scores that the store keeps, and make none.")] = False,
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="Files hold tokens separated by spaces: leave them as they are.")
-    ] = False,
+    pair: Annotated[list[int] | None, Option("Only this stored pair; may be repeated.", metavar="NUMBER")] = None,
+    keep: Annotated[bool, Option("Have the store keep the scores of its pairs.")] = False,
+    kept: Annotated[bool, Option("Tell the scores that the store keeps, and make none.")] = False,
+    tokenized: Annotated[bool, Option("Files hold tokens separated by spaces: leave them as they are.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Score pairs: how probable each is under all that the store has learned, and what of it is unexplained.
@@ -94,11 +91,11 @@ def score(
             if scored.score and not _is_told(scored.score, options):
                 continue
             if as_json:
-                say(json.dumps(_object(scored, bool(files)), ensure_ascii=False))
+                print(json.dumps(_object(scored, bool(files)), ensure_ascii=False))
             else:
                 rows.append(scored)
     if not as_json:
-        say_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
+        print_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
         note(f"{plural(len(rows), 'pair')} of {number:,}")
     if unscored:
         note(f"hierogram: {plural(unscored, 'line')} with an empty side: no score")

@@ -5,12 +5,13 @@ So all of it can be done where it can be killed: `read_apart` is what a process 
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import chain, islice, product
+from dataclasses import dataclass
+from itertools import chain, islice
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from hierogram.daemon.child import SignOfLife
+from hierogram.daemon.corpora.entries import Entries
 from hierogram.daemon.corpora.formats import (
     JSONL,
     PARALLEL,
@@ -33,7 +34,6 @@ from hierogram.daemon.corpora.texts import Languages, check_names, looks_divided
 from hierogram.daemon.corpora.validation import LineColumns, Repeats, validate
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.files import readable
-from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import NewPairs, RejectedLine, Settings, in_runs, join_pairs
 
 AUTO = "auto"
@@ -212,29 +212,6 @@ CHUNKS_A_TRANSACTION = 4
 
 REPEATS_APART = 500_000
 """Fingerprints that a process with a limit of memory keeps there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """How entries of a dictionary count: each as often as `weight` pairs like it; an entry of several words has its
-    words linked by the aligner, or as a `block`, each with each.
-    """
-
-    weight: int = 1
-    block: bool = False
-
-    def of(self, pairs: NewPairs) -> NewPairs:
-        """The pairs of such entries, each entry once and as often as it weighs."""
-        places = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(self.weight)]
-        found = pairs.at(places)
-        copies = list(range(self.weight)) * (len(found) // self.weight)
-        sizes = zip(found.source_lengths, found.target_lengths, strict=True)
-        known = {
-            k: KnownLinks(frozenset(product(range(height), range(width))))
-            for k, (height, width) in enumerate(sizes)
-            if self.block or height == width == 1
-        }
-        return replace(found, occurrences=copies, known=known)
 
 
 @dataclass(frozen=True, slots=True)

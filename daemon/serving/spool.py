@@ -22,7 +22,7 @@ from pathlib import Path
 
 from hierogram.daemon.child import Child
 from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport, ingest_apart
+from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport, ingest_apart
 from hierogram.daemon.corpora.reading import AS_THE_STORE, IngestOptions
 from hierogram.daemon.corpora.texts import LOOKS_RUNNING, pipeline_of, two_languages
 from hierogram.daemon.exceptions import ChildUnavailableError, DaemonError, InputError, SpoolError, UsageError
@@ -212,7 +212,7 @@ def take_in(store: Store, offer: Offer, taking: Taking) -> IngestReport:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise InputError(f"{readable(str(path))}: is no regular file")
 
-    def go_on(_now: IngestProgress | None = None) -> None:
+    def go_on(_now: IngestReport | None = None) -> None:
         taking.beat()
         if taking.stopped():
             raise StoppedError("the daemon was asked to end; the file is read again when it is back")
@@ -224,7 +224,7 @@ def take_in(store: Store, offer: Offer, taking: Taking) -> IngestReport:
         return read(store, child, [str(path) for path in offer.paths], corpus, go_on, taking.handling)
 
 
-GoOn = Callable[[IngestProgress | None], None]
+GoOn = Callable[[IngestReport | None], None]
 """Called often while a file is read; raises what is to end that."""
 
 

@@ -14,7 +14,6 @@ from hierogram.daemon.child import Child
 from hierogram.daemon.corpora.ingest import (
     DEFAULT_CORPUS,
     Batch,
-    IngestProgress,
     IngestReport,
     check_takes,
     store_chunks,
@@ -56,7 +55,7 @@ def ingest_trees(
     treebank: TreebankFile,
     how: Transformations | None = None,
     corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestProgress], None] | None = None,
+    report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
     """Store the trees and packed forests of a file; see `ingest_open`, and `open_treebank` for what else it raises."""
     with open_treebank(treebank) as opened:
@@ -68,7 +67,7 @@ def ingest_open(
     opened: OpenTreebank,
     how: Transformations | None = None,
     corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestProgress], None] | None = None,
+    report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
     """Store the trees and packed forests of an open file; `how` None takes what is settled, or the defaults.
 
@@ -103,7 +102,7 @@ def ingest_trees_apart(
     child: Child,
     treebank: TreebankFile,
     corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestProgress], None] | None = None,
+    report: Callable[[IngestReport], None] | None = None,
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
     """Store the trees and packed forests of a file that a stranger gave, which the child reads; see `Child.run`.
