@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import Languages
     from hierogram.daemon.corpora.validation import LineColumns
     from hierogram.daemon.demo.data import VersePair
-    from hierogram.storage.records import RuleRow
     from hierogram.storage.store import Store
 
 
@@ -96,8 +95,19 @@ def demo(
             _store_verses(opened, verses, data.name, align)
             if align:
                 _align(opened, verses)
-            _learn(opened, sweeps)
-            _export(opened, output)
+            announce_compilation()
+            from hierogram.daemon.exports.exporting import export
+            from hierogram.daemon.exports.options import ExportOptions
+            from hierogram.daemon.learning.learner import LearnOptions
+            from hierogram.daemon.learning.learning import learn
+
+            with progress("learn", "pairs") as shown:
+                learned = learn(opened, sweeps=sweeps, options=LearnOptions(report=telling(shown)))
+                print_learned(learned, nouns_of(opened))
+            options = ExportOptions()
+            manifest = export(opened, output, options)
+            rules = f"{plural(manifest.rules, 'rule')} of scope {options.max_scope} or less"
+            print(f"{output}: {rules}, {plural(manifest.bytes, 'byte')}")
             _show_rules(opened)
             _print_how_to_go_on(opened.url)
 
@@ -135,27 +145,6 @@ def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
     )
 
 
-def _learn(store: "Store", sweeps: int) -> None:
-    announce_compilation()
-    from hierogram.daemon.learning.learner import LearnOptions
-    from hierogram.daemon.learning.learning import learn
-
-    with progress("learn", "pairs") as shown:
-        print_learned(learn(store, sweeps=sweeps, options=LearnOptions(report=telling(shown))), nouns_of(store))
-
-
-def _export(store: "Store", output: Path) -> None:
-    from hierogram.daemon.exports.exporting import export
-    from hierogram.daemon.exports.options import ExportOptions
-
-    options = ExportOptions()
-    manifest = export(store, output, options)
-    print(
-        f"{output}: {plural(manifest.rules, 'rule')} of scope {options.max_scope} or less, "
-        f"{plural(manifest.bytes, 'byte')}"
-    )
-
-
 def _show_rules(store: "Store") -> None:
     from hierogram.daemon.grammar.showcase import most_telling
 
@@ -167,12 +156,8 @@ def _show_rules(store: "Store") -> None:
         if best:
             print(f"  {kind}")
         for rule in best:
-            print(f"    {_rule(rule)}")
-
-
-def _rule(rule: "RuleRow") -> str:
-    sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
-    return f"{rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {sure})"
+            sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
+            print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {sure})")
 
 
 def _print_how_to_go_on(url: str) -> None:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.learning import LearnReport
     from hierogram.samplers.grammar.kinds import Notation
-    from hierogram.storage.records import LearningRun
     from hierogram.storage.store import Store
 
 
@@ -94,8 +93,14 @@ def learn(
             print_aligned(aligned)
         kind = nouns_of(opened)
         run = run_to_continue(opened, sweeps)
-        if run is not None:
-            note(_continued(run))
+        if run is not None and run.at_its_end:
+            note(
+                f"this run is done: it was ended after {plural(run.sweeps, 'sweep')} were committed and before it said "
+                "so; the same command again begins another"
+            )
+        elif run is not None:
+            sweeps_of_it = plural(run.sweeps, "sweep")
+            note(f"goes on with a run that was interrupted: {run.done:,} of its {sweeps_of_it} are done")
         with stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop:
             with progress("learn", kind.many) as shown:
                 options = LearnOptions(
@@ -108,33 +113,19 @@ def learn(
                 done = sample(opened, sweeps=sweeps, options=options, leave_unfinished=True)
             if done.finished:
                 stop.ignore()
-                _report(done, aligned, kind, as_json)
+                if as_json:
+                    print_json({**asdict(done), "aligned": asdict(aligned)})
+                else:
+                    print_learned(done, kind)
+                sys.stdout.flush()
                 opened.finish_run()
     if not done.finished:
         note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
         raise typer.Exit(stop.exit_code)
 
 
-def _continued(run: "LearningRun") -> str:
-    """Return what is said of a run that is continued."""
-    if run.at_its_end:
-        return (
-            f"this run is done: it was ended after {plural(run.sweeps, 'sweep')} were committed and before it said so; "
-            "the same command again begins another"
-        )
-    return f"goes on with a run that was interrupted: {run.done:,} of its {plural(run.sweeps, 'sweep')} are done"
-
-
-def _report(done: "LearnReport", aligned: "AlignReport", kind: "Notation", as_json: bool) -> None:
-    if as_json:
-        print_json({**asdict(done), "aligned": asdict(aligned)})
-    else:
-        print_learned(done, kind)
-    sys.stdout.flush()
-
-
 def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":
-    """Aligns what has no alignment yet, with a bar."""
+    """Align what has no alignment yet, with a bar."""
     from hierogram.daemon.alignment.incremental import align_pending as align
 
     with progress("align", "pairs") as shown:
@@ -228,7 +219,7 @@ def diagnose(
 
 
 def _print_diagnosis(found: "Diagnosis") -> None:
-    """A diagnosis for people."""
+    """Print a diagnosis for people."""
     from hierogram.daemon.grammar.diagnosis import as_columns
 
     print(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
@@ -262,13 +253,11 @@ _ECHO_SECONDS = 0.2
 
 
 class Stop:
-    """Note whether SIGINT or SIGTERM has asked for the end; the second one ends the process at once."""
+    """Note whether SIGINT or SIGTERM has asked for the end."""
 
-    def __init__(self, said: str) -> None:
+    def __init__(self) -> None:
         self.number = 0
         self.ignoring = False
-        self._said = said
-        self._since = 0.0
 
     def __call__(self) -> bool:
         """Return whether to stop."""
@@ -280,7 +269,7 @@ class Stop:
         return 128 + self.number
 
     def ignore(self) -> None:
-        """From now on to the end of the process, do not hear signals: all is done that they could interrupt.
+        """Do not hear signals to the end of the process: all is done that they could interrupt.
 
         A process that ended by a signal would say that it was not.
         """
@@ -288,25 +277,28 @@ class Stop:
         for number in _ENDING:
             signal.signal(number, signal.SIG_IGN)
 
-    def _hear(self, number: int, _frame: FrameType | None) -> None:
-        if not self.number:
-            self.number = number
-            self._since = time.monotonic()
-            note(self._said)
-        elif time.monotonic() - self._since > _ECHO_SECONDS:
+
+@contextmanager
+def stopping(said: str) -> Iterator[Stop]:
+    """Note SIGINT and SIGTERM within, and print `said`; the second one ends the process at once.
+
+    After `Stop.ignore` they are not heard again. For the main thread.
+    """
+    stop = Stop()
+    since = 0.0
+
+    def hear(number: int, _frame: FrameType | None) -> None:
+        nonlocal since
+        if not stop.number:
+            stop.number = number
+            since = time.monotonic()
+            note(said)
+        elif time.monotonic() - since > _ECHO_SECONDS:
             # As if nobody had been listening: what is not committed is rolled back by the database.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
-
-@contextmanager
-def stopping(said: str) -> Iterator[Stop]:
-    """Within, SIGINT and SIGTERM are only noted, and `said` is printed; after `Stop.ignore` they are not heard again.
-
-    For the main thread.
-    """
-    stop = Stop(said)
-    before = {number: signal.signal(number, stop._hear) for number in _ENDING}
+    before = {number: signal.signal(number, hear) for number in _ENDING}
     try:
         yield stop
     finally:

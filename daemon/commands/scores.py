@@ -21,7 +21,7 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.progress import progress
 from hierogram.daemon.scoring.records import Misfit, PairScore, ScoreOptions
 from hierogram.storage.options import Option
 
@@ -83,7 +83,13 @@ def score(
         if kept:
             found = _kept(opened, pair)
         else:
-            scorer = _scorer(opened, options, shown)
+            from hierogram.daemon.scoring.learned import Learned
+            from hierogram.daemon.scoring.scoring import Scorer
+
+            def report(doing: str, done: int, total: int | None) -> None:
+                shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
+
+            scorer = Scorer(Learned(opened, report), options, report)
             found = _of_files(scorer, files, tokenized) if files else _of_store(scorer, opened, pair, keep)
         for number, scored in enumerate(found, 1):
             shown.update(number, total, number)
@@ -91,7 +97,9 @@ def score(
             if scored.score and not _is_told(scored.score, options):
                 continue
             if as_json:
-                print(json.dumps(_object(scored, bool(files)), ensure_ascii=False))
+                told = {"line" if files else "pair": scored.number, "source": scored.source, "target": scored.target}
+                told |= dataclasses.asdict(scored.score) if scored.score else {"problem": "a side is empty"}
+                print(json.dumps(told, ensure_ascii=False))
             else:
                 rows.append(scored)
     if not as_json:
@@ -100,16 +108,6 @@ def score(
     if unscored:
         note(f"hierogram: {plural(unscored, 'line')} with an empty side: no score")
         raise typer.Exit(FOUND)
-
-
-def _scorer(store: "Store", options: ScoreOptions, shown: Progress) -> "Scorer":
-    from hierogram.daemon.scoring.learned import Learned
-    from hierogram.daemon.scoring.scoring import Scorer
-
-    def report(doing: str, done: int, total: int | None) -> None:
-        shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
-
-    return Scorer(Learned(store, report), options, report)
 
 
 def _is_told(score: PairScore, options: ScoreOptions) -> bool:
@@ -176,13 +174,6 @@ def _of_files(scorer: "Scorer", files: list[str], tokenized: bool) -> Iterator[_
         yield _Scored(number, " ".join(one), " ".join(other), found)
 
 
-def _object(scored: _Scored, line: bool) -> dict[str, object]:
-    told: dict[str, object] = {
-        "line" if line else "pair": scored.number, "source": scored.source, "target": scored.target
-    }  # fmt: skip
-    return told | (dataclasses.asdict(scored.score) if scored.score else {"problem": "a side is empty"})
-
-
 def _cells(scored: _Scored) -> list[str]:
     found = scored.score
     if found is None:
@@ -202,5 +193,5 @@ def _cells(scored: _Scored) -> list[str]:
 
 
 def _word(misfit: Misfit | None, words: str) -> str:
-    """The word that belongs least, and its log-odds."""
+    """Return the word that belongs least, and its log-odds."""
     return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.odds:.1f}"

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,11 +14,9 @@ from hierogram.daemon.commands.common import (
     store_url,
 )
 from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option
-
-if TYPE_CHECKING:
-    pass
 
 
 @with_options
@@ -39,7 +37,6 @@ def serve(
     Every key of the configuration can be set in the environment, HIEROGRAM_SPOOL__FOLDER for folder in [spool]. SIGTERM
     and Ctrl-C end the daemon when what it is at is committed, a second one at once; SIGHUP reads the file again.
     """
-    from hierogram.daemon.commands.learning import announce_compilation
     from hierogram.daemon.configuration import load_configuration
 
     given: dict[str, object] = {

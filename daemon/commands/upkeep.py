@@ -17,6 +17,7 @@ from hierogram.daemon.commands.common import (
     store_url,
 )
 from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.storage.options import Option
@@ -24,7 +25,6 @@ from hierogram.storage.options import Option
 if TYPE_CHECKING:
     from hierogram.daemon.learning.repairing import RepairReport
     from hierogram.samplers.grammar.kinds import Notation
-    from hierogram.storage.store import Store
 
 
 _MEGABYTE = 1_000_000
@@ -158,7 +158,8 @@ def backup(
                 f"{opened.url}: a store on Postgres is backed up by Postgres: run\n  {back_up}\n"
                 f"and to go back to the backup\n  {bring_back}"
             )
-        _check_target(file, here, force)
+        if problem := _problem_of(file, here, force):
+            raise UsageError(f"{file}: {problem}")
         with progress("backup", "MB") as shown:
             size = opened.back_up(file, lambda done, total: shown.update(done, total, done // _MEGABYTE))
     if as_json:
@@ -167,18 +168,17 @@ def backup(
         print(f"{file}: {size / _MEGABYTE:,.1f} MB, a copy of {opened.url}; use it with --store sqlite:///{file}")
 
 
-def _check_target(file: Path, store: Path, force: bool) -> None:
-    """Raise `UsageError` where the copy must not be written there."""
+def _problem_of(file: Path, store: Path, force: bool) -> str | None:
+    """Return why the copy must not be written there."""
     if not file.parent.is_dir():
-        raise UsageError(f"{file}: the folder {file.parent} does not exist: make it first")
+        return f"the folder {file.parent} does not exist: make it first"
     if file.is_dir():
-        raise UsageError(f"{file}: is a folder: name a file")
+        return "is a folder: name a file"
     if file.exists() and file.samefile(store):
-        raise UsageError(f"{file}: is the store itself: name another file")
+        return "is the store itself: name another file"
     if file.exists() and not force:
-        raise UsageError(f"{file}: is there already: name another file, or say --force to replace it")
-    if Path(f"{file}-wal").exists():
-        raise UsageError(f"{file}: is a store in use: name another file")
+        return "is there already: name another file, or say --force to replace it"
+    return "is a store in use: name another file" if Path(f"{file}-wal").exists() else None
 
 
 @with_options
@@ -211,7 +211,17 @@ def withdraw(
             raise InputError(f"no stored {nouns_of(opened).one} is like that: nothing was withdrawn")
         kind = nouns_of(opened)
         holder = opened.lease()
-        number = _request(opened, found) if holder else _withdraw(opened, found)
+        if holder:
+            from hierogram.daemon.learning.residents import in_transactions
+
+            number = sum(len(opened.request_withdrawals(some)) for some in in_transactions(found))
+        else:
+            announce_compilation()
+            from hierogram.daemon.learning.learner import holding_lease
+            from hierogram.daemon.learning.residents import withdraw_all
+
+            with holding_lease(opened, "hierogram withdraw"), progress("withdraw", kind.many) as shown:
+                number = withdraw_all(opened, found, lambda done: shown.update(done, len(found), done))
     if not number:
         raise InputError(f"no stored {kind.one} has that number: nothing was withdrawn")
     if as_json:
@@ -220,20 +230,3 @@ def withdraw(
         print(f"{plural(number, kind.one)}: `{holder.command}` (process {holder.pid} on {holder.host}) takes them out")
     else:
         print(f"{plural(number, kind.one)} withdrawn")
-
-
-def _request(opened: "Store", ids: list[int]) -> int:
-    from hierogram.daemon.learning.residents import in_transactions
-
-    return sum(len(opened.request_withdrawals(some)) for some in in_transactions(ids))
-
-
-def _withdraw(opened: "Store", ids: list[int]) -> int:
-    from hierogram.daemon.commands.learning import announce_compilation
-
-    announce_compilation()
-    from hierogram.daemon.learning.learner import holding_lease
-    from hierogram.daemon.learning.residents import withdraw_all
-
-    with holding_lease(opened, "hierogram withdraw"), progress("withdraw", nouns_of(opened).many) as shown:
-        return withdraw_all(opened, ids, lambda done: shown.update(done, len(ids), done))
