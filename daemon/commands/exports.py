@@ -20,6 +20,7 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import Destination, ExportOptions
+from hierogram.daemon.plain_options import as_plain
 from hierogram.daemon.progress import Progress, progress
 from hierogram.storage.options import Option, OptionError, declared
 
@@ -323,4 +324,4 @@ def _moment(time: Any) -> str:
 
 def _as_json(job: Any) -> dict[str, Any]:
     next_run = None if job.next_run is None else job.next_run.isoformat()
-    return {"job": job.job.described(), "configured": job.configured, "next_run": next_run}
+    return {"job": as_plain(job.job), "configured": job.configured, "next_run": next_run}

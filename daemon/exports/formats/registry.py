@@ -50,11 +50,6 @@ def check_kind(format: Format, notation: Notation) -> None:
         raise ValueError(notation.cannot(f"be exported as {format.name}: there are {suited}"))
 
 
-def endings() -> str:
-    """Return the endings that files of each format have, to be shown."""
-    return ", ".join(format.suffix for format in EVERY.values())
-
-
 def promised_format(name: str) -> Format | None:
     """Return the format that a file's name, with or without a compression's ending, ends in; None where none fits."""
     stem, _ = divided_name(name)
