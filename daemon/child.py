@@ -64,7 +64,7 @@ class Child:
         *given: Given.args,
         **named: Given.kwargs,
     ) -> Generator[Item, None, None]:
-        """What `work` yields, which is a function of a module and gets a sign of life to call before what is given.
+        """Yield what `work` yields: a function of a module, which gets a sign of life to call before what is given.
 
         `wait` is called several times a second while nothing comes; what it raises ends the work. Closing the generator
         early kills the child. Raises what `work` raises of `DaemonError`, `ChildError` where the work stands still, is
@@ -75,7 +75,10 @@ class Child:
         try:
             self._send(request, wait)
             while True:
-                kind, content = self._message(wait)
+                [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, wait))
+                if length > _MOST_MESSAGE_BYTES:
+                    raise ChildError(f"reading gave {length:,} bytes at once, over {_MOST_MESSAGE_BYTES:,}")
+                kind, content = pickle.loads(self._bytes(length, wait))
                 if kind == _ITEM:
                     yield content
                 elif kind == _END:
@@ -92,7 +95,7 @@ class Child:
                 self.close()
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -144,18 +147,12 @@ class Child:
         except BrokenPipeError:
             raise self._died() from None
 
-    def _message(self, wait: Callable[[], None]) -> tuple[int, Any]:
-        [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, wait))
-        if length > _MOST_MESSAGE_BYTES:
-            raise ChildError(f"reading gave {length:,} bytes at once, over {_MOST_MESSAGE_BYTES:,}")
-        kind, content = pickle.loads(self._bytes(length, wait))
-        return kind, content
-
     def _bytes(self, size: int, wait: Callable[[], None]) -> bytearray:
         assert self._process is not None
         assert self._process.stdout is not None
         content = bytearray(size)
-        self._move(self._process.stdout, select.POLLIN, memoryview(content), _read_into, wait)
+        stdout, missing = self._process.stdout, memoryview(content)
+        self._move(stdout, select.POLLIN, missing, lambda pipe, missing: os.readv(pipe, [missing]), wait)
         return content
 
     def _move(
@@ -166,7 +163,7 @@ class Child:
         move: Callable[[int, memoryview], int],
         wait: Callable[[], None],
     ) -> None:
-        """Reads or writes all bytes; raises `ChildError` where none go through for too long, or the process ends."""
+        """Read or write all bytes; raises `ChildError` where none go through for too long, or the process ends."""
         poll = select.poll()
         poll.register(pipe, readiness)
         heard = time.monotonic()
@@ -193,18 +190,10 @@ class Child:
 
 
 def serve(parent: int) -> None:
-    """Does what the process `parent` asks on standard input, until that ends; what a child runs."""
-    _end_with(parent)
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
-    # What a library prints is no answer.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    while head := requests.read(_LENGTH.size):
-        [length] = _LENGTH.unpack(head)
-        _work(answers, requests.read(length))
+    """Do what the process `parent` asks on standard input, until that ends; what a child runs.
 
-
-def _end_with(parent: int) -> None:
-    """Has the kernel end this process when its parent ends, and take it first where memory runs out."""
+    The kernel ends this process when its parent ends, and takes it first where memory runs out.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -217,6 +206,12 @@ def _end_with(parent: int) -> None:
     # It may have ended before.
     if os.getppid() != parent:
         os._exit(1)
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
+    # What a library prints is no answer.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    while head := requests.read(_LENGTH.size):
+        [length] = _LENGTH.unpack(head)
+        _work(answers, requests.read(length))
 
 
 def _work(answers: BinaryIO, request: bytes) -> None:
@@ -251,10 +246,6 @@ def _work(answers: BinaryIO, request: bytes) -> None:
         answer(_FAILED, readable(f"reading failed: {type(error).__name__}: {error}"))
     else:
         answer(_END)
-
-
-def _read_into(pipe: int, missing: memoryview) -> int:
-    return os.readv(pipe, [missing])
 
 
 def _write(stream: Any, message: bytes) -> None:

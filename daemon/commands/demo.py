@@ -117,7 +117,7 @@ def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str, wi
     from hierogram.daemon.corpora.ingest import ingest
     from hierogram.daemon.corpora.lines import in_chunks
 
-    lines = [(verse.raw_line() if without_links else verse.line()).encode() for verse in verses]
+    lines = [verse.line(not without_links).encode() for verse in verses]
     source = _Verses(origin, JSONL, fields_of_lines(in_chunks([lines]), json_object))
     done = ingest(store, source, CORPUS)
     links = plural(sum(len(verse.links) for verse in verses), "link")
