@@ -124,10 +124,7 @@ class Child:
                     # Signals of a terminal, and of what ends a group of processes, are for the parent.
                     process_group=0,
                     env=os.environ
-                    | {
-                        "OPENBLAS_NUM_THREADS": "1",
-                        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                    },
+                    | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 )
             except OSError as error:
                 raise ChildUnavailableError(

@@ -14,14 +14,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.child import MEMORY_BYTES, SILENT_SECONDS
@@ -166,8 +159,7 @@ class AlignmentSection(Section):
 
     pairs_at_once: int = Field(default=10_000, ge=1, description="New pairs that are aligned together.")
     train: bool = Field(
-        default=True,
-        description="Whether pairs with given alignments train the aligner (they keep them in any case).",
+        default=True, description="Whether pairs with given alignments train the aligner (they keep them in any case)."
     )
     passes: int = Field(
         default=3,

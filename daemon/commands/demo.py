@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import (
-    interruptible,
-    named_store,
-    note,
-    nouns_of,
-    open_or_make,
-    plural,
-)
+from hierogram.daemon.commands.common import interruptible, named_store, note, nouns_of, open_or_make, plural
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import (
     align_pending,
@@ -59,16 +52,14 @@ class _Verses:
 def demo(
     context: typer.Context,
     data: Annotated[
-        Path | None,
-        Option("Local copy of the data package, for machines without a network.", metavar="WHEEL"),
+        Path | None, Option("Local copy of the data package, for machines without a network.", metavar="WHEEL")
     ] = None,
     sweeps: Annotated[int, Option("Sweeps over all pairs after their burn-in.", least=0)] = 30,
     output: Annotated[
         Path, Option("File to export the grammar to.", metavar="FILE", flags=("--output", "-o"))
     ] = DEMO_EXPORT,
     align: Annotated[
-        bool,
-        Option("Leave the hand-made links aside: align, compare with them, learn from that."),
+        bool, Option("Leave the hand-made links aside: align, compare with them, learn from that.")
     ] = False,
 ) -> None:
     """Learn the grammar of the Greek New Testament and its English translation, in a minute or two.

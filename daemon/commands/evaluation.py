@@ -3,13 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from hierogram.daemon.commands.common import (
-    AsJson,
-    interruptible,
-    plural,
-    print_json,
-    print_table,
-)
+from hierogram.daemon.commands.common import AsJson, interruptible, plural, print_json, print_table
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress

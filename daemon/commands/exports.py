@@ -86,8 +86,7 @@ def export(
         str | None, Option("Age at which a version of a schedule goes, as in --every.", expert=True)
     ] = None,
     grammar: Annotated[
-        str | None,
-        Option("With --format packed: an export to pack in place of the store's rules.", metavar="FILE"),
+        str | None, Option("With --format packed: an export to pack in place of the store's rules.", metavar="FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

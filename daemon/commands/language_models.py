@@ -5,15 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import (
-    AsJson,
-    interruptible,
-    named_store,
-    note,
-    note_text,
-    plural,
-    print_json,
-)
+from hierogram.daemon.commands.common import AsJson, interruptible, named_store, note, note_text, plural, print_json
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import UsageError

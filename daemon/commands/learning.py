@@ -55,8 +55,7 @@ def learn(
         ),
     ] = None,
     threads: Annotated[
-        int | None,
-        Option("Threads; the result does not depend on them.", least=1, shown="one a core, or one a worker"),
+        int | None, Option("Threads; the result does not depend on them.", least=1, shown="one a core, or one a worker")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

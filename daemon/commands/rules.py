@@ -148,10 +148,7 @@ def _show_occurrences(url: str, words: "Sequence[str]", limit: int, as_json: boo
         wanted = Rule.parse(" ".join(words)) if words else None
     except RuleNotationError as error:
         raise UsageError(str(error)) from error
-    with (
-        interruptible("what was indexed stays; run the same command again to go on"),
-        open_store(url) as opened,
-    ):
+    with interruptible("what was indexed stays; run the same command again to go on"), open_store(url) as opened:
         kind, indexed = nouns_of(opened), 0
         if waiting := opened.count_unindexed():
             from hierogram.daemon.commands.learning import announce_compilation

@@ -6,13 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import (
-    interruptible,
-    named_store,
-    note,
-    open_or_make,
-    store_url,
-)
+from hierogram.daemon.commands.common import interruptible, named_store, note, open_or_make, store_url
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import UsageError
@@ -28,8 +22,7 @@ def serve(
     ] = None,
     host: Annotated[str | None, Option("Address to listen at; overrides the configuration.", metavar="ADDRESS")] = None,
     port: Annotated[
-        int | None,
-        Option("Port to listen at, 0 for any free one; overrides the configuration.", least=0, most=65535),
+        int | None, Option("Port to listen at, 0 for any free one; overrides the configuration.", least=0, most=65535)
     ] = None,
 ) -> None:
     """Keep a store current: take in files as they appear, sample new pairs first and old ones when idle.

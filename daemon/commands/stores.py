@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from hierogram.daemon.commands.common import (
-    AsJson,
-    note,
-    open_or_make,
-    plural,
-    print_json,
-    store_url,
-    was_given,
-)
+from hierogram.daemon.commands.common import AsJson, note, open_or_make, plural, print_json, store_url, was_given
 from hierogram.daemon.commands.flags import EXPERTS, SET, expert_help, given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.memory import resident_bytes

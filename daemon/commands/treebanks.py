@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import (
-    grammar_and_sentences,
-    interruptible,
-    note,
-    plural,
-)
+from hierogram.daemon.commands.common import grammar_and_sentences, interruptible, note, plural
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import UsageError

@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import (
-    FOUND,
-    AsJson,
-    interruptible,
-    note,
-    nouns_of,
-    plural,
-    print_json,
-    store_url,
-)
+from hierogram.daemon.commands.common import FOUND, AsJson, interruptible, note, nouns_of, plural, print_json, store_url
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import InputError, UsageError

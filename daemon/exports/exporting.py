@@ -120,10 +120,7 @@ def export(
     path = Path(GRAMMAR + plan.ending).absolute() if path is None else path.absolute()
     if not path.parent.is_dir():
         raise ExportError(f"{path}: the folder {path.parent} does not exist: make it first")
-    with (
-        _recorded(store, path.name, path, plan.format.name) as record,
-        working_folder(path.parent, path.name) as work,
-    ):
+    with _recorded(store, path.name, path, plan.format.name) as record, working_folder(path.parent, path.name) as work:
         manifest = _write(store, work, plan, report, work / path.name, work / glue_name(path.name))
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")
         publish_files(

@@ -159,8 +159,7 @@ class Destination:
     name: VersionName = "grammar"
     keep: Keep = None
     sentences: Annotated[
-        Path | None,
-        Option("With --to: a cdec grammar for each sentence of FILE, in a folder.", metavar="FILE"),
+        Path | None, Option("With --to: a cdec grammar for each sentence of FILE, in a folder.", metavar="FILE")
     ] = None
 
     def __post_init__(self) -> None:

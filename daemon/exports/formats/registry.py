@@ -5,14 +5,7 @@ from hierogram.daemon.exports.formats.cdec import CDEC
 from hierogram.daemon.exports.formats.format import Format
 from hierogram.daemon.exports.formats.joshua import JOSHUA, THRAX
 from hierogram.daemon.exports.formats.moses import MOSES
-from hierogram.daemon.exports.formats.pipeline import (
-    BICLEANER,
-    BICLEANER_REVERSE,
-    PRIORS,
-    SHORTLIST,
-    TTABLE,
-    VMAP,
-)
+from hierogram.daemon.exports.formats.pipeline import BICLEANER, BICLEANER_REVERSE, PRIORS, SHORTLIST, TTABLE, VMAP
 from hierogram.daemon.exports.formats.tables import JSONL, PARQUET, TSV
 from hierogram.daemon.exports.formats.trees import FRAGMENTS, PCFG
 from hierogram.samplers.grammar.kinds import Notation
