@@ -10,13 +10,13 @@ import typer
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.commands.common import (
     AsJson,
+    chosen_store,
     interruptible,
     named_store,
     note,
     note_text,
     plural,
     print_json,
-    store_url,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
@@ -166,7 +166,7 @@ def links(
         assert pair is not None
         known = KnownLinks(_links("--fixed", fixed), _links("--forbidden", forbidden))
         corrections, said_by = {pair: known}, origin or "command line"
-    _set(store_url(context), corrections, said_by, as_json)
+    _set(context, corrections, said_by, as_json)
 
 
 def _links(option: str, line: str) -> frozenset[Link]:
@@ -209,10 +209,9 @@ def _read(file: Path) -> dict[int, KnownLinks]:
     return found
 
 
-def _set(url: str, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
-    from hierogram.storage.store import open_store
+def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
 
-    with interruptible("what was noted is kept; run the command again"), open_store(url) as opened:
+    with interruptible("what was noted is kept; run the command again"), chosen_store(context) as opened:
         rows = {row.id: row for row in opened.pairs_by_id(list(corrections))}
         for pair, row in rows.items():
             problem = corrections[pair].problem(row.source.count(" ") + 1, row.target.count(" ") + 1)

@@ -36,6 +36,13 @@ def named_store(context: typer.Context) -> str | None:
     return named
 
 
+def chosen_store(context: typer.Context) -> "Store":
+    """Open the store that a command works on."""
+    from hierogram.storage.store import open_store
+
+    return open_store(store_url(context))
+
+
 def is_store(named: str) -> bool:
     """Return whether what is named is a store, and not a file."""
     return named.endswith(".db") or "://" in named

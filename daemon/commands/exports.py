@@ -10,6 +10,7 @@ import typer
 from hierogram.daemon.commands.common import (
     FOUND,
     AsJson,
+    chosen_store,
     interruptible,
     note,
     plural,
@@ -99,7 +100,7 @@ def export(
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
         if strange := chosen - _OF_PACKED:
             raise UsageError(f"--format {PACKED} takes --max-scope and --drawn, no {', '.join(sorted(strange))}")
-        _pack(store_url(context), grammar, destination, options)
+        _pack(context, grammar, destination, options)
         return
     if grammar is not None:
         raise UsageError(f"--grammar is packed: give --format {PACKED}")
@@ -108,7 +109,7 @@ def export(
         return
     when = {"cron": cron, "every": every, "max_age": max_age}
     if any(value is not None for value in when.values()):
-        _schedule(store_url(context), destination, when, options, as_json)
+        _schedule(context, destination, when, options, as_json)
         return
     if destination.sentences is not None:
         if options.format not in (None, "cdec"):
@@ -121,13 +122,8 @@ def export(
     from hierogram.daemon.exports.exporting import export as write
     from hierogram.daemon.exports.exporting import export_to, publish
     from hierogram.daemon.exports.publication import MANIFEST, Versions, manifest_path
-    from hierogram.storage.store import open_store
 
-    with (
-        interruptible("no file was written"),
-        open_store(store_url(context)) as opened,
-        progress("export", "rules") as shown,
-    ):
+    with interruptible("no file was written"), chosen_store(context) as opened, progress("export", "rules") as shown:
         if destination.is_standard_output:
             manifest = export_to(opened, sys.stdout.buffer, options, telling(shown))
             note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
@@ -161,12 +157,11 @@ def export(
     print(f"{beside}: its manifest")
 
 
-def _pack(url: str, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
+def _pack(context: typer.Context, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
     """Write a packed grammar, of a store or of an export."""
     from hierogram.daemon.decoding.grammars import write_grammar
     from hierogram.daemon.decoding.opening import equip
     from hierogram.daemon.decoding.requests import TranslateOptions
-    from hierogram.storage.store import open_store
 
     if destination.to is not None or destination.output is None or destination.is_standard_output:
         raise UsageError(f"--format {PACKED} writes one file: name it with -o grammar.{PACKED}")
@@ -174,7 +169,7 @@ def _pack(url: str, grammar: str | None, destination: Destination, options: Expo
         raise UsageError(f"--format {PACKED}: name a --max-scope")
     equipment = equip(TranslateOptions(max_scope=options.max_scope, drawn=options.drawn))
     if grammar is None:
-        with open_store(url) as store:
+        with chosen_store(context) as store:
             found = equipment.of_store(store)[0]
     else:
         found = equipment.grammar(grammar)
@@ -200,12 +195,11 @@ def _configure_datasette(url: str, destination: Destination) -> None:
 
 
 def _schedule(
-    url: str, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
+    context: typer.Context, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
 ) -> None:
     """Add a job to the schedule, or put it in the place of the one with its name."""
     from hierogram.daemon.exports.options import ExportJob
     from hierogram.daemon.exports.schedule import add_job
-    from hierogram.storage.store import open_store
 
     if destination.to is None or destination.sentences is not None:
         raise UsageError("--cron and --every write versions into a folder: give --to FOLDER, and no --sentences")
@@ -218,7 +212,7 @@ def _schedule(
         raise UsageError(f"--{error.option.replace('_', '-')}: {error.reason}") from error
     except ValueError as error:
         raise UsageError(str(error)) from error
-    with open_store(url) as opened:
+    with chosen_store(context) as opened:
         added = add_job(opened, job)
     if as_json:
         print_json(_as_json(added))
@@ -281,13 +275,12 @@ def schedule(
     `hierogram export --cron` or `--every` adds one. When a job runs next stays as it was where --run runs it.
     """
     from hierogram.daemon.exports.schedule import find_job, list_jobs, remove_job, run_job
-    from hierogram.storage.store import open_store
 
     if run and remove:
         raise UsageError("--run and --remove are two things to do: give one of them")
     if (run or remove) != (name is not None):
         raise UsageError("NAME goes with --run or --remove; without these all jobs are shown")
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         if name is None:
             _show_jobs(opened, list_jobs(opened), as_json)
         elif run:

@@ -15,13 +15,13 @@ import typer
 from hierogram.daemon.commands.common import (
     FOUND,
     AsJson,
+    chosen_store,
     interruptible,
     note,
     nouns_of,
     plural,
     print_json,
     print_table,
-    store_url,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
@@ -70,7 +70,6 @@ def learn(
     """
     chosen = None if sharing.workers is None else parse_workers(sharing.workers)
     blocks = None if sharing.blocks is None else parse_blocks(sharing.blocks)
-    from hierogram.storage.store import open_store
 
     announce_compilation()
     from hierogram.daemon.alignment.incremental import correct_requested
@@ -81,7 +80,7 @@ def learn(
     from hierogram.samplers.synchronous.sweeps import Blocks
 
     with (
-        open_store(store_url(context)) as opened,
+        chosen_store(context) as opened,
         # Before signals are heard, since Ray listens to them as well.
         workers_of(opened, chosen, threads or 1) as chain,
     ):
@@ -189,7 +188,6 @@ def diagnose(
     """
     from hierogram.daemon.grammar.chains import load_draws, run_chains
     from hierogram.daemon.grammar.diagnosis import diagnose as judge
-    from hierogram.storage.store import open_store
 
     if take:
         if draws is None:
@@ -197,7 +195,7 @@ def diagnose(
         taken = load_draws(draws)
     else:
         announce_compilation()
-        with open_store(store_url(context)) as opened, progress("diagnose", "sweeps") as shown:
+        with chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
             taken = run_chains(opened, run, lambda done, total: shown.update(done, total, done))
         if draws is not None:
             taken.save(draws)

@@ -7,6 +7,7 @@ import typer
 
 from hierogram.daemon.commands.common import (
     AsJson,
+    chosen_store,
     interruptible,
     note,
     nouns_of,
@@ -58,14 +59,13 @@ def rules(
     if pairs:
         if containing or tree or drawn or given(context, RuleQuery) - {"limit"}:
             raise UsageError("--pairs takes a rule, `source ||| target`, and --limit")
-        _show_occurrences(store_url(context), words or [], wanted.limit, as_json)
+        _show_occurrences(context, words or [], wanted.limit, as_json)
         return
-    from hierogram.storage.store import open_store
 
     words = words or []
     source = None if containing or not words else " ".join(words)
     words = words if containing else []
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         found = opened.find_rules(source, wanted.target, words=words, limit=wanted.limit, drawn=drawn)
         notation = notation_of(opened.settings().grammar)
         if not found and not opened.status().rules:
@@ -138,17 +138,16 @@ def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
             print(f"    {line.rstrip()}")
 
 
-def _show_occurrences(url: str, words: "Sequence[str]", limit: int, as_json: bool) -> None:
+def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:
     """Show the pairs, or trees, whose present derivation uses a rule; without one, only index them."""
     from hierogram.samplers.exceptions import RuleNotationError
     from hierogram.samplers.grammar.rules import Rule, render_side
-    from hierogram.storage.store import open_store
 
     try:
         wanted = Rule.parse(" ".join(words)) if words else None
     except RuleNotationError as error:
         raise UsageError(str(error)) from error
-    with interruptible("what was indexed stays; run the same command again to go on"), open_store(url) as opened:
+    with interruptible("what was indexed stays; run the same command again to go on"), chosen_store(context) as opened:
         kind, indexed = nouns_of(opened), 0
         if waiting := opened.count_unindexed():
             from hierogram.daemon.commands.learning import announce_compilation

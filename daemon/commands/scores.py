@@ -12,12 +12,12 @@ import typer
 from hierogram.daemon.commands.common import (
     FOUND,
     AsJson,
+    chosen_store,
     interruptible,
     note,
     note_text,
     plural,
     print_table,
-    store_url,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
@@ -70,13 +70,12 @@ def score(
         raise UsageError("--kept makes no scores that could be kept: give --keep alone")
     if files and (len(files) != 2 or pair):
         raise UsageError("name two files, SOURCE TARGET, or none and perhaps a --pair")
-    from hierogram.storage.store import open_store
 
     rows: list[_Scored] = []
     number = unscored = 0
     with (
         interruptible("what was not told is not scored"),
-        open_store(store_url(context)) as opened,
+        chosen_store(context) as opened,
         progress("score", "pairs") as shown,
     ):
         total = len(pair) if pair else None if files else opened.count_pairs()

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from hierogram.daemon.commands.common import AsJson, note, open_or_make, plural, print_json, store_url, was_given
+from hierogram.daemon.commands.common import (
+    AsJson,
+    chosen_store,
+    note,
+    open_or_make,
+    plural,
+    print_json,
+    store_url,
+    was_given,
+)
 from hierogram.daemon.commands.flags import EXPERTS, SET, expert_help, given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.memory import resident_bytes
@@ -140,9 +149,8 @@ def status(
         return
     if was_given(context, "every"):
         raise UsageError("--every is for looks again and again: give --watch, too")
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         now = opened.status()
         settings = opened.settings()
         writer = opened.lease()
@@ -295,9 +303,8 @@ def events(
     Each event has a number; the number of the last one is the position to go on from. With --json each is an object a
     line. Old events are dropped: who comes too late hears on standard error how many were missed.
     """
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened, suppress(KeyboardInterrupt):
+    with chosen_store(context) as opened, suppress(KeyboardInterrupt):
         if keep is not None:
             opened.keep_events(keep)
             note(f"the store keeps {plural(keep, 'event')} from now on")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from hierogram.daemon.commands.common import interruptible, note, plural, print_table, store_url
+from hierogram.daemon.commands.common import chosen_store, interruptible, note, plural, print_table
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
@@ -38,13 +38,8 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
         )
     from hierogram.daemon.terms.extraction import extract_terms
     from hierogram.daemon.terms.reports import Terms, pieces, shown_renderings
-    from hierogram.storage.store import open_store
 
-    with (
-        interruptible("nothing was written"),
-        open_store(store_url(context)) as opened,
-        progress("terms", "pairs") as shown,
-    ):
+    with interruptible("nothing was written"), chosen_store(context) as opened, progress("terms", "pairs") as shown:
         found: Terms = extract_terms(
             opened, options, written.departures, lambda doing, done, total: shown.update(done, total, done, doing)
         )

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import FOUND, AsJson, interruptible, note, nouns_of, plural, print_json, store_url
+from hierogram.daemon.commands.common import (
+    FOUND,
+    AsJson,
+    chosen_store,
+    interruptible,
+    note,
+    nouns_of,
+    plural,
+    print_json,
+)
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import InputError, UsageError
@@ -33,9 +42,8 @@ _HOW = "`hierogram backup FILE` makes a backup"
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
     """Count every rule again from the derivations and check all tables; exit with 1 where something is wrong."""
     from hierogram.daemon.learning.verifying import verify as recount
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         kind = nouns_of(opened)
         with progress("verify", kind.many) as shown:
             found = recount(opened, lambda pairs, total: shown.update(pairs, total, pairs))
@@ -74,9 +82,8 @@ def repair(
     anew. All is one transaction: if it is interrupted, the store is as it was. Others wait for it who want to write.
     """
     from hierogram.daemon.learning.repairing import repair as mend
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         kind = nouns_of(opened)
         with progress("repair", kind.many) as shown:
             done = mend(opened, lambda pairs, total: shown.update(pairs, total, pairs), keep=not dry_run)
@@ -139,9 +146,8 @@ def backup(
     """
     from hierogram.storage.database.backup import postgres_commands
     from hierogram.storage.database.connection import parse_url, sqlite_file
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         here = sqlite_file(parse_url(opened.url))
         if here is None:
             back_up, bring_back = postgres_commands(opened.url, str(file))
@@ -188,14 +194,13 @@ def withdraw(
     Several options together mean the pairs that meet all of them. Where a daemon runs, it does it, within seconds.
     What was withdrawn can be offered again.
     """
-    from hierogram.storage.store import open_store
 
     chosen = corpus is not None or origin is not None or bool(external_id)
     if bool(ids) == chosen:
         raise UsageError("say which pairs: by their numbers, or by --corpus, --origin and --external-id")
     with (
         interruptible("what was withdrawn is gone; run the command again for the rest"),
-        open_store(store_url(context)) as opened,
+        chosen_store(context) as opened,
     ):
         found = ids or opened.choose_pairs(corpus=corpus, origin=origin, external_ids=external_id or ())
         if not found:
