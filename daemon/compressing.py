@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.files import appearing
@@ -41,20 +41,8 @@ def divided_name(name: str) -> tuple[str, Compression | None]:
     return name, None
 
 
-class _Compressor(Protocol):
-    def compress(self, data: bytes, /) -> bytes: ...
-    def flush(self) -> bytes: ...
-
-
-class _Plain:
-    def compress(self, data: bytes, /) -> bytes:
-        return data
-
-    def flush(self) -> bytes:
-        return b""
-
-
-def _compressor(compression: Compression, level: int | None, long_distance: bool, threads: int) -> _Compressor:
+def _compressor(compression: Compression, level: int | None, long_distance: bool, threads: int) -> Any:
+    """Return what compresses data; None: nothing does."""
     if compression is Compression.ZSTD:
         # Here, because commands that compress nothing start without it.
         import zstandard
@@ -70,7 +58,7 @@ def _compressor(compression: Compression, level: int | None, long_distance: bool
     if compression is Compression.GZIP:
         # The header that zlib writes holds no time and no name.
         return zlib.compressobj(6 if level is None else min(level, 9), zlib.DEFLATED, _GZIP_WINDOW)
-    return _Plain()
+    return None
 
 
 class CompressedFile:
@@ -97,12 +85,13 @@ class CompressedFile:
 
     def write(self, data: bytes, /) -> int:
         """Append bytes; returns how many."""
-        self._put(self._compressor.compress(data))
+        self._put(data if self._compressor is None else self._compressor.compress(data))
         return len(data)
 
     def finish(self) -> None:
         """Write what is held back; nothing can be written after it."""
-        self._put(self._compressor.flush())
+        if self._compressor is not None:
+            self._put(self._compressor.flush())
 
     def _put(self, data: bytes) -> None:
         if data:

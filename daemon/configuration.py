@@ -14,21 +14,14 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES, Limits
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.options import ExportJob
-from hierogram.daemon.plain_options import constraints
+from hierogram.daemon.plain_options import DEFAULT_STORE, constraints
 from hierogram.daemon.scoring.records import KeepOptions
 from hierogram.daemon.workers.section import WorkersSection
 from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
@@ -39,7 +32,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
-DEFAULT_STORE = "sqlite:///hierogram.db"
 
 _SHORTEST_TOKEN = 16
 
@@ -54,7 +46,7 @@ class Section(BaseModel):
 
 
 class DaemonSection(Section):
-    """How the loops are looked after, and how the daemon ends."""
+    """Supervision of the loops, and the end of the daemon."""
 
     grace_seconds: Seconds = Field(
         default=30.0,
@@ -79,7 +71,7 @@ class DaemonSection(Section):
 
 
 class LogSection(Section):
-    """What the daemon says on standard error."""
+    """The log, on standard error."""
 
     format: str = Field(
         default="auto", pattern="^(auto|json|human)$", description="json, human, or auto: human on a terminal."
@@ -111,12 +103,12 @@ class SpoolSection(Section):
 
 
 def _declared(options: type["DataclassInstance"], name: str) -> Any:
-    """A key for a declared option."""
+    """Return a key for a declared option."""
     return Field(default=declared(options)[name].default, **constraints(options, name))
 
 
 class IntakeSection(Section):
-    """How much of an input is taken before it is set apart as a whole, in the spool and over HTTP."""
+    """Bounds of an input, over which it is set apart as a whole, in the spool and over HTTP."""
 
     max_unpacked_bytes: int = _declared(Limits, "max_unpacked_bytes")
     max_unpacked_ratio: float = _declared(Limits, "max_unpacked_ratio")
@@ -131,12 +123,12 @@ class IntakeSection(Section):
     )
 
     def limits(self) -> Limits:
-        """The same as one value."""
+        """Return the same as one value."""
         return Limits(**{option.name: getattr(self, option.name) for option in fields(Limits)})
 
 
 class SamplingSection(Section):
-    """How new pairs are sampled, and old ones rejuvenated."""
+    """Sampling of new pairs, and rejuvenation of old ones."""
 
     threads: int = Field(default=0, ge=0, description="Threads; 0: one a core. The result does not depend on them.")
     pairs_at_once: int = Field(
@@ -163,12 +155,11 @@ class SamplingSection(Section):
 
 
 class AlignmentSection(Section):
-    """How pairs are aligned that come without an alignment."""
+    """Alignment of pairs that come without one."""
 
     pairs_at_once: int = Field(default=10_000, ge=1, description="New pairs that are aligned together.")
     train: bool = Field(
-        default=True,
-        description="Whether pairs with given alignments train the aligner (they keep them in any case).",
+        default=True, description="Whether pairs with given alignments train the aligner (they keep them in any case)."
     )
     passes: int = Field(
         default=3,
@@ -178,7 +169,7 @@ class AlignmentSection(Section):
 
 
 class TranslatingSection(Section):
-    """What `POST /v1/translate` translates with; the grammar is the store's."""
+    """Resources that `POST /v1/translate` translates with; the grammar is the store's."""
 
     lm: str | None = _declared(TranslateOptions, "lm")
     weights: str | None = _declared(TranslateOptions, "weights")
@@ -191,19 +182,19 @@ class TranslatingSection(Section):
     max_words: int = _declared(TranslateOptions, "max_words")
 
     def options(self) -> TranslateOptions:
-        """The same as one value."""
+        """Return the same as one value."""
         return TranslateOptions(**dict(self))
 
 
 class ScoresSection(Section):
-    """How stored pairs are scored under what is learned."""
+    """Scores of stored pairs under what is learned."""
 
     share: float = _declared(KeepOptions, "share")
     most_pairs: int = _declared(KeepOptions, "most_pairs")
     pause_seconds: float = _declared(KeepOptions, "pause_seconds")
 
     def options(self) -> KeepOptions:
-        """The same as one value."""
+        """Return the same as one value."""
         return KeepOptions(**dict(self))
 
 
@@ -298,14 +289,10 @@ class HttpConfiguration(Section):
     ask_rows: Positive = Field(default=500, description="Rows of its answer that the page shows.")
 
     @model_validator(mode="after")
-    def _role_on_postgres(self) -> Self:
+    def _safe(self) -> Self:
         # The value may hold a password, so no message shows it.
         if self.ask_url is not None and not re.match(r"postgres(ql)?://\S", self.ask_url.get_secret_value()):
             raise ValueError("ask_url: has to be a URL as in postgresql://role:password@host/database")
-        return self
-
-    @model_validator(mode="after")
-    def _token_for_strangers(self) -> Self:
         if self.token is not None and len(self.token.get_secret_value()) < _SHORTEST_TOKEN:
             raise ValueError(f"token: has to have at least {_SHORTEST_TOKEN} characters")
         if self.enabled and self.token is None and not is_loopback(self.host):
@@ -348,18 +335,22 @@ class _WithEnvironment(BaseSettings, Configuration):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment before what is handed over, which is the file's content."""
+        """Put the environment before what is handed over, which is the file's content."""
         return env_settings, init_settings
 
 
 def load_configuration(file: Path | None = None, **given: object) -> Configuration:
-    """The configuration of the file (if any), overridden by the environment, overridden by what is `given`.
+    """Return the configuration of the file (if any), overridden by the environment, overridden by what is `given`.
 
     `given` names keys as in `store=…` and `spool_folder=…`; None stands for nothing given. Raises `ConfigurationError`
     with file, key and reason.
     """
     content = _read(file) if file else {}
-    _refuse_unknown_variables(os.environ)
+    # Pydantic looks up the variables that it knows, and would not see one whose section is misspelled.
+    for name in os.environ:
+        section, nested, _ = name.removeprefix(ENVIRONMENT_PREFIX).partition("__")
+        if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in Configuration.model_fields:
+            raise ConfigurationError(f"environment: {name}: there is no section [{section.lower()}]")
     try:
         merged = _WithEnvironment(**content)
     except ValidationError as error:
@@ -373,7 +364,7 @@ def load_configuration(file: Path | None = None, **given: object) -> Configurati
 
 
 def _override(name: str, section: Section, key: str, value: object) -> Section:
-    """The section with another value; checked as a whole, since what one key may be depends on the others."""
+    """Return the section with another value; checked as a whole, since what one key may be depends on the others."""
     try:
         return type(section).model_validate(dict(section) | {key: value})
     except ValidationError as error:
@@ -397,16 +388,8 @@ def _read(file: Path) -> dict[str, Any]:
     return content
 
 
-def _refuse_unknown_variables(environment: Mapping[str, str]) -> None:
-    """Pydantic looks up the variables that it knows, and would not see one whose section is misspelled."""
-    for name in environment:
-        section, nested, _ = name.removeprefix(ENVIRONMENT_PREFIX).partition("__")
-        if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in Configuration.model_fields:
-            raise ConfigurationError(f"environment: {name}: there is no section [{section.lower()}]")
-
-
 def _explain(error: ValidationError, content: Mapping[str, Any], file: Path | None) -> str:
-    """One line for each thing that is wrong: where it stands, its key, the reason."""
+    """Return one line for each thing that is wrong: where it stands, its key, the reason."""
     lines = []
     for problem in error.errors():
         keys = [str(key) for key in problem["loc"]]

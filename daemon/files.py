@@ -13,23 +13,25 @@ _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def readable(name: str) -> str:
-    """A file's name, or a text with names, as logs, stores and JSON can hold it.
+    """Return a file's name, or a text with names, as logs, stores and JSON can hold it.
 
     Bytes that are not UTF-8 (which Python keeps as halves of surrogate pairs), control characters and line separators
     are escaped, as in `\\xff`.
     """
     if name.isprintable():
         return name
-    return "".join(_escaped(letter) if unicodedata.category(letter) in _UNSEEN else letter for letter in name)
-
-
-def _escaped(letter: str) -> str:
-    raw = 0xDC80 <= ord(letter) <= 0xDCFF
-    return f"\\x{ord(letter) - 0xDC00:02x}" if raw else letter.encode("unicode_escape").decode()
+    letters = []
+    for letter in name:
+        if 0xDC80 <= ord(letter) <= 0xDCFF:
+            letters.append(f"\\x{ord(letter) - 0xDC00:02x}")
+        else:
+            unseen = unicodedata.category(letter) in _UNSEEN
+            letters.append(letter.encode("unicode_escape").decode() if unseen else letter)
+    return "".join(letters)
 
 
 def fitting(folder: Path, name: str, ending: str) -> str:
-    """The name with the ending, shortened to what a file in the folder may be called.
+    """Return the name with the ending, shortened to what a file in the folder may be called.
 
     Where it is shortened, a digest of the whole name stands for what is missing. Raises `OSError`.
     """
@@ -46,7 +48,7 @@ def fitting(folder: Path, name: str, ending: str) -> str:
 
 @contextmanager
 def appearing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that appears under its name, on the disk, only when all went well, and else not at all."""
+    """Write a file that appears under its name, on the disk, only when all went well, and else not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:
@@ -62,7 +64,7 @@ def appearing(path: Path) -> Iterator[BinaryIO]:
 
 
 def sync(path: Path) -> None:
-    """Puts a file's or folder's content on the disk."""
+    """Put a file's or folder's content on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

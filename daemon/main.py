@@ -2,7 +2,7 @@
 
 import sys
 from importlib.metadata import entry_points, version
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -24,10 +24,10 @@ from hierogram.daemon.commands import (
     treebanks,
     upkeep,
 )
-from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
-from hierogram.daemon.commands.flags import with_store
+from hierogram.daemon.commands.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.memory import collect_seldom
+from hierogram.daemon.plain_options import DEFAULT_STORE
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 
@@ -80,13 +80,7 @@ def _show_version(wanted: bool) -> None:
 def choose_store(
     context: typer.Context,
     store: Annotated[
-        str,
-        typer.Option(
-            "--store",
-            envvar="HIEROGRAM_STORE",
-            metavar="URL",
-            help="Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db.",
-        ),
+        str, typer.Option("--store", envvar="HIEROGRAM_STORE", metavar="URL", help=STORE_HELP)
     ] = DEFAULT_STORE,
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
@@ -96,7 +90,7 @@ def choose_store(
 
     Exit codes: 0 done, 1 a check found something, 2 wrong usage, 3 bad input or store, 130 interrupted.
     """
-    context.obj = ChosenStore(store, was_given(context, "store"))
+    context.obj = store if was_given(context, "store") else None
 
 
 for panel, command, example in (
@@ -132,16 +126,11 @@ for panel, command, example in (
         epilog=f"\b\nExample:\n  {example}",
         rich_help_panel=panel,
         cls=stores.InitCommand if command is stores.init else None,
-    )(with_store(command))
+    )(command)
 
 # Tools stand beside the daemon and may use all of it; they bring their commands themselves.
 for entry in sorted(entry_points(group="hierogram.commands")):
-    app.command(entry.name, rich_help_panel=TOOLS)(with_store(entry.load()))
-
-
-def _fail(error: Exception, code: int) -> NoReturn:
-    print(f"hierogram: {error}", file=sys.stderr)
-    sys.exit(code)
+    app.command(entry.name, rich_help_panel=TOOLS)(entry.load())
 
 
 def main() -> None:
@@ -153,10 +142,9 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
-    except (UsageError, StoreUrlError) as error:
-        _fail(error, USAGE)
     except (DaemonError, StoreError, SamplerError) as error:
-        _fail(error, BAD_INPUT)
+        print(f"hierogram: {error}", file=sys.stderr)
+        sys.exit(USAGE if isinstance(error, UsageError | StoreUrlError) else BAD_INPUT)
 
 
 if __name__ == "__main__":

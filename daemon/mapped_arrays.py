@@ -9,7 +9,7 @@ import mmap
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,8 @@ _SIZES = np.dtype("<u4")
 _MOST_HEADER = 1 << 24
 
 
-class ArrayFile(NamedTuple):
-    """What a file holds: values as JSON has them, and arrays by name."""
-
-    values: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
-
-
 def first_line(kind: str, version: int) -> bytes:
-    """The line that files of a kind and version begin with."""
+    """Return the line that files of a kind and version begin with."""
     return f"hierogram {kind} {version}\n".encode()
 
 
@@ -58,7 +51,7 @@ def write_arrays(
     start = first_line(kind, version) + np.array([len(header), zlib.crc32(header)], _SIZES).tobytes() + header
     try:
         with appearing(path.absolute()) as file:
-            file.write(_padded(start))
+            file.write(start + _padding(len(start)))
             for array in arrays.values():
                 file.write(array.data if array.size else b"")
                 file.write(_padding(array.nbytes))
@@ -66,8 +59,8 @@ def write_arrays(
         raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def read_arrays(path: str, kind: str, version: int) -> ArrayFile:
-    """The values and arrays of a file; the arrays may be changed, the file does not change with them.
+def read_arrays(path: str, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the values and arrays of a file; the arrays may be changed, the file does not change with them.
 
     Raises `InputError` where the file cannot be read, is another's, or is damaged.
     """
@@ -85,13 +78,14 @@ def read_arrays(path: str, kind: str, version: int) -> ArrayFile:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except OSError as error:
         raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
-    start = len(_padded(line + sizes + header))
+    start = len(line + sizes + header)
+    start += len(_padding(start))
     found = json.loads(header)
     arrays = {
         name: _mapped(path, content, start + at, (_dtype(kind_of), tuple(shape), checked))
         for name, kind_of, shape, at, checked in found["arrays"]
     }
-    return ArrayFile(found["values"], arrays)
+    return found["values"], arrays
 
 
 def _mapped(path: str, content: mmap.mmap, at: int, what: tuple[np.dtype[Any], tuple[int, ...], int]) -> NDArray[Any]:
@@ -113,12 +107,8 @@ def _padding(size: int) -> bytes:
     return b"\0" * (-size % _ALIGNED)
 
 
-def _padded(data: bytes) -> bytes:
-    return data + _padding(len(data))
-
-
 def _description(kind: np.dtype[Any]) -> Any:
-    """A type as JSON has it: aligned records by their fields, other types by their names."""
+    """Return a type as JSON has it: aligned records by their fields, other types by their names."""
     if kind.fields is None:
         return kind.newbyteorder("<").str
     return [[name, kind.fields[name][0].newbyteorder("<").str] for name in kind.names or ()]

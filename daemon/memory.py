@@ -36,7 +36,7 @@ def give_back() -> None:
 
 
 def resident_bytes(process: int | None = None) -> int | None:
-    """Bytes of memory that a process of this machine holds, this one without a number; None where that is not known."""
+    """Return the bytes that a process of this machine holds, this one without a number; None where not known."""
     try:
         with open(f"/proc/{process or 'self'}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

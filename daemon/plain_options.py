@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+DEFAULT_STORE = "sqlite:///hierogram.db"
+"""The store that commands and the daemon work on where none is named."""
+
 
 def as_plain(options: "DataclassInstance") -> dict[str, Any]:
-    """The options as JSON has them, without those that are as by default."""
+    """Return the options as JSON has them, without those that are as by default."""
     found = declared(type(options))
     return {
         name: _plain(value)
@@ -25,23 +28,23 @@ def as_plain(options: "DataclassInstance") -> dict[str, Any]:
 
 
 def all_plain(options: "DataclassInstance") -> dict[str, Any]:
-    """All options as JSON has them."""
+    """Return all options as JSON has them."""
     return {name: _plain(value) for name, value in asdict(options).items()}
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Returns the options of plain values; the inverse of `as_plain`.
+    """Return the options of plain values; the inverse of `as_plain`.
 
     Raises `pydantic.ValidationError` where a name is unknown or a value does not fit.
     """
-    # Here, because it takes its time, which no command has before it knows what to do.
+    # Slow to load.
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind).validate_python(values)
 
 
 def constraints(kind: type["DataclassInstance"], name: str) -> dict[str, Any]:
-    """What pydantic and FastAPI are to know of an option: its help and its bounds."""
+    """Return what pydantic and FastAPI are to know of an option: its help and its bounds."""
     option = declared(kind)[name].option
     bounds = {"ge": option.least, "le": option.most, "gt": option.above, "lt": option.below}
     return {"description": option.text(), **{bound: value for bound, value in bounds.items() if value is not None}}

@@ -1,31 +1,20 @@
-"""How long work tells of itself: a bar with rates on a terminal, a plain line now and then elsewhere."""
+"""Progress of work: a bar with rates on a terminal, a plain line now and then elsewhere."""
 
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
 
 _QUIET_SECONDS = 2.0
 _SECONDS_A_LINE = 10.0
 
 
-class Progress(Protocol):
-    """What is told of a piece of work."""
-
-    def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
-        """The work is at `done` of `total` (None: unknown); `count` units are done, `note` is the rest in words.
-
-        `unit` says what is counted in this part of the work, where that is not what the whole is counted in.
-        """
-
-
-class _Lines:
-    """Progress as plain lines on standard error; nothing for work that is soon done."""
+class Progress:
+    """Progress of a piece of work as plain lines on standard error; none for work that is soon done."""
 
     def __init__(self, title: str, unit: str) -> None:
         self.title = title
@@ -34,38 +23,41 @@ class _Lines:
         self.pause = _QUIET_SECONDS
 
     def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
-        """See `Progress.update`."""
+        """Report that work is at `done` of `total` (None: unknown), with `count` units; `note` is the rest in words.
+
+        `unit` says what is counted in this part of the work, where that is not what the whole is counted in.
+        """
         now = time.monotonic()
         if now - self.last < self.pause:
             return
         self.last = now
         self.pause = _SECONDS_A_LINE
         share = f" {100 * done / total:.0f} %," if total else ""
-        print(f"{self.title}:{share} {_counted(count, unit or self.unit, now - self.started)}{note and ', ' + note}",
-              file=sys.stderr, flush=True)  # fmt: skip
+        rate = count / max(now - self.started, 1e-9)
+        said = f"{self.title}:{share} {count:,} {unit or self.unit}, {rate:,.0f}/s{note and ', ' + note}"
+        print(said, file=sys.stderr, flush=True)
 
 
-def _counted(count: int, unit: str, seconds: float) -> str:
-    return f"{count:,} {unit}, {count / max(seconds, 1e-9):,.0f}/s"
+class _Bar(Progress):
+    """The same as a bar."""
 
-
-class _Bar:
-    def __init__(self, progress: "RichProgress", task: "TaskID", unit: str) -> None:
-        self._progress = progress
-        self._task = task
-        self._unit = unit
-        self._started = time.monotonic()
+    def __init__(self, title: str, unit: str, shown: "RichProgress") -> None:
+        super().__init__(title, unit)
+        self._shown = shown
+        self._task = shown.add_task(title, total=None, said="")
 
     def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
-        """See `Progress.update`."""
-        rate = count / max(time.monotonic() - self._started, 1e-9)
-        said = f"{count:,} {unit or self._unit}  {rate:,.0f}/s  {note}"
-        self._progress.update(self._task, completed=done, total=total, said=said)
+        rate = count / max(time.monotonic() - self.started, 1e-9)
+        said = f"{count:,} {unit or self.unit}  {rate:,.0f}/s  {note}"
+        self._shown.update(self._task, completed=done, total=total, said=said)
 
 
 @contextmanager
-def _bar(title: str, unit: str) -> Iterator[_Bar]:
-    """A bar on standard error that goes away when the work is done."""
+def progress(title: str, unit: str) -> Iterator[Progress]:
+    """Report a piece of work, counted in `unit`, on standard error; a bar goes away when the work is done."""
+    if not sys.stderr.isatty():
+        yield Progress(title, unit)
+        return
     # Slow to load, and needed on a terminal alone.
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -80,14 +72,4 @@ def _bar(title: str, unit: str) -> Iterator[_Bar]:
         TimeRemainingColumn(),
     )
     with RichProgress(*columns, console=Console(stderr=True), transient=True) as shown:
-        yield _Bar(shown, shown.add_task(title, total=None, said=""), unit)
-
-
-@contextmanager
-def progress(title: str, unit: str) -> Iterator[Progress]:
-    """Progress of one piece of work, counted in `unit`, on standard error."""
-    if not sys.stderr.isatty():
-        yield _Lines(title, unit)
-        return
-    with _bar(title, unit) as shown:
-        yield shown
+        yield _Bar(title, unit, shown)

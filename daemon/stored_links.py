@@ -29,11 +29,11 @@ _NO_WORD = ""
 def prior_counts_of(
     counts: AlignerCounts, source: Side, target: Side, vocabulary: tuple[int, int]
 ) -> tuple[PriorCounts, PriorCounts]:
-    """The counts, in the numbers of the two sides' words, forward and backward; other words' are left out.
+    """Return the counts, in the numbers of the two sides' words, forward and backward; other words' are left out.
 
     `vocabulary` sizes of source and target side, of the store with the words at hand.
     """
-    numbers = [_numbers(side) for side in (source, target)]
+    numbers = [{word: n for n, word in enumerate((*side.vocabulary, _NO_WORD))} for side in (source, target)]
     pairs: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]] = ([], [])
     for source_word, target_word, forward, backward in counts.lexicon:
         s, t = numbers[0].get(source_word), numbers[1].get(target_word)
@@ -70,12 +70,6 @@ def prior_counts_of(
     return found[0], found[1]
 
 
-def _numbers(side: Side) -> dict[str, int]:
-    numbers = {word: number for number, word in enumerate(side.vocabulary)}
-    numbers[_NO_WORD] = len(numbers)
-    return numbers
-
-
 def enter_counts(change: AlignerChange, both: BothCounts, source: Side, target: Side) -> None:
     """Write the counts of both directions into a change, for the store."""
     forward, backward = both
@@ -87,7 +81,12 @@ def enter_counts(change: AlignerChange, both: BothCounts, source: Side, target: 
         lexicon.setdefault((words[0][emitted], words[1][conditioning]), [0, 0])[1] = count
     change.lexicon += [(s, t, counts[0], counts[1]) for (s, t), counts in lexicon.items()]
     for k, way in enumerate(both):
-        change.words += _word_rows(SIDES[k], words[k], way.links, way.fertility)
+        table = np.zeros((len(words[k]), MOST_FERTILITY + 2), np.int64)
+        table[:, 0] = way.links
+        table[:-1, 1:] = way.fertility
+        changed = np.flatnonzero(table.any(axis=1))
+        rows = zip(changed.tolist(), table[changed].tolist(), strict=True)
+        change.words += [WordCounts(SIDES[k], words[k][n], *row) for n, row in rows]
         widths = np.flatnonzero(way.jumps)
         change.jumps += [
             (DIRECTIONS[k], width - WIDEST_JUMP, count)
@@ -97,16 +96,6 @@ def enter_counts(change: AlignerChange, both: BothCounts, source: Side, target: 
 
 def _rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:
     return zip(counts.conditioning.tolist(), counts.emitted.tolist(), counts.counts.tolist(), strict=True)
-
-
-def _word_rows(
-    side: str, words: Sequence[str], links: NDArray[np.int64], fertility: NDArray[np.int64]
-) -> list[WordCounts]:
-    table = np.zeros((len(words), MOST_FERTILITY + 2), np.int64)
-    table[:, 0] = links
-    table[:-1, 1:] = fertility
-    changed = np.flatnonzero(table.any(axis=1))
-    return [WordCounts(side, words[n], *row) for n, row in zip(changed.tolist(), table[changed].tolist(), strict=True)]
 
 
 _LINK = np.dtype("<i2")
@@ -124,12 +113,12 @@ class LinkedTexts(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[PairRow | LinkRow]) -> "LinkedTexts":
-        """The sides of the pairs."""
+        """Read the sides of the pairs."""
         source, target = read_side(row.source for row in rows), read_side(row.target for row in rows)
         return cls(source, target, (make_direction(target, source), make_direction(source, target)))
 
     def counts(self, links: Links, weight: NDArray[np.int64]) -> BothCounts:
-        """The counts that both directions' links cause, pairs weighted."""
+        """Return the counts that both directions' links cause, pairs weighted."""
         forward, backward = self.directions
         return (
             counts_of_links(forward.sides, links[0], weight, len(forward.conditioning.vocabulary)),
@@ -137,7 +126,7 @@ class LinkedTexts(NamedTuple):
         )
 
     def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:
-        """Both directions' links of each pair, as the store keeps them."""
+        """Return both directions' links of each pair, as the store keeps them."""
         columns = []
         for direction, of_direction in zip(self.directions, links, strict=True):
             whole, bounds = of_direction.astype(_LINK).tobytes(), (2 * direction.sides.emitted_offset).tolist()
@@ -146,14 +135,14 @@ class LinkedTexts(NamedTuple):
 
 
 def read_blobs(rows: Sequence[LinkRow]) -> Links:
-    """Both directions' links of pairs, one after the other."""
+    """Return both directions' links of pairs, one after the other."""
     forward = np.frombuffer(b"".join(row.forward or b"" for row in rows), _LINK)
     backward = np.frombuffer(b"".join(row.backward or b"" for row in rows), _LINK)
     return forward.astype(np.int16), backward.astype(np.int16)
 
 
 def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:
-    """What leaves the aligner with the pairs: to be written in the transaction that deletes them."""
+    """Return what leaves the aligner with the pairs: to be written in the transaction that deletes them."""
     rows = store.links_by_id(ids)
     change = AlignerChange(withdrawn=[row.id for row in rows])
     if rows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import AsJson, interruptible, note, plural, say, say_json, store_url
+from hierogram.daemon.commands.common import AsJson, interruptible, note, plural, print_json, store_url
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import Progress, progress
@@ -100,7 +100,7 @@ def compare(
             f"`hierogram --store {opened.url} learn` aligns and learns"
         )
     if as_json:
-        say_json(asdict(done))
+        print_json(asdict(done))
     else:
         _say(done)
 
@@ -176,7 +176,7 @@ def _spacing(files: list[str], held_out: int) -> int:
 
 
 def _say(done: "Comparison") -> None:
-    from hierogram.daemon.commands.common import say_table
+    from hierogram.daemon.commands.common import print_table
 
     grams = len(done.grammars[0].covered)
     columns = [
@@ -198,11 +198,11 @@ def _say(done: "Comparison") -> None:
         ]
         for row in done.grammars
     ]
-    say_table(columns, rows, numeric=range(1, len(columns)))
-    say()
-    say(
+    print_table(columns, rows, numeric=range(1, len(columns)))
+    print()
+    print(
         f"{plural(done.pairs, 'pair')}, {done.source_words:,} source and {done.target_words:,} target words; rules of "
         f"scope {done.max_scope} or less"
     )
     if grams:
-        say(f"n-grams: those of {plural(done.held_out, 'held-out sentence')} that some source side holds")
+        print(f"n-grams: those of {plural(done.held_out, 'held-out sentence')} that some source side holds")

@@ -2,7 +2,6 @@
 
 import csv
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,20 +10,20 @@ import typer
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.commands.common import (
     AsJson,
+    chosen_store,
     interruptible,
     named_store,
     note,
     note_text,
     plural,
-    say,
-    say_json,
-    store_url,
+    print_json,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import TextPipeline
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import PriorCounts
-    from hierogram.storage.store import Store
 
 
 STANDARD_OUTPUT = "-"
@@ -43,33 +41,32 @@ def align(
     context: typer.Context,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SRC TGT | FILE",
-            help="Source sentences, one a line, and their translations, line for line; or one file of "
+        Option(
+            "Source sentences, one a line, and their translations, line for line; or one file of "
             "`source ||| target` lines, of the same with tabs, or of JSON lines; .gz and .zst are unpacked, - is "
             "standard input.",
+            metavar="SRC TGT | FILE",
+            positional=True,
         ),
     ],
     request: Request,
     output: Annotated[
         str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Alignments to write; .gz or .zst compresses; - is standard output."
+        Option(
+            "Alignments to write; .gz or .zst compresses; - is standard output.",
+            metavar="FILE",
+            flags=("--output", "-o"),
         ),
     ] = STANDARD_OUTPUT,
     tokenize: Annotated[
         str | None,
-        typer.Option(
+        Option(
+            "Divide text into tokens, by the rules of two languages: fr,en.  [default: as --store does, or not]",
             metavar="SRC,TGT",
-            help="Divide text into tokens, by the rules of two languages: fr,en.  [default: as --store does, or not]",
         ),
     ] = None,
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="Text is tokens separated by spaces: leave it as it is.")
-    ] = False,
-    score: Annotated[
-        bool, typer.Option("--score", help="Write ` ||| ` and each link's posterior probability after the links.")
-    ] = False,
+    tokenized: Annotated[bool, Option("Text is tokens separated by spaces: leave it as it is.")] = False,
+    score: Annotated[bool, Option("Write ` ||| ` and each link's posterior probability after the links.")] = False,
 ) -> None:
     """Align the words of sentence pairs by sampling; Pharaoh lines `0-0 1-2`, line for line.
 
@@ -93,8 +90,7 @@ def align(
         with progress("align", "sweeps") as shown:
             aligned = sample(sources, targets, request, lambda done, total: shown.update(done, total, done), learned)
         if output == STANDARD_OUTPUT:
-            for line in aligned.lines(score):
-                sys.stdout.write(line + "\n")
+            sys.stdout.writelines(line + "\n" for line in aligned.lines(score))
             return
         write_lines(Path(output), aligned.lines(score))
     note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
@@ -117,7 +113,7 @@ def _pipeline(store: str | None, tokenize: str | None, tokenized: bool) -> "Text
 
 
 def _learned(url: str) -> "Callable[[Side, Side], Sequence[PriorCounts]]":
-    """What the store's aligner knows about the words of two sides."""
+    """Return what gives the counts of the store's aligner for the words of two sides."""
     from hierogram.daemon.stored_links import prior_counts_of
     from hierogram.storage.store import open_store
 
@@ -134,15 +130,15 @@ def _learned(url: str) -> "Callable[[Side, Side], Sequence[PriorCounts]]":
 
 
 _COLUMNS = ("pair", "source", "target", "verdict")
-_VERDICTS = {"fixed": True, "forbidden": False}
 
 
+@with_options
 def links(
     context: typer.Context,
-    pair: Annotated[int | None, typer.Argument(metavar="[PAIR]", help="Number of the pair.", min=1)] = None,
-    fixed: Annotated[str, typer.Option(metavar="LINKS", help="Links that there are, as 0-0 1-2.")] = "",
-    forbidden: Annotated[str, typer.Option(metavar="LINKS", help="Links that there are not.")] = "",
-    forget: Annotated[bool, typer.Option("--forget", help="Take back all that was said of the pair's links.")] = False,
+    pair: Annotated[int | None, Option("Number of the pair.", least=1, metavar="[PAIR]", positional=True)] = None,
+    fixed: Annotated[str, Option("Links that there are, as 0-0 1-2.", metavar="LINKS")] = "",
+    forbidden: Annotated[str, Option("Links that there are not.", metavar="LINKS")] = "",
+    forget: Annotated[bool, Option("Take back all that was said of the pair's links.")] = False,
     file: Annotated[
         Path | None,
         typer.Option(
@@ -153,7 +149,7 @@ def links(
         ),
     ] = None,
     origin: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Who or what says so.", show_default="command line, or the file")
+        str | None, Option("Who or what says so.", shown="command line, or the file", metavar="TEXT")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -170,7 +166,7 @@ def links(
         assert pair is not None
         known = KnownLinks(_links("--fixed", fixed), _links("--forbidden", forbidden))
         corrections, said_by = {pair: known}, origin or "command line"
-    _set(store_url(context), corrections, said_by, as_json)
+    _set(context, corrections, said_by, as_json)
 
 
 def _links(option: str, line: str) -> frozenset[Link]:
@@ -184,78 +180,58 @@ def _links(option: str, line: str) -> frozenset[Link]:
 
 
 def _read(file: Path) -> dict[int, KnownLinks]:
+    """Return the links of a CSV file by pair; raises `InputError`."""
     found: dict[int, KnownLinks] = {}
-    for pair, link, fixed in _lines(file):
-        known = found.get(pair, KnownLinks())
-        found[pair] = (
-            known._replace(fixed=known.fixed | {link}) if fixed else known._replace(forbidden=known.forbidden | {link})
-        )
-    if not found:
-        raise InputError(f"{file}: it has no line with a link")
-    return found
-
-
-def _lines(file: Path) -> Iterator[tuple[int, Link, bool]]:
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             rows = csv.DictReader(lines)
             if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
                 raise InputError(f"{file}: the first line does not name {', '.join(missing)}")
             for row in rows:
-                yield _line(row, f"{file}: line {rows.line_num}")
+                numbers = []
+                for name in _COLUMNS[:3]:
+                    text = (row[name] or "").strip()
+                    if not text.isdecimal() or len(text) > 18:
+                        raise InputError(f"{file}: line {rows.line_num}: {name} {text!r} is no number")
+                    numbers.append(int(text))
+                pair, *link = numbers
+                verdict = (row["verdict"] or "").strip()
+                if verdict not in ("fixed", "forbidden"):
+                    raise InputError(
+                        f"{file}: line {rows.line_num}: the verdict {verdict!r} is neither fixed nor forbidden"
+                    )
+                known = found.get(pair, KnownLinks())
+                found[pair] = known._replace(**{verdict: getattr(known, verdict) | {(link[0], link[1])}})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{file}: cannot be read: {error}") from error
+    if not found:
+        raise InputError(f"{file}: it has no line with a link")
+    return found
 
 
-def _line(row: dict[str, str], where: str) -> tuple[int, Link, bool]:
-    numbers = []
-    for name in _COLUMNS[:3]:
-        text = (row[name] or "").strip()
-        if not text.isdecimal() or len(text) > 18:
-            raise InputError(f"{where}: {name} {text!r} is no number")
-        numbers.append(int(text))
-    verdict = (row["verdict"] or "").strip()
-    if verdict not in _VERDICTS:
-        raise InputError(f"{where}: the verdict {verdict!r} is neither fixed nor forbidden")
-    return numbers[0], (numbers[1], numbers[2]), _VERDICTS[verdict]
+def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
 
-
-def _set(url: str, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
-    from hierogram.storage.store import open_store
-
-    with interruptible("what was noted is kept; run the command again"), open_store(url) as opened:
-        missing = _refuse(opened, corrections)
-        if missing:
+    with interruptible("what was noted is kept; run the command again"), chosen_store(context) as opened:
+        rows = {row.id: row for row in opened.pairs_by_id(list(corrections))}
+        for pair, row in rows.items():
+            problem = corrections[pair].problem(row.source.count(" ") + 1, row.target.count(" ") + 1)
+            if problem:
+                raise InputError(f"pair {pair}: {problem}: nothing was stored")
+        if missing := [pair for pair in corrections if pair not in rows]:
             raise InputError(f"there is no pair {missing[0]}: nothing was stored")
         for pair, known in corrections.items():
             opened.set_human_links(pair, known, origin)
         holder = opened.lease()
         if holder is None:
-            _correct(opened)
+            announce_compilation()
+            from hierogram.daemon.alignment.incremental import correct_requested
+
+            correct_requested(opened)
     number = sum(len(known.fixed) + len(known.forbidden) for known in corrections.values())
     said = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
     if as_json:
-        say_json({"pairs": len(corrections), "links": number, "done": holder is None})
+        print_json({"pairs": len(corrections), "links": number, "done": holder is None})
     elif holder:
-        say(f"{said}: `{holder.command}` (process {holder.pid} on {holder.host}) aligns again")
+        print(f"{said}: `{holder.command}` (process {holder.pid} on {holder.host}) aligns again")
     else:
-        say(f"{said}: aligned again")
-
-
-def _refuse(opened: "Store", corrections: dict[int, KnownLinks]) -> list[int]:
-    """The pairs that are not stored; raises `InputError` where one cannot have its links."""
-    rows = {row.id: row for row in opened.pairs_by_id(list(corrections))}
-    for pair, row in rows.items():
-        problem = corrections[pair].problem(row.source.count(" ") + 1, row.target.count(" ") + 1)
-        if problem:
-            raise InputError(f"pair {pair}: {problem}: nothing was stored")
-    return [pair for pair in corrections if pair not in rows]
-
-
-def _correct(opened: "Store") -> None:
-    from hierogram.daemon.commands.learning import announce_compilation
-
-    announce_compilation()
-    from hierogram.daemon.alignment.incremental import correct_requested
-
-    correct_requested(opened)
+        print(f"{said}: aligned again")

@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import (
-    interruptible,
-    named_store,
-    note,
-    nouns_of,
-    open_or_make,
-    plural,
-    say,
+from hierogram.daemon.commands.common import interruptible, named_store, note, nouns_of, open_or_make, plural
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.learning import (
+    align_pending,
+    announce_compilation,
+    print_aligned,
+    print_learned,
+    telling,
 )
-from hierogram.daemon.commands.learning import align_pending, announce_compilation, say_aligned, say_learned, telling
 from hierogram.daemon.progress import progress
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import Languages
     from hierogram.daemon.corpora.validation import LineColumns
     from hierogram.daemon.demo.data import VersePair
-    from hierogram.storage.records import RuleRow
     from hierogram.storage.store import Store
 
 
@@ -49,19 +48,18 @@ class _Verses:
         """See `Source.choose`: there are the same ones always."""
 
 
+@with_options
 def demo(
     context: typer.Context,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="WHEEL", help="Local copy of the data package, for machines without a network."),
+        Path | None, Option("Local copy of the data package, for machines without a network.", metavar="WHEEL")
     ] = None,
-    sweeps: Annotated[int, typer.Option(min=0, help="Sweeps over all pairs after their burn-in.")] = 30,
+    sweeps: Annotated[int, Option("Sweeps over all pairs after their burn-in.", least=0)] = 30,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="File to export the grammar to.")
+        Path, Option("File to export the grammar to.", metavar="FILE", flags=("--output", "-o"))
     ] = DEMO_EXPORT,
     align: Annotated[
-        bool,
-        typer.Option("--align", help="Leave the hand-made links aside: align, compare with them, learn from that."),
+        bool, Option("Leave the hand-made links aside: align, compare with them, learn from that.")
     ] = False,
 ) -> None:
     """Learn the grammar of the Greek New Testament and its English translation, in a minute or two.
@@ -82,16 +80,27 @@ def demo(
         else:
             check(data)
         verses = list(read_verses(data))
-        say(CREDITS)
+        print(CREDITS)
         opened, _ = open_or_make(store)
         with opened:
             _store_verses(opened, verses, data.name, align)
             if align:
                 _align(opened, verses)
-            _learn(opened, sweeps)
-            _export(opened, output)
+            announce_compilation()
+            from hierogram.daemon.exports.exporting import export
+            from hierogram.daemon.exports.options import ExportOptions
+            from hierogram.daemon.learning.learner import LearnOptions
+            from hierogram.daemon.learning.learning import learn
+
+            with progress("learn", "pairs") as shown:
+                learned = learn(opened, sweeps=sweeps, options=LearnOptions(report=telling(shown)))
+                print_learned(learned, nouns_of(opened))
+            options = ExportOptions()
+            manifest = export(opened, output, options)
+            rules = f"{plural(manifest.rules, 'rule')} of scope {options.max_scope} or less"
+            print(f"{output}: {rules}, {plural(manifest.bytes, 'byte')}")
             _show_rules(opened)
-            _say_how_to_go_on(opened.url)
+            _print_how_to_go_on(opened.url)
 
 
 def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str, without_links: bool) -> None:
@@ -99,20 +108,20 @@ def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str, wi
     from hierogram.daemon.corpora.ingest import ingest
     from hierogram.daemon.corpora.lines import in_chunks
 
-    lines = [(verse.raw_line() if without_links else verse.line()).encode() for verse in verses]
+    lines = [verse.line(not without_links).encode() for verse in verses]
     source = _Verses(origin, JSONL, fields_of_lines(in_chunks([lines]), json_object))
     done = ingest(store, source, CORPUS)
     links = plural(sum(len(verse.links) for verse in verses), "link")
     with_links = f"without the {links} made by hand" if without_links else f"with {links} made by hand"
     known = f" ({done.totals.duplicates:,} known already)" if done.totals.duplicates else ""
-    say(f"{plural(len(lines), 'pair')} of verses in {store.url}{known}, {with_links}")
+    print(f"{plural(len(lines), 'pair')} of verses in {store.url}{known}, {with_links}")
 
 
 def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
     announce_compilation()
     from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, links_of
 
-    say_aligned(align_pending(store))
+    print_aligned(align_pending(store))
     found = {(row.source, row.target): links_of(row.alignment) for row in store.pairs()}
     gold, ours = [], []
     for verse in verses:
@@ -121,30 +130,9 @@ def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
             gold.append(GoldLinks(frozenset(verse.links), frozenset(verse.links)))
             ours.append(links)
     result = evaluate(gold, ours)
-    say(
+    print(
         f"  against the links made by hand: AER {result.aer:.3f}, precision {result.precision:.3f}, "
         f"recall {result.recall:.3f}"
-    )
-
-
-def _learn(store: "Store", sweeps: int) -> None:
-    announce_compilation()
-    from hierogram.daemon.learning.learner import LearnOptions
-    from hierogram.daemon.learning.learning import learn
-
-    with progress("learn", "pairs") as shown:
-        say_learned(learn(store, sweeps=sweeps, options=LearnOptions(report=telling(shown))), nouns_of(store))
-
-
-def _export(store: "Store", output: Path) -> None:
-    from hierogram.daemon.exports.exporting import export
-    from hierogram.daemon.exports.options import ExportOptions
-
-    options = ExportOptions()
-    manifest = export(store, output, options)
-    say(
-        f"{output}: {plural(manifest.rules, 'rule')} of scope {options.max_scope} or less, "
-        f"{plural(manifest.bytes, 'byte')}"
     )
 
 
@@ -153,28 +141,24 @@ def _show_rules(store: "Store") -> None:
 
     with store.iterate_rules() as rules:
         found = most_telling(rules, _SHOWN_RULES)
-    say()
-    say("Learned rules, those used most and surest both ways:")
+    print()
+    print("Learned rules, those used most and surest both ways:")
     for kind, best in found.items():
         if best:
-            say(f"  {kind}")
+            print(f"  {kind}")
         for rule in best:
-            say(f"    {_rule(rule)}")
+            sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
+            print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {sure})")
 
 
-def _rule(rule: "RuleRow") -> str:
-    sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
-    return f"{rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {sure})"
-
-
-def _say_how_to_go_on(url: str) -> None:
-    say()
-    say("Which English renderings has λόγος, and how often? Ask the store:")
+def _print_how_to_go_on(url: str) -> None:
+    print()
+    print("Which English renderings has λόγος, and how often? Ask the store:")
     file = url.removeprefix("sqlite:///")
     exact = "" if file != url else "::numeric"
     query = (
         f"SELECT source, target, round(expected_uses{exact}, 1) AS uses, round(p_target_given_source{exact}, 2) AS p "
         "FROM word_rules WHERE token = 'λόγος' ORDER BY expected_uses DESC, source, target LIMIT 5"
     )
-    say(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
-    say(f"  hierogram rules --store {url} --containing λόγος")
+    print(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
+    print(f"  hierogram rules --store {url} --containing λόγος")

@@ -1,28 +1,14 @@
 """The command that compares translations, links or trees with right ones: evaluate."""
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import Annotated
 
-import typer
-
-from hierogram.daemon.commands.common import (
-    AsJson,
-    interruptible,
-    plural,
-    say,
-    say_json,
-    say_table,
-)
+from hierogram.daemon.commands.common import AsJson, interruptible, plural, print_json, print_table
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.tuning.options import EvaluationOptions
 from hierogram.storage.options import Option
-
-if TYPE_CHECKING:
-    from hierogram.daemon.treebanks.evaluation import Score
-    from hierogram.daemon.tuning.evaluation import SystemScore
-
 
 TRANSLATIONS, LINKS, TREES = "translations", "links", "trees"
 _KINDS = {
@@ -32,33 +18,27 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """Name what the files hold."""
-
-    of: Annotated[str, Option("What the files hold", values=_KINDS)] = TRANSLATIONS
-
-
 @with_options
 def evaluate(
     files: Annotated[
         list[str],
-        typer.Argument(
+        Option(
+            "Translations, links or trees, line for line; other translations are tested against the first.",
             metavar="FILE...",
-            help="Translations, links or trees, line for line; other translations are tested against the first.",
+            positional=True,
         ),
     ],
     reference: Annotated[
         list[str],
-        typer.Option(
-            "--reference",
-            "-r",
-            metavar="FILE",
-            help="What is right, line for line. References of translations may be several, and a line that is empty in "
+        Option(
+            "What is right, line for line. References of translations may be several, and a line that is empty in "
             "one has a reference less.",
+            metavar="FILE",
+            flags=("--reference", "-r"),
         ),
     ],
-    compared: _Compared,
+    *,
+    of: Annotated[str, Option("What the files hold", values=_KINDS)] = TRANSLATIONS,
     options: EvaluationOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -69,12 +49,12 @@ def evaluate(
     alignment error rate, precision, recall, of as many lines as are right ones. Trees: labelled precision, recall, F1,
     exact matches; functional tags and traces of the reference do not count.
     """
-    if compared.of == TRANSLATIONS:
+    if of == TRANSLATIONS:
         _evaluate_translations(files, reference, options, as_json)
         return
     if len(files) != 1 or len(reference) != 1 or options != EvaluationOptions():
-        raise UsageError(f"--of {compared.of} takes one FILE and one --reference, and no options of translations")
-    (_evaluate_links if compared.of == LINKS else _evaluate_trees)(reference[0], files[0], as_json)
+        raise UsageError(f"--of {of} takes one FILE and one --reference, and no options of translations")
+    (_evaluate_links if of == LINKS else _evaluate_trees)(reference[0], files[0], as_json)
 
 
 def _evaluate_translations(
@@ -88,21 +68,19 @@ def _evaluate_translations(
     with interruptible("nothing was compared"), progress("evaluate", "metrics") as shown:
         found = compare(files, against, options, shown)
     if as_json:
-        say_json([{**metric._asdict(), "scores": [score._asdict() for score in metric.scores]} for metric in found])
+        print_json([{**metric._asdict(), "scores": [score._asdict() for score in metric.scores]} for metric in found])
         return
-    rows = [
-        [name, *(cell for metric in found for cell in _cells(metric.scores[number]))]
-        for number, name in enumerate(translations)
-    ]
+    rows = []
+    for number, name in enumerate(translations):
+        row = [name]
+        for score in (metric.scores[number] for metric in found):
+            row += [f"{score.score:.2f}", f"{(score.high - score.low) / 2:.2f}"]
+            row.append("" if score.p is None else f"{score.p:.3f}")
+        rows.append(row)
     columns = ["translation", *(title for metric in found for title in (metric.metric, "±", "p"))]
-    say_table(columns, rows, numeric=range(1, len(columns)))
+    print_table(columns, rows, numeric=range(1, len(columns)))
     for metric in found:
-        say(f"{metric.metric}: {metric.signature}")
-
-
-def _cells(score: "SystemScore") -> list[str]:
-    p = "" if score.p is None else f"{score.p:.3f}"
-    return [f"{score.score:.2f}", f"{(score.high - score.low) / 2:.2f}", p]
+        print(f"{metric.metric}: {metric.signature}")
 
 
 def _evaluate_links(gold: str, hypothesis: str, as_json: bool) -> None:
@@ -116,11 +94,11 @@ def _evaluate_links(gold: str, hypothesis: str, as_json: bool) -> None:
         )
     result = evaluate(right, found[: len(right)])
     if as_json:
-        say_json(asdict(result))
+        print_json(asdict(result))
         return
-    say(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
+    print(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
     manual = f"{result.sure:,} sure, {result.possible:,} possible"
-    say(f"{plural(result.pairs, 'pair')}, {plural(result.links, 'link')}; manual: {manual}")
+    print(f"{plural(result.pairs, 'pair')}, {plural(result.links, 'link')}; manual: {manual}")
 
 
 def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
@@ -134,14 +112,10 @@ def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
         )
     result = evaluate(right, found)
     if as_json:
-        say_json(asdict(result))
+        print_json(asdict(result))
         return
-    _say_score("all sentences", result.all)
-    _say_score(f"at most {CUTOFF} words", result.up_to_cutoff)
-
-
-def _say_score(which: str, score: "Score") -> None:
-    say(
-        f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  F1 {score.f1:.4f}  "
-        f"exact {score.exact:.4f}  tags {score.tagging:.4f}"
-    )
+    for which, score in (("all sentences", result.all), (f"at most {CUTOFF} words", result.up_to_cutoff)):
+        print(
+            f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  "
+            f"F1 {score.f1:.4f}  exact {score.exact:.4f}  tags {score.tagging:.4f}"
+        )

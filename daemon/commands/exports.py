@@ -10,24 +10,24 @@ import typer
 from hierogram.daemon.commands.common import (
     FOUND,
     AsJson,
+    chosen_store,
     interruptible,
     note,
     plural,
-    say,
-    say_json,
-    say_table,
+    print_json,
+    print_table,
     store_url,
 )
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import Destination, ExportOptions
+from hierogram.daemon.plain_options import as_plain
 from hierogram.daemon.progress import Progress, progress
 from hierogram.storage.options import Option, OptionError, declared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hierogram.daemon.exports.publication import Manifest
     from hierogram.daemon.exports.schedule import ScheduledJob
     from hierogram.daemon.exports.writing import Report
     from hierogram.storage.store import Store
@@ -69,10 +69,11 @@ class _Exported(ExportOptions):
             ExportOptions.__post_init__(self)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _When:
-    """Say when a scheduled export is made, and how long its versions stay."""
-
+@with_options
+def export(
+    context: typer.Context,
+    destination: Destination,
+    options: _Exported,
     cron: Annotated[
         str | None,
         Option(
@@ -80,22 +81,13 @@ class _When:
             "month, month, day of week.",
             metavar="TIME",
         ),
-    ] = None
-    every: Annotated[str | None, Option("Or how often: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")] = None
-    max_age: Annotated[str | None, Option("Age at which a version of a schedule goes, as in --every.", expert=True)] = (
-        None
-    )
-
-
-@with_options
-def export(
-    context: typer.Context,
-    destination: Destination,
-    options: _Exported,
-    when: _When,
+    ] = None,
+    every: Annotated[str | None, Option("Or how often: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")] = None,
+    max_age: Annotated[
+        str | None, Option("Age at which a version of a schedule goes, as in --every.", expert=True)
+    ] = None,
     grammar: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="With --format packed: an export to pack in place of the store's rules."),
+        str | None, Option("With --format packed: an export to pack in place of the store's rules.", metavar="FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -108,15 +100,16 @@ def export(
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
         if strange := chosen - _OF_PACKED:
             raise UsageError(f"--format {PACKED} takes --max-scope and --drawn, no {', '.join(sorted(strange))}")
-        _pack(store_url(context), grammar, destination, options)
+        _pack(context, grammar, destination, options)
         return
     if grammar is not None:
         raise UsageError(f"--grammar is packed: give --format {PACKED}")
     if options.format == DATASETTE:
         _configure_datasette(store_url(context), destination)
         return
-    if when != _When():
-        _schedule(store_url(context), destination, when, options, as_json)
+    when = {"cron": cron, "every": every, "max_age": max_age}
+    if any(value is not None for value in when.values()):
+        _schedule(context, destination, when, options, as_json)
         return
     if destination.sentences is not None:
         if options.format not in (None, "cdec"):
@@ -129,15 +122,16 @@ def export(
     from hierogram.daemon.exports.exporting import export as write
     from hierogram.daemon.exports.exporting import export_to, publish
     from hierogram.daemon.exports.publication import MANIFEST, Versions, manifest_path
-    from hierogram.storage.store import open_store
 
-    with (
-        interruptible("no file was written"),
-        open_store(store_url(context)) as opened,
-        progress("export", "rules") as shown,
-    ):
+    with interruptible("no file was written"), chosen_store(context) as opened, progress("export", "rules") as shown:
         if destination.is_standard_output:
-            _say_streamed(export_to(opened, sys.stdout.buffer, options, telling(shown)))
+            manifest = export_to(opened, sys.stdout.buffer, options, telling(shown))
+            note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
+            for left in manifest.filters:
+                note(f"  {left.filter}: {left.before:,} → {left.after:,}")
+            if manifest.others:
+                note("its glue rules are not written: they are a file beside one that -o FILE names")
+            note("its manifest is in the store: the newest row of the table exports")
             return
         if destination.to is None:
             manifest = write(opened, destination.output, options, telling(shown))
@@ -153,22 +147,21 @@ def export(
             )
             manifest, place, beside = made.manifest, made.folder / made.manifest.file, made.folder / MANIFEST
     if as_json:
-        say_json(asdict(manifest) | {"path": str(place)})
+        print_json(asdict(manifest) | {"path": str(place)})
         return
-    say(f"{place}: {plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
+    print(f"{place}: {plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
     for left in manifest.filters:
-        say(f"  {left.filter}: {left.before:,} → {left.after:,}")
+        print(f"  {left.filter}: {left.before:,} → {left.after:,}")
     for other in manifest.others[:5]:
-        say(f"{place.with_name(other.name)}: beside it")
-    say(f"{beside}: its manifest")
+        print(f"{place.with_name(other.name)}: beside it")
+    print(f"{beside}: its manifest")
 
 
-def _pack(url: str, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
+def _pack(context: typer.Context, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
     """Write a packed grammar, of a store or of an export."""
     from hierogram.daemon.decoding.grammars import write_grammar
     from hierogram.daemon.decoding.opening import equip
     from hierogram.daemon.decoding.requests import TranslateOptions
-    from hierogram.storage.store import open_store
 
     if destination.to is not None or destination.output is None or destination.is_standard_output:
         raise UsageError(f"--format {PACKED} writes one file: name it with -o grammar.{PACKED}")
@@ -176,7 +169,7 @@ def _pack(url: str, grammar: str | None, destination: Destination, options: Expo
         raise UsageError(f"--format {PACKED}: name a --max-scope")
     equipment = equip(TranslateOptions(max_scope=options.max_scope, drawn=options.drawn))
     if grammar is None:
-        with open_store(url) as store:
+        with chosen_store(context) as store:
             found = equipment.of_store(store)[0]
     else:
         found = equipment.grammar(grammar)
@@ -198,19 +191,20 @@ def _configure_datasette(url: str, destination: Destination) -> None:
             written.write(json.dumps(configuration, indent=2, ensure_ascii=False).encode() + b"\n")
     except OSError as error:
         raise UsageError(f"{output}: cannot be written: {error.strerror or error}") from error
-    say(f"{output}: now run  datasette serve {file} --config {output}")
+    print(f"{output}: now run  datasette serve {file} --config {output}")
 
 
-def _schedule(url: str, destination: Destination, when: _When, options: ExportOptions, as_json: bool) -> None:
+def _schedule(
+    context: typer.Context, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
+) -> None:
     """Add a job to the schedule, or put it in the place of the one with its name."""
     from hierogram.daemon.exports.options import ExportJob
     from hierogram.daemon.exports.schedule import add_job
-    from hierogram.storage.store import open_store
 
     if destination.to is None or destination.sentences is not None:
         raise UsageError("--cron and --every write versions into a folder: give --to FOLDER, and no --sentences")
     what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
-    what |= {name: getattr(destination, name) for name in ("name", "keep")} | asdict(when)
+    what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
     filter_for = None if options.filter_for is None else options.filter_for.absolute()
     try:
         job = ExportJob(**{**what, "to": destination.to.absolute(), "filter_for": filter_for})
@@ -218,28 +212,19 @@ def _schedule(url: str, destination: Destination, when: _When, options: ExportOp
         raise UsageError(f"--{error.option.replace('_', '-')}: {error.reason}") from error
     except ValueError as error:
         raise UsageError(str(error)) from error
-    with open_store(url) as opened:
+    with chosen_store(context) as opened:
         added = add_job(opened, job)
     if as_json:
-        say_json(_as_json(added))
+        print_json(_as_json(added))
     else:
-        say(f"{job.name}: runs next at {_moment(added.next_run)}; `hierogram serve` runs it")
+        print(f"{job.name}: runs next at {_moment(added.next_run)}; `hierogram serve` runs it")
 
 
-def _say_streamed(manifest: "Manifest") -> None:
-    """Print what went to standard output, and what did not."""
-    note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
-    for left in manifest.filters:
-        note(f"  {left.filter}: {left.before:,} → {left.after:,}")
-    if manifest.others:
-        note("its glue rules are not written: they are a file beside one that -o FILE names")
-    note("its manifest is in the store: the newest row of the table exports")
-
-
+@with_options
 def diff(
     before: Annotated[Path, typer.Argument(metavar="A", help="Export, or folder of a version.", exists=True)],
     after: Annotated[Path, typer.Argument(metavar="B", help="The other one, of the same format.", exists=True)],
-    limit: Annotated[int, typer.Option(min=0, help="Rules of each kind to show.")] = 10,
+    limit: Annotated[int, Option("Rules of each kind to show.", least=0)] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Compare two exports: rules added, removed, and most changed. Exit code 1 where they differ."""
@@ -248,14 +233,14 @@ def diff(
     with interruptible("nothing was compared"):
         found = compare(before, after, limit)
     if as_json:
-        say_json(asdict(found))
+        print_json(asdict(found))
     else:
-        say(
+        print(
             f"{plural(found.same, 'rule')} as before, {found.changed:,} changed, {found.added:,} added, "
             f"{found.removed:,} removed"
         )
         if found.news is not None:
-            say(f"{plural(found.news, 'rule')} moved by more than twice the error of sampling")
+            print(f"{plural(found.news, 'rule')} moved by more than twice the error of sampling")
         for title, rules in (
             ("moved most, beyond the error of sampling", found.most_news),
             ("added", found.most_added),
@@ -263,8 +248,8 @@ def diff(
             ("changed most", found.most_changed),
         ):
             if rules:
-                say(f"{title}, those with the highest counts first" if title in ("added", "removed") else title)
-                say_table(
+                print(f"{title}, those with the highest counts first" if title in ("added", "removed") else title)
+                print_table(
                     ("before", "after", "source", "target"),
                     [(_shown(rule.before), _shown(rule.after), rule.source, rule.target) for rule in rules],
                     numeric=(0, 1),
@@ -277,74 +262,52 @@ def _shown(count: float | None) -> str:
     return "" if count is None else f"{count:g}"
 
 
+@with_options
 def schedule(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of a job.")] = None,
-    run: Annotated[bool, typer.Option("--run", help="Run the job now, in this process.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the job; the versions that it made stay.")] = False,
+    name: Annotated[str | None, Option("Name of a job.", metavar="[NAME]", positional=True)] = None,
+    run: Annotated[bool, Option("Run the job now, in this process.")] = False,
+    remove: Annotated[bool, Option("Remove the job; the versions that it made stay.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the exports that the daemon runs on a schedule, when they run next, and how they ran last.
 
     `hierogram export --cron` or `--every` adds one. When a job runs next stays as it was where --run runs it.
     """
-    from hierogram.daemon.exports.schedule import list_jobs, remove_job
-    from hierogram.storage.store import open_store
+    from hierogram.daemon.exports.schedule import find_job, list_jobs, remove_job, run_job
 
     if run and remove:
         raise UsageError("--run and --remove are two things to do: give one of them")
     if (run or remove) != (name is not None):
         raise UsageError("NAME goes with --run or --remove; without these all jobs are shown")
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         if name is None:
             _show_jobs(opened, list_jobs(opened), as_json)
         elif run:
-            _run_job(opened, name, as_json)
+            with interruptible("the version before stays"), progress("export", "rules") as shown:
+                made = run_job(opened, find_job(opened, name), telling(shown))
+            rules, folder = made.manifest.rules, made.folder
+            if as_json:
+                print_json({"folder": str(folder), "rules": rules, "retired": list(map(str, made.retired))})
+            else:
+                print(f"{folder}: {plural(rules, 'rule')}, {plural(made.manifest.bytes, 'byte')}")
         else:
             remove_job(opened, name)
-            say(f"{name}: removed")
+            print(f"{name}: removed")
 
 
 def _show_jobs(store: "Store", jobs: "Sequence[ScheduledJob]", as_json: bool) -> None:
-    last = {job.job.name: next(iter(store.exports(1, job.job.name)), None) for job in jobs}
+    last = [(job, next(iter(store.exports(1, job.job.name)), None)) for job in jobs]
     if as_json:
-        say_json(
-            [
-                _as_json(job)
-                | {
-                    "last": None
-                    if (ran := last[job.job.name]) is None
-                    else {"state": ran.state, "seconds": ran.seconds, "error": ran.error}
-                }
-                for job in jobs
-            ]
-        )
+        ran = (run and {"state": run.state, "seconds": run.seconds, "error": run.error} for _, run in last)
+        print_json([_as_json(job) | {"last": its} for job, its in zip(jobs, ran, strict=True)])
         return
     rows = []
-    for job in jobs:
-        ran = last[job.job.name]
-        rows.append(
-            (
-                job.job.name,
-                job.job.cron or f"every {job.job.every}",
-                job.job.format or "",
-                str(job.job.to),
-                _moment(job.next_run),
-                "" if ran is None else f"{ran.state} {ran.error or ''}".strip(),
-            )
-        )
-    say_table(("name", "when", "format", "folder", "next run", "last run"), rows)
-
-
-def _run_job(store: "Store", name: str, as_json: bool) -> None:
-    from hierogram.daemon.exports.schedule import find_job, run_job
-
-    with interruptible("the version before stays"), progress("export", "rules") as shown:
-        made = run_job(store, find_job(store, name), telling(shown))
-    if as_json:
-        say_json({"folder": str(made.folder), "rules": made.manifest.rules, "retired": list(map(str, made.retired))})
-    else:
-        say(f"{made.folder}: {plural(made.manifest.rules, 'rule')}, {plural(made.manifest.bytes, 'byte')}")
+    for job, run in last:
+        when = job.job.cron or f"every {job.job.every}"
+        ended = "" if run is None else f"{run.state} {run.error or ''}".strip()
+        rows.append((job.job.name, when, job.job.format or "", str(job.job.to), _moment(job.next_run), ended))
+    print_table(("name", "when", "format", "folder", "next run", "last run"), rows)
 
 
 def _moment(time: Any) -> str:
@@ -353,4 +316,4 @@ def _moment(time: Any) -> str:
 
 def _as_json(job: Any) -> dict[str, Any]:
     next_run = None if job.next_run is None else job.next_run.isoformat()
-    return {"job": job.job.described(), "configured": job.configured, "next_run": next_run}
+    return {"job": as_plain(job.job), "configured": job.configured, "next_run": next_run}

@@ -1,19 +1,20 @@
-"""Declared options as flags of a command: a dataclass among a command's parameters gives a flag for each field.
+"""Declared options as flags of a command: those of a dataclass among its parameters, and those of parameters alone.
 
-Fields for experts have no flag of their own: all of a command's are set by `--set name=value`.
+Options for experts have no flag of their own: all of a command's are set by `--set name=value`.
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import is_dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
-from hierogram.daemon.commands.common import ChosenStore, StoreUrl, was_given
+from hierogram.daemon.commands.common import STORE_HELP, was_given
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.options import Declared, OptionError, check, declared
+from hierogram.daemon.plain_options import DEFAULT_STORE
+from hierogram.storage.options import Declared, Option, OptionError, check, declared
 
 T = TypeVar("T")
 
@@ -30,32 +31,45 @@ class Without(NamedTuple):
 
 
 def with_options(command: Callable[..., T]) -> Callable[..., T]:
-    """Return the command with flags in the place of each parameter whose type is a dataclass of declared options.
+    """Return the command with a flag for each declared option, and with `--store` where it takes the context.
 
-    The command gets the dataclass, made from the flags and checked. A wrong value is a `UsageError` that names the
-    flag.
+    An option is a parameter `Annotated[type, Option(…)]`, or a field of a parameter whose type is a dataclass of
+    options: the command gets that dataclass, made from the flags and checked. A wrong value is a `UsageError` that
+    names the flag. `--store` may stand after the command's name as well as before it.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, type] = {}
-    fields: dict[str, tuple[str, Declared]] = {}
+    fields: dict[str, tuple[str | None, Declared]] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
-        kind, left_out = _group(hints[parameter.name])
-        if kind is None:
-            parameters.append(parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY))
+        hint, group = hints[parameter.name], None
+        kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        options = [note for note in notes if isinstance(note, Option)]
+        found: Iterable[Declared]
+        if options:
+            default = MISSING if parameter.default is parameter.empty else parameter.default
+            found = [Declared(parameter.name, kind, default, options[0])]
+        elif isinstance(kind, type) and is_dataclass(kind):
+            group, groups[parameter.name] = parameter.name, kind
+            left_out = {name for note in notes if isinstance(note, Without) for name in note.names}
+            found = (field for name, field in declared(kind).items() if name not in left_out)
+        else:
+            parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
             continue
-        groups[parameter.name] = kind
-        # Positional ones first.
-        for name, field in sorted(declared(kind).items(), key=lambda item: not item[1].option.positional):
-            if name in left_out:
-                continue
-            assert name not in hints, f"{command.__name__}: {name} is there twice"
-            fields[name] = parameter.name, field
+        for field in found:
+            assert field.name not in fields, f"{command.__name__}: {field.name} is there twice"
+            fields[field.name] = group, field
             if not field.option.expert:
                 parameters.append(_parameter(field))
     experts = {name: field for name, (_, field) in fields.items() if field.option.expert}
     if experts:
-        parameters.append(_expert_parameter(experts))
+        info = typer.Option(SET, metavar="NAME=VALUE", help=expert_help(experts), show_default=False)
+        parameters.append(_keyword(EXPERTS, Annotated[list[str] | None, info], None))
+    if "context" in hints:
+        info = typer.Option(
+            metavar="URL", help=f"{STORE_HELP} [default: HIEROGRAM_STORE, else {DEFAULT_STORE}]", show_default=False
+        )
+        parameters.append(_keyword("store", Annotated[str | None, info], None))
 
     @wraps(command)
     def run(**given: Any) -> T:
@@ -63,51 +77,21 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
         chosen = _chosen(given.pop(EXPERTS, None) or (), experts)
         if "context" in given:
             given["context"].meta[EXPERTS] = frozenset(chosen)
+            if (store := given.pop("store")) is not None:
+                given["context"].obj = store
         for name, (group, field) in fields.items():
-            if name not in experts:
-                values[group][name] = _typed(field, given.pop(name))
-            elif name in chosen:
-                values[group][name] = chosen[name]
+            value = chosen.get(name, field.default) if name in experts else _typed(field, given.pop(name))
+            if group is None:
+                if problem := field.option.problem(value):
+                    raise UsageError(f"{flag_of(field)}: {problem}")
+                given[name] = value
+            elif name not in experts or name in chosen:
+                values[group][name] = value
         return command(**given, **{group: _made(kind, values[group]) for group, kind in groups.items()})
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
-
-
-def with_store(command: Callable[..., T]) -> Callable[..., T]:
-    """Return the command with the option `--store`, which may stand after its name as well as before it.
-
-    A command that takes the context works on a store; one that does not comes back as it is.
-    """
-    signature = inspect.signature(command)
-    if "context" not in signature.parameters:
-        return command
-    store = inspect.Parameter("store", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=StoreUrl)
-
-    @wraps(command)
-    def run(context: typer.Context, store: str | None, **given: Any) -> T:
-        if store is not None:
-            context.find_root().obj = ChosenStore(store, given=True)
-        return command(context=context, **given)
-
-    hints = get_type_hints(command, include_extras=True)
-    parameters = [
-        parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in signature.parameters.items()
-    ]
-    run.__signature__ = inspect.Signature([*parameters, store])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*parameters, store)}
-    return run
-
-
-def _group(hint: Any) -> tuple[type | None, tuple[str, ...]]:
-    """Return the dataclass of options that a parameter's type is, and the names of fields that it leaves out."""
-    left_out: tuple[str, ...] = ()
-    if get_origin(hint) is Annotated:
-        hint, *notes = get_args(hint)
-        left_out = tuple(name for note in notes if isinstance(note, Without) for name in note.names)
-    return (hint if isinstance(hint, type) and is_dataclass(hint) else None), left_out
 
 
 def given(context: typer.Context, options: type) -> set[str]:
@@ -116,25 +100,18 @@ def given(context: typer.Context, options: type) -> set[str]:
     return {name for name in declared(options) if name in experts or was_given(context, name)}
 
 
-def _expert_parameter(experts: Mapping[str, Declared]) -> inspect.Parameter:
-    info = typer.Option(
-        SET,
-        metavar="NAME=VALUE",
-        help=_expert_help(experts),
-        show_default=False,
-    )
-    return inspect.Parameter(
-        EXPERTS, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[list[str] | None, info]
-    )
-
-
-def _expert_help(names: Iterable[str]) -> str:
+def expert_help(names: Iterable[str]) -> str:
+    """Return the help of `--set` for those options."""
     return f"A setting for experts; may be given again. There are {', '.join(names)}; NAME=? says what one is."
 
 
-def expert_help(options: type, names: Collection[str]) -> str:
-    """Return the help of `--set` for those options for experts that are among the names."""
-    return _expert_help(name for name, field in declared(options).items() if field.option.expert and name in names)
+def flag_of(field: Declared) -> str:
+    """Return what the option is called on the command line."""
+    if field.option.expert:
+        return f"{SET} {field.name}"
+    if field.option.positional:
+        return field.option.metavar or field.name.upper()
+    return next(iter(field.option.flags), "--" + field.name.replace("_", "-"))
 
 
 def _chosen(texts: Iterable[str], experts: Mapping[str, Declared]) -> dict[str, Any]:
@@ -147,7 +124,7 @@ def _chosen(texts: Iterable[str], experts: Mapping[str, Declared]) -> dict[str, 
         if field is None:
             raise UsageError(f"{SET} {text}: there is no such setting; there are {', '.join(experts)}")
         if value in ("", "?"):
-            default = "" if field.default in (None, ()) else f" [default: {_plain(field)}]"
+            default = "" if field.default in (None, ()) else f" [default: {_plain_default(field)}]"
             raise UsageError(f"{SET} {name}={field.option.metavar or 'VALUE'}: {field.option.text()}{default}")
         chosen[name] = _parsed(field, value)
     return chosen
@@ -169,62 +146,41 @@ def _parsed(field: Declared, text: str) -> Any:
     return _typed(field, text)
 
 
-def flag_of(field: Declared) -> str:
-    """Return what the option is called on the command line."""
-    if field.option.expert:
-        return f"{SET} {field.name}"
-    if field.option.positional:
-        return field.option.metavar or field.name.upper()
-    return next(iter(field.option.flags), _long(field.name))
-
-
-def _long(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
 def _parameter(field: Declared) -> inspect.Parameter:
-    option, kind = field.option, _kind(field)
-    common: dict[str, Any] = {"help": option.text(), "metavar": option.metavar, **_bounds(field)}
+    option, kind = field.option, field.type
+    if _is_list(field):
+        kind = str if field.required else str | None
+    common: dict[str, Any] = {"help": option.text(), "metavar": option.metavar}
+    numbers = [number for number in (kind, *get_args(kind)) if number in (int, float)]
+    for bound, value in (("min", option.least), ("max", option.most)):
+        if numbers and value is not None:
+            # Whole numbers have whole bounds.
+            common[bound] = numbers[0](value)
     if option.shown is not None:
         common["show_default"] = option.shown
     if option.positional:
         info = typer.Argument(**common | {"metavar": flag_of(field)})
     else:
-        flags = option.flags or (_long(field.name),)
+        flags = option.flags or (flag_of(field),)
         if kind is bool and field.default is True:
             flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}", *flags[1:])
         info = typer.Option(*flags, **common)
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if field.required else _plain(field),
-        annotation=Annotated[kind, info],
-    )
+    default = inspect.Parameter.empty if field.required else _plain_default(field)
+    return _keyword(field.name, Annotated[kind, info], default)
 
 
-def _bounds(field: Declared) -> dict[str, Any]:
-    """Bounds for the command line, which shows them; whole numbers have whole bounds."""
-    numbers = [kind for kind in (field.type, *get_args(field.type)) if kind in (int, float)]
-    bounds = {"min": field.option.least, "max": field.option.most}
-    return {name: numbers[0](value) for name, value in bounds.items() if numbers and value is not None}
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _is_list(field: Declared) -> bool:
     """Return whether the option takes several texts, which are separated by commas on the command line."""
-    return any(getattr(kind, "__origin__", None) is tuple for kind in (field.type, *get_args(field.type)))
+    return any(get_origin(kind) is tuple for kind in (field.type, *get_args(field.type)))
 
 
-def _kind(field: Declared) -> Any:
-    if _is_list(field):
-        return str if field.required else str | None
-    return field.type
-
-
-def _plain(field: Declared) -> Any:
+def _plain_default(field: Declared) -> Any:
     """Return the default as the command line has it."""
-    if _is_list(field) and field.default is not None:
-        return ",".join(field.default)
-    return field.default
+    return ",".join(field.default) if _is_list(field) and field.default is not None else field.default
 
 
 def _typed(field: Declared, value: Any) -> Any:

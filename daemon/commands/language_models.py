@@ -1,61 +1,20 @@
 """The commands around language models: lm."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import (
-    AsJson,
-    interruptible,
-    named_store,
-    note,
-    note_text,
-    plural,
-    say_json,
-)
+from hierogram.daemon.commands.common import AsJson, interruptible, named_store, note, note_text, plural, print_json
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress
-from hierogram.storage.options import Option, OptionError
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import TextSide
-    from hierogram.daemon.language_models.estimation import Report
-
-
-@dataclass(frozen=True, slots=True)
-class Dividing:
-    """Say how text of one language becomes tokens."""
-
-    tokenize: Annotated[
-        str | None, Option("Divide text into tokens, by the rules of a language: en.", metavar="LANGUAGE")
-    ] = None
-    tokenized: Annotated[bool, Option("Text is tokens separated by spaces: leave it as it is.")] = False
-
-    def __post_init__(self) -> None:
-        """Raise `OptionError` where options contradict each other."""
-        if self.tokenize is not None and self.tokenized:
-            raise OptionError("tokenize", "divides text, and --tokenized leaves it as it is: give one of them")
-
-    def side(self, store: str | None) -> "TextSide":
-        """Return what divides text, by these options or by what a store does with target sentences."""
-        from hierogram.daemon.corpora.texts import TOKENS, pipeline_of, side_of
-        from hierogram.storage.store import open_store
-
-        if self.tokenized:
-            return TOKENS
-        if self.tokenize is not None:
-            if store is not None:
-                raise UsageError("--store says how text is divided, and so does --tokenize: give one of them")
-            return side_of(self.tokenize)
-        if store is None:
-            return TOKENS
-        with open_store(store) as opened:
-            return pipeline_of(opened.settings()).target
 
 
 @with_options
@@ -63,26 +22,27 @@ def lm(
     context: typer.Context,
     files: Annotated[
         list[str],
-        typer.Argument(
+        Option(
+            "Text, a sentence a line; gzip and zstd are unpacked, - is standard input.",
             metavar="FILE...",
-            help="Text, a sentence a line; gzip and zstd are unpacked, - is standard input.",
+            positional=True,
         ),
     ],
     output: Annotated[
         list[str],
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Language model to write, may be given again: an ARPA file if it ends in .arpa, .gz or .zst, else "
+        Option(
+            "Language model to write, may be given again: an ARPA file if it ends in .arpa, .gz or .zst, else "
             "the binary form that decoding maps into memory.",
+            metavar="FILE",
+            flags=("--output", "-o"),
         ),
     ],
     options: EstimationOptions,
-    dividing: Dividing,
-    convert: Annotated[
-        bool, typer.Option("--convert", help="FILE is a language model, ARPA or binary: write it in another form.")
-    ] = False,
+    tokenize: Annotated[
+        str | None, Option("Divide text into tokens, by the rules of a language: en.", metavar="LANGUAGE")
+    ] = None,
+    tokenized: Annotated[bool, Option("Text is tokens separated by spaces: leave it as it is.")] = False,
+    convert: Annotated[bool, Option("FILE is a language model, ARPA or binary: write it in another form.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Estimate an n-gram language model by interpolated modified Kneser-Ney smoothing.
@@ -91,9 +51,11 @@ def lm(
     empty lines are passed over. <s> and </s> are added, <unk> gets its share.
     Memory is bounded, whatever the size of the text: what does not fit goes to files beside the output.
     """
-    if convert and (len(files) > 1 or options != EstimationOptions() or dividing != Dividing()):
+    if tokenize is not None and tokenized:
+        raise UsageError("--tokenize: divides text, and --tokenized leaves it as it is: give one of them")
+    if convert and (len(files) > 1 or options != EstimationOptions() or tokenize is not None or tokenized):
         raise UsageError("--convert takes one FILE, and none of the options of estimation")
-    side = dividing.side(named_store(context))
+    side = _side(named_store(context), tokenize, tokenized)
     announce_compilation()
     from hierogram.daemon.language_models import files as models
 
@@ -104,17 +66,29 @@ def lm(
             report = models.Report(0, 0, named.counts(), 0, [])
         else:
             report = models.make(files, outputs, options, shown, side)
-    note_text(side, ", ".join(files), report.beginning, dividing.tokenized, "en")
+    note_text(side, ", ".join(files), report.beginning, tokenized, "en")
     for order in report.without_discounts:
         note(f"the text is too small to estimate the discounts of {order}-grams: they are 0.5, 1 and 1.5")
     if as_json:
-        say_json({"outputs": output, **report._replace(beginning=())._asdict()})
+        print_json({"outputs": output, **report._replace(beginning=())._asdict()})
         return
     ngrams = " + ".join(f"{number:,}" for number in report.ngrams)
-    for name in output:
-        note(f"{name}: {ngrams} n-grams" + ("" if convert else _of_text(report)))
-
-
-def _of_text(report: "Report") -> str:
     unknown = f", {report.unknown:,} of them <unk>" if report.unknown else ""
-    return f" of {plural(report.sentences, 'sentence')}, {plural(report.words, 'word')}{unknown}"
+    text = f" of {plural(report.sentences, 'sentence')}, {plural(report.words, 'word')}{unknown}"
+    for name in output:
+        note(f"{name}: {ngrams} n-grams" + ("" if convert else text))
+
+
+def _side(store: str | None, tokenize: str | None, tokenized: bool) -> "TextSide":
+    """Return what divides text, by options or by what a store does with target sentences."""
+    from hierogram.daemon.corpora.texts import TOKENS, pipeline_of, side_of
+    from hierogram.storage.store import open_store
+
+    if tokenize is not None:
+        if store is not None:
+            raise UsageError("--store says how text is divided, and so does --tokenize: give one of them")
+        return side_of(tokenize)
+    if tokenized or store is None:
+        return TOKENS
+    with open_store(store) as opened:
+        return pipeline_of(opened.settings()).target

@@ -15,20 +15,20 @@ import typer
 from hierogram.daemon.commands.common import (
     FOUND,
     AsJson,
+    chosen_store,
     interruptible,
     note,
     nouns_of,
     plural,
-    say,
-    say_json,
-    say_table,
-    store_url,
+    print_json,
+    print_table,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.grammar.options import ChainOptions
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.workers.options import Sharing, parse_blocks, parse_workers
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.learning import LearnReport
     from hierogram.samplers.grammar.kinds import Notation
-    from hierogram.storage.records import LearningRun
     from hierogram.storage.store import Store
 
 
@@ -48,20 +47,15 @@ def learn(
     sharing: Sharing,
     sweeps: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Sweeps over all pairs or trees after their burn-in, which is not counted here: with the settings of "
+        Option(
+            "Sweeps over all pairs or trees after their burn-in, which is not counted here: with the settings of "
             "a new store it takes new pairs 26 sweeps, new trees 200 (`hierogram init --set annealing`).",
-            show_default="74",
+            least=0,
+            shown="74",
         ),
     ] = None,
     threads: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Threads; the result does not depend on them.",
-            show_default="one a core, or one a worker",
-        ),
+        int | None, Option("Threads; the result does not depend on them.", least=1, shown="one a core, or one a worker")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -76,7 +70,6 @@ def learn(
     """
     chosen = None if sharing.workers is None else parse_workers(sharing.workers)
     blocks = None if sharing.blocks is None else parse_blocks(sharing.blocks)
-    from hierogram.storage.store import open_store
 
     announce_compilation()
     from hierogram.daemon.alignment.incremental import correct_requested
@@ -87,7 +80,7 @@ def learn(
     from hierogram.samplers.synchronous.sweeps import Blocks
 
     with (
-        open_store(store_url(context)) as opened,
+        chosen_store(context) as opened,
         # Before signals are heard, since Ray listens to them as well.
         workers_of(opened, chosen, threads or 1) as chain,
     ):
@@ -95,11 +88,17 @@ def learn(
             aligned = align_pending(opened, threads)
             correct_requested(opened, threads)
         if not as_json:
-            say_aligned(aligned)
+            print_aligned(aligned)
         kind = nouns_of(opened)
         run = run_to_continue(opened, sweeps)
-        if run is not None:
-            note(_continued(run))
+        if run is not None and run.at_its_end:
+            note(
+                f"this run is done: it was ended after {plural(run.sweeps, 'sweep')} were committed and before it said "
+                "so; the same command again begins another"
+            )
+        elif run is not None:
+            sweeps_of_it = plural(run.sweeps, "sweep")
+            note(f"goes on with a run that was interrupted: {run.done:,} of its {sweeps_of_it} are done")
         with stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop:
             with progress("learn", kind.many) as shown:
                 options = LearnOptions(
@@ -112,44 +111,30 @@ def learn(
                 done = sample(opened, sweeps=sweeps, options=options, leave_unfinished=True)
             if done.finished:
                 stop.ignore()
-                _report(done, aligned, kind, as_json)
+                if as_json:
+                    print_json({**asdict(done), "aligned": asdict(aligned)})
+                else:
+                    print_learned(done, kind)
+                sys.stdout.flush()
                 opened.finish_run()
     if not done.finished:
         note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
         raise typer.Exit(stop.exit_code)
 
 
-def _continued(run: "LearningRun") -> str:
-    """Return what is said of a run that is continued."""
-    if run.at_its_end:
-        return (
-            f"this run is done: it was ended after {plural(run.sweeps, 'sweep')} were committed and before it said so; "
-            "the same command again begins another"
-        )
-    return f"goes on with a run that was interrupted: {run.done:,} of its {plural(run.sweeps, 'sweep')} are done"
-
-
-def _report(done: "LearnReport", aligned: "AlignReport", kind: "Notation", as_json: bool) -> None:
-    if as_json:
-        say_json({**asdict(done), "aligned": asdict(aligned)})
-    else:
-        say_learned(done, kind)
-    sys.stdout.flush()
-
-
 def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":
-    """Aligns what has no alignment yet, with a bar."""
+    """Align what has no alignment yet, with a bar."""
     from hierogram.daemon.alignment.incremental import align_pending as align
 
     with progress("align", "pairs") as shown:
         return align(store, threads, report=lambda done, total: shown.update(done, total, done))
 
 
-def say_aligned(done: "AlignReport") -> None:
+def print_aligned(done: "AlignReport") -> None:
     """Print what aligning did; nothing where there was nothing to align."""
     if done.pairs:
         again = f", {plural(done.rejuvenated, 'other')} gone over again" if done.rejuvenated else ""
-        say(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
+        print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
 
 
 def announce_compilation() -> None:
@@ -173,17 +158,17 @@ def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
     return tell
 
 
-def say_learned(done: "LearnReport", kind: "Notation") -> None:
+def print_learned(done: "LearnReport", kind: "Notation") -> None:
     """Print what learning did."""
     rate = done.pair_sweeps / max(done.sampling_seconds, 1e-9)
     parts = f" ({done.burn_in:,} of burn-in, {done.sweeps - done.burn_in:,} after it)" if done.burn_in else ""
-    say(
+    print(
         f"{plural(done.pairs, kind.one)}, {plural(done.sweeps, 'sweep')}{parts} in {done.seconds:.1f} s "
         f"({rate:,.0f} {kind.many}/s while sampling)"
     )
-    say(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
-    say(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
-    say(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
+    print(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
+    print(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
+    print(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
 
 
 @with_options
@@ -191,11 +176,9 @@ def diagnose(
     context: typer.Context,
     *,
     run: ChainOptions,
-    draws: Annotated[
-        Path | None, typer.Option(help="File to write all draws to, or, with --take, to read them from.")
-    ] = None,
-    take: Annotated[bool, typer.Option("--take", help="Run no chains: take those of --draws.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="PNG to draw; needs the extra `plot`.")] = None,
+    draws: Annotated[Path | None, Option("File to write all draws to, or, with --take, to read them from.")] = None,
+    take: Annotated[bool, Option("Run no chains: take those of --draws.")] = False,
+    plot: Annotated[Path | None, Option("PNG to draw; needs the extra `plot`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run several chains over the store's pairs, and say how far they agree: whether a grammar can be trusted.
@@ -205,7 +188,6 @@ def diagnose(
     """
     from hierogram.daemon.grammar.chains import load_draws, run_chains
     from hierogram.daemon.grammar.diagnosis import diagnose as judge
-    from hierogram.storage.store import open_store
 
     if take:
         if draws is None:
@@ -213,7 +195,7 @@ def diagnose(
         taken = load_draws(draws)
     else:
         announce_compilation()
-        with open_store(store_url(context)) as opened, progress("diagnose", "sweeps") as shown:
+        with chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
             taken = run_chains(opened, run, lambda done, total: shown.update(done, total, done))
         if draws is not None:
             taken.save(draws)
@@ -223,9 +205,9 @@ def diagnose(
 
         draw_chains(taken, plot)
     if as_json:
-        say_json(asdict(found))
+        print_json(asdict(found))
     else:
-        _say_diagnosis(found)
+        _print_diagnosis(found)
     if found.flagged:
         note(
             f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer (--warm-up, --sweeps)"
@@ -233,33 +215,33 @@ def diagnose(
         raise typer.Exit(FOUND)
 
 
-def _say_diagnosis(found: "Diagnosis") -> None:
-    """A diagnosis for people."""
+def _print_diagnosis(found: "Diagnosis") -> None:
+    """Print a diagnosis for people."""
     from hierogram.daemon.grammar.diagnosis import as_columns
 
-    say(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
+    print(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
     columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
-    say_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
+    print_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
     for many, name in ((found.rules, "frequent rule"), (found.links, "aligned link")):
         if not many.watched and many is found.links:
             continue
         verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in many.verdicts.items())
-        say(f"{plural(many.watched, name)}: {verdicts or 'none'}")
+        print(f"{plural(many.watched, name)}: {verdicts or 'none'}")
         if many.least and many.r_hat[0] is not None:
             r_hat = ", ".join(f"{value:.3f}" for value in many.r_hat if value is not None)
             sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
-            say(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
-            say("those that agree least:")
-            say_table(columns, [as_columns(one) for one in many.least], numeric=(0, 1, 2, 3))
+            print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
+            print("those that agree least:")
+            print_table(columns, [as_columns(one) for one in many.least], numeric=(0, 1, 2, 3))
     for name, shares in found.overlap.items():
         parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
-        say(f"two chains share, {name.replace('_', ' ')}: {parts}")
+        print(f"two chains share, {name.replace('_', ' ')}: {parts}")
     rate = (
         ""
         if found.ess_per_second is None
         else f", {found.ess_per_second:.1f} effective draws of the likelihood a second"
     )
-    say(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time went into the diagnosis")
+    print(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time went into the diagnosis")
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -268,13 +250,11 @@ _ECHO_SECONDS = 0.2
 
 
 class Stop:
-    """Note whether SIGINT or SIGTERM has asked for the end; the second one ends the process at once."""
+    """Note whether SIGINT or SIGTERM has asked for the end."""
 
-    def __init__(self, said: str) -> None:
+    def __init__(self) -> None:
         self.number = 0
         self.ignoring = False
-        self._said = said
-        self._since = 0.0
 
     def __call__(self) -> bool:
         """Return whether to stop."""
@@ -286,7 +266,7 @@ class Stop:
         return 128 + self.number
 
     def ignore(self) -> None:
-        """From now on to the end of the process, do not hear signals: all is done that they could interrupt.
+        """Do not hear signals to the end of the process: all is done that they could interrupt.
 
         A process that ended by a signal would say that it was not.
         """
@@ -294,25 +274,28 @@ class Stop:
         for number in _ENDING:
             signal.signal(number, signal.SIG_IGN)
 
-    def _hear(self, number: int, _frame: FrameType | None) -> None:
-        if not self.number:
-            self.number = number
-            self._since = time.monotonic()
-            note(self._said)
-        elif time.monotonic() - self._since > _ECHO_SECONDS:
+
+@contextmanager
+def stopping(said: str) -> Iterator[Stop]:
+    """Note SIGINT and SIGTERM within, and print `said`; the second one ends the process at once.
+
+    After `Stop.ignore` they are not heard again. For the main thread.
+    """
+    stop = Stop()
+    since = 0.0
+
+    def hear(number: int, _frame: FrameType | None) -> None:
+        nonlocal since
+        if not stop.number:
+            stop.number = number
+            since = time.monotonic()
+            note(said)
+        elif time.monotonic() - since > _ECHO_SECONDS:
             # As if nobody had been listening: what is not committed is rolled back by the database.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
-
-@contextmanager
-def stopping(said: str) -> Iterator[Stop]:
-    """Within, SIGINT and SIGTERM are only noted, and `said` is printed; after `Stop.ignore` they are not heard again.
-
-    For the main thread.
-    """
-    stop = Stop(said)
-    before = {number: signal.signal(number, stop._hear) for number in _ENDING}
+    before = {number: signal.signal(number, hear) for number in _ENDING}
     try:
         yield stop
     finally:

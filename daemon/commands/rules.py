@@ -1,19 +1,19 @@
 """Commands that show what is learned: rules and the pairs that use them, evidence."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from hierogram.daemon.commands.common import (
     AsJson,
+    chosen_store,
     interruptible,
     note,
     nouns_of,
     plural,
-    say,
-    say_json,
-    say_table,
+    print_json,
+    print_table,
     store_url,
 )
 from hierogram.daemon.commands.flags import Without, given, with_options
@@ -31,26 +31,20 @@ if TYPE_CHECKING:
     from hierogram.storage.records import RuleRow
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wanted(RuleQuery):
-    """Which rules to show, and how."""
-
-    containing: Annotated[bool, Option("WORDS occur anywhere in a rule in use, or expected half a time.")] = False
-    tree: Annotated[bool, Option("Draw the fragments of a tree grammar.")] = False
-    pairs: Annotated[
-        bool, Option("Pairs, or trees, whose present derivation uses the rule WORDS, `source ||| target`.")
-    ] = False
-    drawn: Annotated[bool, Option("Uses in the present derivations, one draw, instead of means.")] = False
-
-
 @with_options
 def rules(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORDS]...", help="Source side of the rules, in their notation.")
+        list[str] | None, Option("Source side of the rules, in their notation.", metavar="[WORDS]...", positional=True)
     ] = None,
     *,
-    wanted: Annotated[Wanted, Without(("source",))],
+    wanted: Annotated[RuleQuery, Without(("source",))],
+    containing: Annotated[bool, Option("WORDS occur anywhere in a rule in use, or expected half a time.")] = False,
+    tree: Annotated[bool, Option("Draw the fragments of a tree grammar.")] = False,
+    pairs: Annotated[
+        bool, Option("Pairs, or trees, whose present derivation uses the rule WORDS, `source ||| target`.")
+    ] = False,
+    drawn: Annotated[bool, Option("Uses in the present derivations, one draw, instead of means.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show rules, most used first, with their expected uses, the error of these, and probabilities both ways.
@@ -62,105 +56,98 @@ def rules(
     --pairs brings the table rule_pairs up to date first: only pairs that were sampled since the last time are counted
     again. Without WORDS nothing else is done.
     """
-    if wanted.pairs:
-        if given(context, Wanted) - {"pairs", "limit"}:
+    if pairs:
+        if containing or tree or drawn or given(context, RuleQuery) - {"limit"}:
             raise UsageError("--pairs takes a rule, `source ||| target`, and --limit")
-        _show_occurrences(store_url(context), words or [], wanted.limit, as_json)
+        _show_occurrences(context, words or [], wanted.limit, as_json)
         return
-    from hierogram.storage.store import open_store
 
     words = words or []
-    source = None if wanted.containing or not words else " ".join(words)
-    words = words if wanted.containing else []
-    with open_store(store_url(context)) as opened:
-        found = opened.find_rules(source, wanted.target, words=words, limit=wanted.limit, drawn=wanted.drawn)
+    source = None if containing or not words else " ".join(words)
+    words = words if containing else []
+    with chosen_store(context) as opened:
+        found = opened.find_rules(source, wanted.target, words=words, limit=wanted.limit, drawn=drawn)
         notation = notation_of(opened.settings().grammar)
         if not found and not opened.status().rules:
             raise NothingLearnedError(opened.url)
         respelled = not found
         if respelled:
             found = opened.find_respelled_rules(
-                source, wanted.target, words=words, limit=wanted.limit, drawn=wanted.drawn
+                source, wanted.target, words=words, limit=wanted.limit, drawn=drawn
             )  # fmt: skip
         like = [] if found else opened.like_words((words or (source or wanted.target or "").split(" "))[0])
         fragments = FRAGMENTS in notation.offers
-    if wanted.tree and not fragments:
+    if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
     if found and respelled:
         note("no rule is spelled so: these differ in accents or capital letters")
     if as_json:
-        say_json([asdict(rule) for rule in found])
+        print_json([asdict(rule) for rule in found])
         return
     if not found:
         note("no rule is like that" + (": try --containing" if source is not None else ""))
         if like:
             note(f"words like it, or beginning so: {', '.join(like)}")
         return
-    if fragments:
-        _say_fragments(found, wanted)
-        return
-    say_table(
-        (*_uses_columns(wanted), "p(e|f)", "p(f|e)", "source", "target"),
-        [
-            (
-                *_uses(rule, wanted),
-                f"{rule.p_target_given_source:.4f}",
-                f"{rule.p_source_given_target:.4f}",
-                rule.source,
-                rule.target,
-            )
-            for rule in found
-        ],
-        numeric=range(len(_uses_columns(wanted)) + 2),
-    )
+    columns = ("count",) if drawn else ("expected_uses", "±")
+    uses = [
+        (str(rule.count),) if drawn else (f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}")
+        for rule in found
+    ]
+    numeric = range(len(columns) + (1 if fragments else 2))
+    if tree:
+        _draw_fragments(
+            found,
+            [
+                plural(rule.count, "use") if drawn else f"{' ± '.join(own)} uses"
+                for rule, own in zip(found, uses, strict=True)
+            ],
+        )
+    elif fragments:
+        rows = [
+            (*own, f"{rule.p_target_given_source:.4f}", rule.source, rule.target)
+            for rule, own in zip(found, uses, strict=True)
+        ]
+        print_table((*columns, "p", "root", "fragment"), rows, numeric)
+    else:
+        print_table(
+            (*columns, "p(e|f)", "p(f|e)", "source", "target"),
+            [
+                (
+                    *own,
+                    f"{rule.p_target_given_source:.4f}",
+                    f"{rule.p_source_given_target:.4f}",
+                    rule.source,
+                    rule.target,
+                )
+                for rule, own in zip(found, uses, strict=True)
+            ],
+            numeric,
+        )
 
 
-def _uses_columns(wanted: Wanted) -> tuple[str, ...]:
-    return ("count",) if wanted.drawn else ("expected_uses", "±")
-
-
-def _uses(rule: "RuleRow", wanted: Wanted) -> tuple[str, ...]:
-    return (str(rule.count),) if wanted.drawn else (f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}")
-
-
-def _say_fragments(found: "Sequence[RuleRow]", wanted: Wanted) -> None:
-    """Fragments as a table, or each with a drawing."""
-    if not wanted.tree:
-        rows = [(*_uses(rule, wanted), f"{rule.p_target_given_source:.4f}", rule.source, rule.target) for rule in found]
-        columns = _uses_columns(wanted)
-        say_table((*columns, "p", "root", "fragment"), rows, numeric=range(len(columns) + 1))
-        return
+def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
     from nltk.tree import Tree
     from nltk.tree.prettyprinter import TreePrettyPrinter
 
-    for rule in found:
-        uses = (
-            plural(rule.count, "use")
-            if wanted.drawn
-            else f"{rule.expected_uses:.2f} ± {rule.expected_uses_error:.2f} uses"
-        )
-        fragment = rule.target
-        say(f"{fragment}   ({uses}, p {rule.p_target_given_source:.4f})")
+    for rule, of_rule in zip(found, uses, strict=True):
+        print(f"{rule.target}   ({of_rule}, p {rule.p_target_given_source:.4f})")
         # Words are quoted, so that they do not look like frontier nonterminals.
-        read = Tree.fromstring(fragment, read_leaf=lambda word: f"'{word}'")
+        read = Tree.fromstring(rule.target, read_leaf=lambda word: f"'{word}'")
         for line in TreePrettyPrinter(read).text(unicodelines=True).rstrip().split("\n"):
-            say(f"    {line.rstrip()}")
+            print(f"    {line.rstrip()}")
 
 
-def _show_occurrences(url: str, words: "Sequence[str]", limit: int, as_json: bool) -> None:
+def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:
     """Show the pairs, or trees, whose present derivation uses a rule; without one, only index them."""
     from hierogram.samplers.exceptions import RuleNotationError
     from hierogram.samplers.grammar.rules import Rule, render_side
-    from hierogram.storage.store import open_store
 
     try:
         wanted = Rule.parse(" ".join(words)) if words else None
     except RuleNotationError as error:
         raise UsageError(str(error)) from error
-    with (
-        interruptible("what was indexed stays; run the same command again to go on"),
-        open_store(url) as opened,
-    ):
+    with interruptible("what was indexed stays; run the same command again to go on"), chosen_store(context) as opened:
         kind, indexed = nouns_of(opened), 0
         if waiting := opened.count_unindexed():
             from hierogram.daemon.commands.learning import announce_compilation
@@ -174,13 +161,13 @@ def _show_occurrences(url: str, words: "Sequence[str]", limit: int, as_json: boo
             raise NothingLearnedError(opened.url)
         found = opened.supporting_pairs(render_side(wanted.source), render_side(wanted.target), limit) if wanted else []
     if as_json:
-        say_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
+        print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
     elif not wanted:
-        say(f"{plural(indexed, kind.one)} indexed")
+        print(f"{plural(indexed, kind.one)} indexed")
     elif not found:
         note(f"no present derivation uses {wanted}")
     else:
-        say_table(
+        print_table(
             (kind.one, "corpus", "uses", "source", "target", "alignment"),
             [(str(pair.id), pair.corpus, str(pair.uses), pair.source, pair.target, pair.alignment) for pair in found],
             numeric=(0, 2),
@@ -193,12 +180,12 @@ TABLE, PROMPT, JSON = "table", "prompt", "json"
 @with_options
 def evidence(
     context: typer.Context,
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="The sentence, in the source language.")],
+    sentence: Annotated[str, Option("The sentence, in the source language.", metavar="SENTENCE", positional=True)],
     *,
     wanted: EvidenceOptions,
     format: Annotated[
         Literal["table", "prompt", "json"] | None,
-        typer.Option(help="How to write it: for people, as text ready for a prompt, for programs.", show_default=TABLE),
+        Option("How to write it: for people, as text ready for a prompt, for programs.", shown=TABLE),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -215,26 +202,23 @@ def evidence(
         found = gather(look, sentence, wanted)
         languages = tuple(look.settings().languages or ())
     if as_json or format == JSON:
-        say_json(as_plain(found))
+        print_json(as_plain(found))
     elif format == PROMPT:
         print(as_prompt(found, languages), end="")
     else:
-        _say(found)
+        _print_evidence(found)
 
 
-def _say(found: "Evidence") -> None:
+def _print_evidence(found: "Evidence") -> None:
     from hierogram.daemon.evidence.gathering import table_of_entries, table_of_pairs, table_of_rules
 
     columns, *rows = table_of_rules(found)
-    say_table(columns, rows, numeric=(2, 3))
-    if found.pairs:
-        columns, *rows = table_of_pairs(found)
-        say()
-        say_table(columns, rows, numeric=(0,))
-    if found.entries:
-        columns, *rows = table_of_entries(found)
-        say()
-        say_table(columns, rows)
+    print_table(columns, rows, numeric=(2, 3))
+    for wanted, table, numeric in ((found.pairs, table_of_pairs, (0,)), (found.entries, table_of_entries, ())):
+        if wanted:
+            columns, *rows = table(found)
+            print()
+            print_table(columns, rows, numeric)
     if not found.rules:
         note("no rule matches: nothing is learned yet, or no rule has these words")
     if found.unknown:

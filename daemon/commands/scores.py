@@ -12,18 +12,18 @@ import typer
 from hierogram.daemon.commands.common import (
     FOUND,
     AsJson,
+    chosen_store,
     interruptible,
     note,
     note_text,
     plural,
-    say,
-    say_table,
-    store_url,
+    print_table,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.progress import progress
 from hierogram.daemon.scoring.records import Misfit, PairScore, ScoreOptions
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.scoring.scoring import Scorer
@@ -48,16 +48,13 @@ def score(
     context: typer.Context,
     options: ScoreOptions,
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[SOURCE TARGET]", help="Files to score; the stored pairs, if none.")
+        list[str] | None,
+        Option("Files to score; the stored pairs, if none.", metavar="[SOURCE TARGET]", positional=True),
     ] = None,
-    pair: Annotated[
-        list[int] | None, typer.Option("--pair", metavar="NUMBER", help="Only this stored pair; may be repeated.")
-    ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Have the store keep the scores of its pairs.")] = False,
-    kept: Annotated[bool, typer.Option("--kept", help="Tell the scores that the store keeps, and make none.")] = False,
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="Files hold tokens separated by spaces: leave them as they are.")
-    ] = False,
+    pair: Annotated[list[int] | None, Option("Only this stored pair; may be repeated.", metavar="NUMBER")] = None,
+    keep: Annotated[bool, Option("Have the store keep the scores of its pairs.")] = False,
+    kept: Annotated[bool, Option("Tell the scores that the store keeps, and make none.")] = False,
+    tokenized: Annotated[bool, Option("Files hold tokens separated by spaces: leave them as they are.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Score pairs: how probable each is under all that the store has learned, and what of it is unexplained.
@@ -73,20 +70,25 @@ def score(
         raise UsageError("--kept makes no scores that could be kept: give --keep alone")
     if files and (len(files) != 2 or pair):
         raise UsageError("name two files, SOURCE TARGET, or none and perhaps a --pair")
-    from hierogram.storage.store import open_store
 
     rows: list[_Scored] = []
     number = unscored = 0
     with (
         interruptible("what was not told is not scored"),
-        open_store(store_url(context)) as opened,
+        chosen_store(context) as opened,
         progress("score", "pairs") as shown,
     ):
         total = len(pair) if pair else None if files else opened.count_pairs()
         if kept:
             found = _kept(opened, pair)
         else:
-            scorer = _scorer(opened, options, shown)
+            from hierogram.daemon.scoring.learned import Learned
+            from hierogram.daemon.scoring.scoring import Scorer
+
+            def report(doing: str, done: int, total: int | None) -> None:
+                shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
+
+            scorer = Scorer(Learned(opened, report), options, report)
             found = _of_files(scorer, files, tokenized) if files else _of_store(scorer, opened, pair, keep)
         for number, scored in enumerate(found, 1):
             shown.update(number, total, number)
@@ -94,25 +96,17 @@ def score(
             if scored.score and not _is_told(scored.score, options):
                 continue
             if as_json:
-                say(json.dumps(_object(scored, bool(files)), ensure_ascii=False))
+                told = {"line" if files else "pair": scored.number, "source": scored.source, "target": scored.target}
+                told |= dataclasses.asdict(scored.score) if scored.score else {"problem": "a side is empty"}
+                print(json.dumps(told, ensure_ascii=False))
             else:
                 rows.append(scored)
     if not as_json:
-        say_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
+        print_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
         note(f"{plural(len(rows), 'pair')} of {number:,}")
     if unscored:
         note(f"hierogram: {plural(unscored, 'line')} with an empty side: no score")
         raise typer.Exit(FOUND)
-
-
-def _scorer(store: "Store", options: ScoreOptions, shown: Progress) -> "Scorer":
-    from hierogram.daemon.scoring.learned import Learned
-    from hierogram.daemon.scoring.scoring import Scorer
-
-    def report(doing: str, done: int, total: int | None) -> None:
-        shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
-
-    return Scorer(Learned(store, report), options, report)
 
 
 def _is_told(score: PairScore, options: ScoreOptions) -> bool:
@@ -179,13 +173,6 @@ def _of_files(scorer: "Scorer", files: list[str], tokenized: bool) -> Iterator[_
         yield _Scored(number, " ".join(one), " ".join(other), found)
 
 
-def _object(scored: _Scored, line: bool) -> dict[str, object]:
-    told: dict[str, object] = {
-        "line" if line else "pair": scored.number, "source": scored.source, "target": scored.target
-    }  # fmt: skip
-    return told | (dataclasses.asdict(scored.score) if scored.score else {"problem": "a side is empty"})
-
-
 def _cells(scored: _Scored) -> list[str]:
     found = scored.score
     if found is None:
@@ -205,5 +192,5 @@ def _cells(scored: _Scored) -> list[str]:
 
 
 def _word(misfit: Misfit | None, words: str) -> str:
-    """The word that belongs least, and its log-odds."""
+    """Return the word that belongs least, and its log-odds."""
     return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.odds:.1f}"

@@ -2,38 +2,27 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import (
-    interruptible,
-    named_store,
-    note,
-    open_or_make,
-    say,
-    store_url,
-)
+from hierogram.daemon.commands.common import interruptible, named_store, note, open_or_make, store_url
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import UsageError
-
-if TYPE_CHECKING:
-    pass
+from hierogram.storage.options import Option
 
 
+@with_options
 def serve(
     context: typer.Context,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Configuration, TOML; see docs/daemon.md.")
-    ] = None,
+    config: Annotated[Path | None, Option("Configuration, TOML; see docs/daemon.md.", metavar="FILE")] = None,
     spool: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder to watch for files; overrides the configuration.")
+        Path | None, Option("Folder to watch for files; overrides the configuration.", metavar="FOLDER")
     ] = None,
-    host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address to listen at; overrides the configuration.")
-    ] = None,
+    host: Annotated[str | None, Option("Address to listen at; overrides the configuration.", metavar="ADDRESS")] = None,
     port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Port to listen at, 0 for any free one; overrides the configuration."),
+        int | None, Option("Port to listen at, 0 for any free one; overrides the configuration.", least=0, most=65535)
     ] = None,
 ) -> None:
     """Keep a store current: take in files as they appear, sample new pairs first and old ones when idle.
@@ -41,7 +30,6 @@ def serve(
     Every key of the configuration can be set in the environment, HIEROGRAM_SPOOL__FOLDER for folder in [spool]. SIGTERM
     and Ctrl-C end the daemon when what it is at is committed, a second one at once; SIGHUP reads the file again.
     """
-    from hierogram.daemon.commands.learning import announce_compilation
     from hierogram.daemon.configuration import load_configuration
 
     given: dict[str, object] = {
@@ -74,14 +62,13 @@ def serve(
         run(opened, configuration, config, given, doors)
 
 
+@with_options
 def browse(
     context: typer.Context,
-    named: Annotated[str | None, typer.Argument(metavar="[STORE]", help="Store to look at, as --store.")] = None,
-    host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address to listen at.", show_default="127.0.0.1")
-    ] = None,
+    named: Annotated[str | None, Option("Store to look at, as --store.", metavar="[STORE]", positional=True)] = None,
+    host: Annotated[str | None, Option("Address to listen at.", shown="127.0.0.1", metavar="ADDRESS")] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port to listen at, 0 for any free one.", show_default="8470")
+        int | None, Option("Port to listen at, 0 for any free one.", least=0, most=65535, shown="8470")
     ] = None,
 ) -> None:
     """Show a store in the browser: search rules, look at pairs and derivations, ask SQL. Nothing can be changed.
@@ -98,7 +85,7 @@ def browse(
     configuration = load_configuration(None, http_host=host, http_port=port).http
 
     def ready(address: str) -> None:
-        say(f"{reader.url} at {address}")
+        print(f"{reader.url} at {address}")
         # Nothing else is printed until it ends; who reads a pipe waits for the address.
         sys.stdout.flush()
         note("Ctrl-C ends it")

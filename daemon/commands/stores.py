@@ -3,9 +3,8 @@
 import json
 import sys
 import time
-from collections.abc import Collection, Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +13,11 @@ from typer.core import TyperCommand
 
 from hierogram.daemon.commands.common import (
     AsJson,
-    is_terminal,
+    chosen_store,
     note,
     open_or_make,
     plural,
-    say,
-    say_json,
+    print_json,
     store_url,
     was_given,
 )
@@ -28,7 +26,7 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.memory import resident_bytes
 from hierogram.samplers.grammar.kinds import NOTATIONS, Notation, notation_of
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, ITG, PAPER, SYNCHRONOUS, TREES
-from hierogram.storage.options import Option
+from hierogram.storage.options import Option, declared
 from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import EVENT_KINDS
 
@@ -37,8 +35,7 @@ if TYPE_CHECKING:
 
     from hierogram.storage.browsing.reader import Reader
     from hierogram.storage.records import Claim, StoreStatus
-    from hierogram.storage.records.operations import Event, EventPage
-    from hierogram.storage.store import Store
+    from hierogram.storage.records.operations import Event
 
 
 _OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
@@ -70,12 +67,13 @@ class InitCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options that concern the kind, and how to see those of the others."""
-        shown = self._kind_options()
+        shown = _EACH | (_OF_TEXT if self._kind is None else _OF_KINDS[self._kind])
         records = []
         for parameter in self.get_params(ctx):
             if parameter.name == EXPERTS:
                 if self._kind is not None:
-                    records.append((f"{SET} NAME=VALUE", expert_help(Settings, shown)))
+                    experts = [name for name, field in declared(Settings).items() if field.option.expert]
+                    records.append((f"{SET} NAME=VALUE", expert_help(filter(shown.__contains__, experts))))
             elif parameter.name in shown and (record := parameter.get_help_record(ctx)) is not None:
                 records.append(record)
         with formatter.section("Options" if self._kind is None else f"Options of kind {self._kind}"):
@@ -84,15 +82,12 @@ class InitCommand(TyperCommand):
         with formatter.section("More options"):
             formatter.write_text(f"hierogram init --help with {others}")
 
-    def _kind_options(self) -> frozenset[str]:
-        return _EACH | (_OF_TEXT if self._kind is None else _OF_KINDS[self._kind])
-
 
 @with_options
 def init(
     context: typer.Context,
     settings: Settings,
-    upgrade: Annotated[bool, typer.Option("--upgrade", help="Take an older store to this version's schema.")] = False,
+    upgrade: Annotated[bool, Option("Take an older store to this version's schema.")] = False,
 ) -> None:
     """Make a store, with settings that are fixed for its life; or with --upgrade bring an older one up to date.
 
@@ -100,63 +95,47 @@ def init(
     levels and sweeps_per_level choose the schedule `paper`, and a Dirichlet process gets that of annealed phrases, from
     T = 10 over 280 sweeps where nothing else is chosen.
     """
-    chosen = given(context, Settings)
-    settings = with_schedule(settings, chosen)
-    url = store_url(context)
+    chosen, url = given(context, Settings), store_url(context)
     if upgrade:
         if chosen:
             raise UsageError("--upgrade goes with no settings: those of a store are fixed for its life")
-        _upgrade(url)
+        from hierogram.storage.store import upgrade as bring_up_to_date
+
+        before, after = bring_up_to_date(url)
+        if before == after:
+            print(f"the store has schema {after} already, nothing was changed")
+        else:
+            print(f"upgraded the store from schema {before} to {after}")
         return
     from hierogram.daemon.corpora.texts import check_settings
 
+    if "schedule" not in chosen and chosen & {"levels", "sweeps_per_level"}:
+        settings = replace(settings, schedule=PAPER)
+    elif settings.model == DIRICHLET:
+        settings = replace(settings, **{name: value for name, value in _OF_DIRICHLET.items() if name not in chosen})
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
         raise UsageError("--set type_moves: they need an exchangeable model: --model dirichlet")
     opened, made = open_or_make(url, settings)
     with opened:
         if chosen:
-            _refuse_other(opened.url, opened.settings(), settings)
-        say(f"{opened.url}: {'made a new store' if made else 'there is a store already, nothing was changed'}")
+            # The salt is the store's own affair.
+            was, wanted = asdict(replace(opened.settings(), key_salt=0)), asdict(settings)
+            if differing := [f"{name} is {was[name]}, not {wanted[name]}" for name in was if was[name] != wanted[name]]:
+                raise InputError(
+                    f"there is a store at {opened.url}, and its {'; '.join(differing)}: settings are fixed for a "
+                    "store's life, make another one for other settings"
+                )
+        print(f"{opened.url}: {'made a new store' if made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
-            say(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
+            print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
 
 
-def with_schedule(settings: Settings, chosen: Collection[str]) -> Settings:
-    """The settings with the schedule that the `chosen` ones ask for, where it is not among them."""
-    if "schedule" not in chosen and ("levels" in chosen or "sweeps_per_level" in chosen):
-        return replace(settings, schedule=PAPER)
-    if settings.model != DIRICHLET:
-        return settings
-    own = {name: value for name, value in _OF_DIRICHLET.items() if name not in chosen}
-    return replace(settings, **own)
-
-
-def _refuse_other(url: str, stored: Settings, wanted: Settings) -> None:
-    """Raise `InputError` where the settings differ; the salt is the store's own affair."""
-    was, is_wanted = asdict(replace(stored, key_salt=0)), asdict(wanted)
-    differing = [f"{name} is {was[name]}, not {is_wanted[name]}" for name in was if was[name] != is_wanted[name]]
-    if differing:
-        raise InputError(
-            f"there is a store at {url}, and its {'; '.join(differing)}: settings are fixed for a store's life, "
-            "make another one for other settings"
-        )
-
-
-def _upgrade(url: str) -> None:
-    from hierogram.storage.store import upgrade
-
-    before, after = upgrade(url)
-    if before == after:
-        say(f"the store has schema {after} already, nothing was changed")
-    else:
-        say(f"upgraded the store from schema {before} to {after}")
-
-
+@with_options
 def status(
     context: typer.Context,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Seconds between two looks.")] = 2.0,
+    watch: Annotated[bool, Option("Look again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, Option("Seconds between two looks.", least=0.1, metavar="SECONDS")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
     """Print how much the store holds and how far learning has come.
@@ -170,9 +149,8 @@ def status(
         return
     if was_given(context, "every"):
         raise UsageError("--every is for looks again and again: give --watch, too")
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         now = opened.status()
         settings = opened.settings()
         writer = opened.lease()
@@ -182,19 +160,19 @@ def status(
             "memory_bytes": _memory_of(writer),
         }
         lag = {"pairs": sum(now.behind.values()), "states": now.behind}
-        say_json({**asdict(now), "lag": lag, "settings": asdict(settings), "writer": held})
+        print_json({**asdict(now), "lag": lag, "settings": asdict(settings), "writer": held})
         return
     for name, text in _status_lines(now, notation_of(settings.grammar)):
-        say(f"{name:<16}{text}")
+        print(f"{name:<16}{text}")
     if writer:
         size = _memory_of(writer)
         memory = "" if size is None else f", {size / 1e6:,.0f} MB of memory"
         who = f"{writer.command}, process {writer.pid} on {writer.host}{memory}"
-        say(f"{'writer':<16}{who}, since {writer.since:%Y-%m-%d %H:%M:%S} UTC")
+        print(f"{'writer':<16}{who}, since {writer.since:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _memory_of(writer: "Claim") -> int | None:
-    """Bytes that the process holds which writes the store; None where it is on another machine."""
+    """Return the bytes that the process holds which writes the store; None where it is on another machine."""
     from hierogram.storage.database.claims import host_name
 
     return resident_bytes(writer.pid) if writer.host == host_name() else None
@@ -233,24 +211,21 @@ def _watch(url: str, every: float, as_json: bool) -> None:
     """Look at a store again and again: on a terminal the display is refreshed, elsewhere each look is printed."""
     from hierogram.storage.browsing.reader import Reader
 
-    with Reader(url) as reader, suppress(KeyboardInterrupt):
-        looks = _looks(reader, every)
-        if as_json:
-            for seen in looks:
-                say(json.dumps(seen, ensure_ascii=False))
-        elif is_terminal(sys.stdout):
-            _refresh(looks)
-        else:
-            for seen in looks:
-                for line in _lines(seen):
-                    say(line)
+    with ExitStack() as stack:
+        reader = stack.enter_context(Reader(url))
+        stack.enter_context(suppress(KeyboardInterrupt))
+        live = None
+        if not as_json and sys.stdout.isatty():
+            from rich.live import Live
 
-
-def _looks(reader: "Reader", every: float) -> Iterator[dict[str, Any]]:
-    """Yield what is seen, each time that one looks; the first at once."""
-    while True:
-        yield _seen(reader)
-        time.sleep(every)
+            live = stack.enter_context(Live(auto_refresh=False))
+        while True:
+            seen = _seen(reader)
+            if live is not None:
+                live.update(_display(seen), refresh=True)
+            else:
+                print(json.dumps(seen, ensure_ascii=False) if as_json else "\n".join(_lines(seen)), flush=True)
+            time.sleep(every)
 
 
 def _seen(reader: "Reader") -> dict[str, Any]:
@@ -289,14 +264,6 @@ def _lines(seen: dict[str, Any]) -> list[str]:
     ]
 
 
-def _refresh(looks: Iterator[dict[str, Any]]) -> None:
-    from rich.live import Live
-
-    with Live(auto_refresh=False) as live:
-        for seen in looks:
-            live.update(_display(seen), refresh=True)
-
-
 def _display(seen: dict[str, Any]) -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
@@ -314,70 +281,56 @@ _LOOK_SECONDS = 1.0
 _A_LOOK = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class EventOptions:
-    """Which events are told."""
-
+@with_options
+def events(
+    context: typer.Context,
     after: Annotated[
         int | None, Option("Position: the last event that is known already.", least=0, shown="the oldest that is kept")
-    ] = None
-    limit: Annotated[int, Option("Most events.", least=1, most=1_000_000)] = 1_000
+    ] = None,
+    limit: Annotated[int, Option("Most events.", least=1, most=1_000_000)] = 1_000,
     kinds: Annotated[
         tuple[str, ...], Option("Kinds of events, separated by commas", values=EVENT_KINDS, flags=("--kind",))
-    ] = ()
-    follow: Annotated[bool, Option("Go on as events come, until Ctrl-C.")] = False
+    ] = (),
+    follow: Annotated[bool, Option("Go on as events come, until Ctrl-C.")] = False,
     keep: Annotated[
         int | None,
         Option("Keep so many events in the store, from now on.", least=1, most=10_000_000, shown="as it is: 100,000"),
-    ] = None
-
-
-@with_options
-def events(context: typer.Context, options: EventOptions, as_json: AsJson = False) -> None:
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Tell what has changed: rules new, gone and moved, lines rejected, exports finished; after a position.
 
     Each event has a number; the number of the last one is the position to go on from. With --json each is an object a
     line. Old events are dropped: who comes too late hears on standard error how many were missed.
     """
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened, suppress(KeyboardInterrupt):
-        if options.keep is not None:
-            opened.keep_events(options.keep)
-            note(f"the store keeps {plural(options.keep, 'event')} from now on")
-        for event in _events(opened, options):
-            say(json.dumps(event.plain(), ensure_ascii=False) if as_json else shown(event))
-
-
-def _events(store: "Store", options: EventOptions) -> Iterator["Event"]:
-    position, left = options.after, options.limit
-    while True:
-        page = store.events(position, min(left, _A_LOOK), options.kinds)
-        _note_missed(page)
-        yield from page.events
-        left -= len(page.events)
-        if left <= 0:
-            return
-        if len(page.events) == _A_LOOK:
-            position = page.events[-1].id
-        elif options.follow:
-            position = max(page.last, position or 0)
-            time.sleep(_LOOK_SECONDS)
-        else:
-            return
+    with chosen_store(context) as opened, suppress(KeyboardInterrupt):
+        if keep is not None:
+            opened.keep_events(keep)
+            note(f"the store keeps {plural(keep, 'event')} from now on")
+        while limit > 0:
+            page = opened.events(after, min(limit, _A_LOOK), kinds)
+            if page.missed:
+                note(f"{plural(page.missed, 'event')} missed: they are no longer kept, the oldest is {page.oldest}")
+            for event in page.events:
+                print(json.dumps(event.plain(), ensure_ascii=False) if as_json else _line(event))
+            # Who follows through a pipe reads each event as it comes.
+            sys.stdout.flush()
+            limit -= len(page.events)
+            if len(page.events) == _A_LOOK:
+                after = page.events[-1].id
+            elif follow and limit > 0:
+                after = max(page.last, after or 0)
+                time.sleep(_LOOK_SECONDS)
+            else:
+                return
 
 
-def _note_missed(page: "EventPage") -> None:
-    if page.missed:
-        note(f"{plural(page.missed, 'event')} missed: they are no longer kept, the oldest is {page.oldest}")
-
-
-def shown(event: "Event") -> str:
-    """An event as a line for people."""
+def _line(event: "Event") -> str:
+    """Return an event as a line for people."""
     head = f"{event.id}  {event.at:%Y-%m-%d %H:%M:%S}  {event.kind}"
     if event.rule_id is not None:
         before = "" if event.expected_uses_before is None else f"{event.expected_uses_before:.1f} → "
         return f"{head}  {event.source} ||| {event.target}  {before}{event.expected_uses_now:.1f} (± {event.error:.1f})"
-    detail = event.detail or {}
-    told = " ".join(f"{name}={value}" for name, value in detail.items())
-    return f"{head}  {'' if event.number is None else f'{event.number:,} '}{told}"
+    detail = " ".join(f"{name}={value}" for name, value in (event.detail or {}).items())
+    return f"{head}  {'' if event.number is None else f'{event.number:,} '}{detail}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from hierogram.daemon.commands.common import interruptible, note, plural, say_table, store_url
+from hierogram.daemon.commands.common import chosen_store, interruptible, note, plural, print_table
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
@@ -38,13 +38,8 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
         )
     from hierogram.daemon.terms.extraction import extract_terms
     from hierogram.daemon.terms.reports import Terms, pieces, shown_renderings
-    from hierogram.storage.store import open_store
 
-    with (
-        interruptible("nothing was written"),
-        open_store(store_url(context)) as opened,
-        progress("terms", "pairs") as shown,
-    ):
+    with interruptible("nothing was written"), chosen_store(context) as opened, progress("terms", "pairs") as shown:
         found: Terms = extract_terms(
             opened, options, written.departures, lambda doing, done, total: shown.update(done, total, done, doing)
         )
@@ -53,14 +48,14 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
         _write(written.output, list(pieces(found, form, written.departures > 0, languages, url, written.dialect)))
     elif written.departures:
         rows = [(one.term, one.usual, one.rendering, str(one.pair), one.source, one.target) for one in found.departures]
-        say_table(("term", "usual", "here", "pair", "source", "target"), rows, numeric=(3,))
+        print_table(("term", "usual", "here", "pair", "source", "target"), rows, numeric=(3,))
     else:
         told = [
             (f"{one.score:.1f}", one.source, one.target, f"{one.pairs} of {one.source_pairs}",
              shown_renderings(one.renderings[1:4]))
             for one in found.terms
         ]  # fmt: skip
-        say_table(("score", "source", "target", "pairs", "other renderings"), told, numeric=(0, 3))
+        print_table(("score", "source", "target", "pairs", "other renderings"), told, numeric=(0, 3))
     departures = f", {plural(len(found.departures), 'departure')}" if written.departures else ""
     note(f"{plural(len(found.terms), 'term')}{departures} of {plural(found.pairs, 'pair')}")
 

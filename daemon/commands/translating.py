@@ -1,7 +1,7 @@
 """The commands that translate: translate, tune."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,11 @@ from hierogram.daemon.commands.common import (
     AsJson,
     grammar_and_sentences,
     interruptible,
-    is_store,
     note,
     note_text,
     plural,
-    say_json,
-    say_table,
+    print_json,
+    print_table,
 )
 from hierogram.daemon.commands.flags import Without, with_options
 from hierogram.daemon.commands.learning import announce_compilation
@@ -59,10 +58,11 @@ def translate(
     context: typer.Context,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[GRAMMAR] FILE",
-            help="GRAMMAR: an export, of any format of rules, a packed grammar, or a store; without it, the store. "
+        Option(
+            "GRAMMAR: an export, of any format of rules, a packed grammar, or a store; without it, the store. "
             "FILE: sentences, one a line; - is standard input.",
+            metavar="[GRAMMAR] FILE",
+            positional=True,
         ),
     ],
     options: TranslateOptions,
@@ -90,7 +90,9 @@ def translate(
         _tell(translator, equipment)
         writer = stack.enter_context(_Writer(wanted, sentences))
         if sentences == STANDARD:
-            for number, line in enumerate(_typed_lines(), 1):
+            # Each line as soon as it is there.
+            for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
+                line = typed.decode(errors="replace").rstrip("\r\n")
                 if number == 1:
                     note_text(translator.texts.source, "<stdin>", [line], options.tokenized)
                 if follower is not None:
@@ -102,7 +104,6 @@ def translate(
 
 def _translate_file(translator: "Translator", sentences: str, options: TranslateOptions, writer: "_Writer") -> None:
     from hierogram.daemon.corpora.lines import read_sentences
-    from hierogram.daemon.progress import progress
 
     lines = read_sentences(sentences)
     note_text(translator.texts.source, sentences, lines, options.tokenized)
@@ -125,12 +126,6 @@ def _tell(translator: "Translator", equipment: "TranslationResources") -> None:
         note(f"{plural(grammar.wide, 'rule')} left out of a larger scope: --max-scope takes more")
     if unused := equipment.unused(grammar):
         note(f"{equipment.options.weights}: the grammar has no feature {', '.join(unused)}")
-
-
-def _typed_lines() -> Iterator[str]:
-    """The lines of standard input, each as soon as it is there."""
-    for line in iter(sys.stdin.buffer.readline, b""):
-        yield line.decode(errors="replace").rstrip("\r\n")
 
 
 class _Writer:
@@ -205,65 +200,32 @@ class _Writer:
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def pack_grammar(
-    grammar: Annotated[str, typer.Argument(metavar="GRAMMAR", help="An export, of any format of rules, or a store.")],
-    output: Annotated[str, typer.Argument(metavar="FILE", help="Packed grammar to write.")],
-    max_scope: Annotated[
-        int, typer.Option("--max-scope", min=0, metavar="K", help="Leave out rules that match slower than O(n^K).")
-    ] = 2,
-    drawn: Annotated[
-        bool,
-        typer.Option("--drawn", help="From a store: counts of the present derivations, one draw, instead of means."),
-    ] = False,
-) -> None:
-    """Pack a grammar into the form that `translate` maps into memory, so that it starts at once."""
-    from hierogram.daemon.decoding.grammars import write_grammar
-    from hierogram.daemon.decoding.opening import equip
-    from hierogram.storage.store import open_store
-
-    equipment = equip(TranslateOptions(max_scope=max_scope, drawn=drawn))
-    if is_store(grammar):
-        with open_store(grammar) as store:
-            found = equipment.of_store(store)[0]
-    else:
-        found = equipment.grammar(grammar)
-    write_grammar(Path(output), found)
-    note(f"{output}: {plural(found.packed.rules, 'rule')}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningRun:
-    """Say where tuned weights go, and what works on them."""
-
-    output: Annotated[
-        str, Option("Weights to write, a TOML file for `translate`.", flags=("--output", "-o"), metavar="FILE")
-    ]
-    threads: Annotated[int, Option("Threads; 0: one a core. The weights do not depend on them.", least=0)] = 0
-
-
 @with_options
 def tune(
     context: typer.Context,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[GRAMMAR] FILE",
-            help="GRAMMAR: as for `translate`; without it, the store. FILE: sentences to tune on, one a line, that the "
+        Option(
+            "GRAMMAR: as for `translate`; without it, the store. FILE: sentences to tune on, one a line, that the "
             "grammar has not learned from.",
+            metavar="[GRAMMAR] FILE",
+            positional=True,
         ),
     ],
     reference: Annotated[
         list[str],
-        typer.Option(
-            "--reference",
-            "-r",
+        Option(
+            "References, line for line; may be given again. A line that is empty in one has a reference less.",
             metavar="FILE",
-            help="References, line for line; may be given again. A line that is empty in one has a reference less.",
+            flags=("--reference", "-r"),
         ),
     ],
     options: Annotated[TranslateOptions, Without(("glossary", "markup"))],
     tuning: TuningOptions,
-    run: TuningRun,
+    output: Annotated[
+        str, Option("Weights to write, a TOML file for `translate`.", flags=("--output", "-o"), metavar="FILE")
+    ],
+    threads: Annotated[int, Option("Threads; 0: one a core. The weights do not depend on them.", least=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Tune the weights of features to BLEU by pairwise ranking (PRO); scipy is needed (extra `tune`).
@@ -296,7 +258,7 @@ def tune(
             rules = equipment.grammar(grammar)
         with progress("tune", "sentences") as shown:
             decode = GrammarDecoder(
-                equipment, rules, lines, shown, best=tuning.best, rounds=tuning.iterations + 1, threads=run.threads
+                equipment, rules, lines, shown, best=tuning.best, rounds=tuning.iterations + 1, threads=threads
             )
             pipeline = equipment.texts(rules)
             for side, name, own in ((pipeline.source, sentences, lines), *((pipeline.target, *of) for of in against)):
@@ -305,17 +267,17 @@ def tune(
             texts = split_references(divided, len(lines))
             tuned = find_weights(decode, texts, decode.start(), tuning, decode.words)
     inputs = {"grammar": grammar, "lm": options.lm, "sentences": sentences, "references": reference}
-    write_tuned(Path(run.output), tuned, decode.by_name, tuning, inputs)
+    write_tuned(Path(output), tuned, decode.by_name, tuning, inputs)
     rounds = [as_plain(iteration) for iteration in tuned.history]
     if as_json:
         made = {"weights": decode.by_name(tuned.weights), "best_round": tuned.best + 1, "start_won": not tuned.best}
-        say_json({**made, "rounds": rounds})
+        print_json({**made, "rounds": rounds})
         return
     rows = [
         [f"{number}", f"{own['bleu']:.2f}", f"{own['ratio']:.3f}", f"{own['candidates']:,}"]
         for number, own in enumerate(rounds, 1)
     ]
-    say_table(["round", "BLEU", "ratio", "candidates"], rows, numeric=range(4))
-    note(f"{run.output}: weights of round {tuned.best + 1}, with BLEU {rounds[tuned.best]['bleu']:.2f}")
+    print_table(["round", "BLEU", "ratio", "candidates"], rows, numeric=range(4))
+    note(f"{output}: weights of round {tuned.best + 1}, with BLEU {rounds[tuned.best]['bleu']:.2f}")
     if not tuned.best:
         note("the starting weights won: no round translated better, so they are what was written")

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import (
-    grammar_and_sentences,
-    interruptible,
-    note,
-    plural,
-)
+from hierogram.daemon.commands.common import grammar_and_sentences, interruptible, note, plural
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.treebanks.requests import ParseRequest
 from hierogram.samplers.grammar.settings import PCFG
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.treebanks.parsing import Parser
@@ -33,17 +29,18 @@ def parse(
     context: typer.Context,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[GRAMMAR] FILE",
-            help="GRAMMAR: lines of `(NP (DT the) (NN)) ||| 17`, fragment and count, or a store of trees; without it, "
+        Option(
+            "GRAMMAR: lines of `(NP (DT the) (NN)) ||| 17`, fragment and count, or a store of trees; without it, "
             "the store. FILE: sentences, one a line; - is standard input.",
+            metavar="[GRAMMAR] FILE",
+            positional=True,
         ),
     ],
     request: ParseRequest,
     output: Annotated[
         str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Trees to write; .gz or .zst compresses; - is standard output."
+        Option(
+            "Trees to write; .gz or .zst compresses; - is standard output.", metavar="FILE", flags=("--output", "-o")
         ),
     ] = STANDARD_OUTPUT,
 ) -> None:

@@ -9,21 +9,22 @@ import typer
 from hierogram.daemon.commands.common import (
     FOUND,
     AsJson,
+    chosen_store,
     interruptible,
     note,
     nouns_of,
     plural,
-    say,
-    say_json,
-    store_url,
+    print_json,
 )
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.learning.repairing import RepairReport
     from hierogram.samplers.grammar.kinds import Notation
-    from hierogram.storage.store import Store
 
 
 _MEGABYTE = 1_000_000
@@ -37,41 +38,42 @@ _GO_BACK = "`hierogram repair` cannot mend this: go back to a backup from before
 _HOW = "`hierogram backup FILE` makes a backup"
 
 
+@with_options
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
     """Count every rule again from the derivations and check all tables; exit with 1 where something is wrong."""
     from hierogram.daemon.learning.verifying import verify as recount
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         kind = nouns_of(opened)
         with progress("verify", kind.many) as shown:
             found = recount(opened, lambda pairs, total: shown.update(pairs, total, pairs))
     advice = f"{_GO_BACK if found.damaged_file else _MEND} ({_HOW})" if found.problems else None
     if as_json:
-        say_json({**asdict(found), "advice": advice})
+        print_json({**asdict(found), "advice": advice})
     else:
         for problem in found.problems:
-            say(problem)
+            print(problem)
         if found.more_problems:
-            say(f"… and {plural(found.more_problems, 'more problem')}")
+            print(f"… and {plural(found.more_problems, 'more problem')}")
         checked = f"{plural(found.pairs, kind.one)} with a derivation and {plural(found.rules, 'rule')}"
         if not found.problems:
             uses = f"{found.rule_tokens:,} uses and {found.expected_tokens:,.0f} expected ones"
-            say(f"sound: {checked} counted again, {uses}")
+            print(f"sound: {checked} counted again, {uses}")
             rare = ", ".join(f"{uses:,.0f} of rules with {name}" for name, uses in found.left_out.items() if uses)
             if rare:
-                say(f"expected of rules that are too rare to be counted, by nonterminals: {rare}")
+                print(f"expected of rules that are too rare to be counted, by nonterminals: {rare}")
             if found.human_links:
-                say(f"alignments keep to {plural(found.human_links, 'human link')}")
+                print(f"alignments keep to {plural(found.human_links, 'human link')}")
     if found.problems:
         number = plural(len(found.problems) + found.more_problems, "problem")
         note(f"hierogram: the store is damaged: {number}: {advice}")
         raise typer.Exit(FOUND)
 
 
+@with_options
 def repair(
     context: typer.Context,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, Option("Say what would change, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Mend a store: make all counts those of its derivations; exit with 1 where something cannot be repaired.
@@ -80,27 +82,26 @@ def repair(
     anew. All is one transaction: if it is interrupted, the store is as it was. Others wait for it who want to write.
     """
     from hierogram.daemon.learning.repairing import repair as mend
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         kind = nouns_of(opened)
         with progress("repair", kind.many) as shown:
             done = mend(opened, lambda pairs, total: shown.update(pairs, total, pairs), keep=not dry_run)
     if as_json:
-        say_json({**asdict(done), "dry_run": dry_run})
+        print_json({**asdict(done), "dry_run": dry_run})
     else:
-        _say_changes(done, dry_run, kind)
+        _print_changes(done, dry_run, kind)
     if done.left:
         note(f"hierogram: {plural(len(done.left), 'problem')} cannot be repaired: go back to a backup from before")
         raise typer.Exit(FOUND)
 
 
-def _say_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> None:
+def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> None:
     one, many = kind.one, kind.many
     if not done.changed and not done.left:
-        say("sound: there is nothing to repair")
+        print("sound: there is nothing to repair")
     elif done.changed:
-        say("this would change, nothing was changed:" if dry_run else "repaired:")
+        print("this would change, nothing was changed:" if dry_run else "repaired:")
     for number, what in (
         (done.going_on, f"{one} goes on from its derivation|{many} go on from their derivations"),
         (done.resampled, f"time of a {one}'s last sampling corrected|times of {many}' last sampling corrected"),
@@ -116,26 +117,27 @@ def _say_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> None:
     ):
         if number:
             one, several = what.split("|")
-            say(f"  {number:,} {one if number == 1 else several}")
+            print(f"  {number:,} {one if number == 1 else several}")
     for name, (before, after) in done.totals.items():
-        say(f"  {name} was {before:,}, is {after:,}")
+        print(f"  {name} was {before:,}, is {after:,}")
     if done.begun_anew:
         named = ", ".join(map(str, done.begun_anew[:_NAMED]))
         more = len(done.begun_anew) - _NAMED
         rest = f", and {more:,} more (--json names all)" if more > 0 else ""
-        say(
+        print(
             f"  {plural(len(done.begun_anew), 'pair')} without a readable derivation, to be learned anew: {named}{rest}"
         )
     for problem in done.left[:_NAMED]:
-        say(f"not repaired: {problem}")
+        print(f"not repaired: {problem}")
     if len(done.left) > _NAMED:
-        say(f"… and {plural(len(done.left) - _NAMED, 'more problem')}")
+        print(f"… and {plural(len(done.left) - _NAMED, 'more problem')}")
 
 
+@with_options
 def backup(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy.", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    file: Annotated[Path, Option("Where to write the copy.", metavar="FILE", positional=True)],
+    force: Annotated[bool, Option("Replace the file if it is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Copy a store to a file, whole or not at all, while others write; the copy is a store that can be used as it is.
@@ -144,9 +146,8 @@ def backup(
     """
     from hierogram.storage.database.backup import postgres_commands
     from hierogram.storage.database.connection import parse_url, sqlite_file
-    from hierogram.storage.store import open_store
 
-    with open_store(store_url(context)) as opened:
+    with chosen_store(context) as opened:
         here = sqlite_file(parse_url(opened.url))
         if here is None:
             back_up, bring_back = postgres_commands(opened.url, str(file))
@@ -154,39 +155,38 @@ def backup(
                 f"{opened.url}: a store on Postgres is backed up by Postgres: run\n  {back_up}\n"
                 f"and to go back to the backup\n  {bring_back}"
             )
-        _check_target(file, here, force)
+        if problem := _problem_of(file, here, force):
+            raise UsageError(f"{file}: {problem}")
         with progress("backup", "MB") as shown:
             size = opened.back_up(file, lambda done, total: shown.update(done, total, done // _MEGABYTE))
     if as_json:
-        say_json({"store": opened.url, "file": str(file), "bytes": size})
+        print_json({"store": opened.url, "file": str(file), "bytes": size})
     else:
-        say(f"{file}: {size / _MEGABYTE:,.1f} MB, a copy of {opened.url}; use it with --store sqlite:///{file}")
+        print(f"{file}: {size / _MEGABYTE:,.1f} MB, a copy of {opened.url}; use it with --store sqlite:///{file}")
 
 
-def _check_target(file: Path, store: Path, force: bool) -> None:
-    """Raise `UsageError` where the copy must not be written there."""
+def _problem_of(file: Path, store: Path, force: bool) -> str | None:
+    """Return why the copy must not be written there."""
     if not file.parent.is_dir():
-        raise UsageError(f"{file}: the folder {file.parent} does not exist: make it first")
+        return f"the folder {file.parent} does not exist: make it first"
     if file.is_dir():
-        raise UsageError(f"{file}: is a folder: name a file")
+        return "is a folder: name a file"
     if file.exists() and file.samefile(store):
-        raise UsageError(f"{file}: is the store itself: name another file")
+        return "is the store itself: name another file"
     if file.exists() and not force:
-        raise UsageError(f"{file}: is there already: name another file, or say --force to replace it")
-    if Path(f"{file}-wal").exists():
-        raise UsageError(f"{file}: is a store in use: name another file")
+        return "is there already: name another file, or say --force to replace it"
+    return "is a store in use: name another file" if Path(f"{file}-wal").exists() else None
 
 
+@with_options
 def withdraw(
     context: typer.Context,
-    ids: Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Numbers of pairs.")] = None,
-    corpus: Annotated[str | None, typer.Option(metavar="NAME", help="All pairs of this corpus.")] = None,
+    ids: Annotated[list[int] | None, Option("Numbers of pairs.", metavar="[ID]...", positional=True)] = None,
+    corpus: Annotated[str | None, Option("All pairs of this corpus.", metavar="NAME")] = None,
     origin: Annotated[
-        str | None, typer.Option(metavar="FILE", help="All pairs of this input, named as in ingest_batches.origin.")
+        str | None, Option("All pairs of this input, named as in ingest_batches.origin.", metavar="FILE")
     ] = None,
-    external_id: Annotated[
-        list[str] | None, typer.Option("--external-id", metavar="ID", help="Pairs with this identifier of yours.")
-    ] = None,
+    external_id: Annotated[list[str] | None, Option("Pairs with this identifier of yours.", metavar="ID")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Take pairs out of the store, with their derivations and all that they count.
@@ -194,43 +194,35 @@ def withdraw(
     Several options together mean the pairs that meet all of them. Where a daemon runs, it does it, within seconds.
     What was withdrawn can be offered again.
     """
-    from hierogram.storage.store import open_store
 
     chosen = corpus is not None or origin is not None or bool(external_id)
     if bool(ids) == chosen:
         raise UsageError("say which pairs: by their numbers, or by --corpus, --origin and --external-id")
     with (
         interruptible("what was withdrawn is gone; run the command again for the rest"),
-        open_store(store_url(context)) as opened,
+        chosen_store(context) as opened,
     ):
         found = ids or opened.choose_pairs(corpus=corpus, origin=origin, external_ids=external_id or ())
         if not found:
             raise InputError(f"no stored {nouns_of(opened).one} is like that: nothing was withdrawn")
         kind = nouns_of(opened)
         holder = opened.lease()
-        number = _request(opened, found) if holder else _withdraw(opened, found)
+        if holder:
+            from hierogram.daemon.learning.residents import in_transactions
+
+            number = sum(len(opened.request_withdrawals(some)) for some in in_transactions(found))
+        else:
+            announce_compilation()
+            from hierogram.daemon.learning.learner import holding_lease
+            from hierogram.daemon.learning.residents import withdraw_all
+
+            with holding_lease(opened, "hierogram withdraw"), progress("withdraw", kind.many) as shown:
+                number = withdraw_all(opened, found, lambda done: shown.update(done, len(found), done))
     if not number:
         raise InputError(f"no stored {kind.one} has that number: nothing was withdrawn")
     if as_json:
-        say_json({"pairs": number, "done": holder is None})
+        print_json({"pairs": number, "done": holder is None})
     elif holder:
-        say(f"{plural(number, kind.one)}: `{holder.command}` (process {holder.pid} on {holder.host}) takes them out")
+        print(f"{plural(number, kind.one)}: `{holder.command}` (process {holder.pid} on {holder.host}) takes them out")
     else:
-        say(f"{plural(number, kind.one)} withdrawn")
-
-
-def _request(opened: "Store", ids: list[int]) -> int:
-    from hierogram.daemon.learning.residents import in_transactions
-
-    return sum(len(opened.request_withdrawals(some)) for some in in_transactions(ids))
-
-
-def _withdraw(opened: "Store", ids: list[int]) -> int:
-    from hierogram.daemon.commands.learning import announce_compilation
-
-    announce_compilation()
-    from hierogram.daemon.learning.learner import holding_lease
-    from hierogram.daemon.learning.residents import withdraw_all
-
-    with holding_lease(opened, "hierogram withdraw"), progress("withdraw", nouns_of(opened).many) as shown:
-        return withdraw_all(opened, ids, lambda done: shown.update(done, len(ids), done))
+        print(f"{plural(number, kind.one)} withdrawn")

@@ -36,9 +36,8 @@ from hierogram.daemon.corpora.rejections import (
 from hierogram.daemon.corpora.validation import LineColumns, reject
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.storage.records import RejectedLine
 
-PARALLEL, PIPES, TSV, JSONL, TMX = "parallel", "pipes", "tsv", "jsonl", "tmx"
+PARALLEL, PIPES, TSV, JSONL, TMX, TREES = "parallel", "pipes", "tsv", "jsonl", "tmx", "trees"
 
 PIPE = b"|||"
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -47,13 +46,19 @@ _MEMBERS = frozenset({"source", "target", "alignment", "id", _FIXED, _FORBIDDEN}
 
 
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
-    """The lines of source, target and, if given, alignment file; where one ends early, the others' are rejected."""
+    """Yield the lines of source, target and any alignment file; where one ends early, the others' are rejected."""
     number = 1
     for chunk in _in_step(files):
         lines = max(map(len, chunk))
         numbers = range(number, number + lines)
         if not all(chunk):
-            rejected = [_left_alone(number + k, [file[k] if file else None for file in chunk]) for k in range(lines)]
+            names = ("source", "target", "alignment")
+            ended = " and ".join(name for name, file in zip(names, chunk, strict=False) if not file)
+            rejection = RejectionError(
+                LENGTH_MISMATCH, f"the {ended} file ended before this line: the files do not belong together"
+            )
+            contents = (b" ||| ".join(file[k] if file else b"" for file in chunk) for k in range(lines))
+            rejected = [reject(n, rejection, content) for n, content in zip(numbers, contents, strict=True)]
             yield LineColumns([], [], [], [], [], rejected=rejected)
         else:
             source, target, *alignment = chunk
@@ -63,7 +68,7 @@ def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
 
 
 def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes]]]:
-    """As many lines of each file, whatever their chunks; none of those that have ended."""
+    """Yield as many lines of each file, whatever their chunks; none of those that have ended."""
     waiting: list[list[bytes]] = [[] for _ in files]
     while True:
         waiting = [lines or next(file, []) for lines, file in zip(waiting, files, strict=True)]
@@ -74,16 +79,8 @@ def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes
         waiting = [lines[min(lengths) :] for lines in waiting]
 
 
-def _left_alone(number: int, lines: Sequence[bytes | None]) -> RejectedLine:
-    ended = [name for name, line in zip(("source", "target", "alignment"), lines, strict=False) if line is None]
-    rejection = RejectionError(
-        LENGTH_MISMATCH, f"the {' and '.join(ended)} file ended before this line: the files do not belong together"
-    )
-    return reject(number, rejection, b" ||| ".join(line or b"" for line in lines))
-
-
 def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "LineParser", first: int = 1) -> Iterator[LineColumns]:
-    """The lines of one file from number `first` on, each taken apart by `pipes`, `tabs` or `json_object`."""
+    """Yield the lines of one file from number `first` on, each taken apart by `pipes`, `tabs` or `json_object`."""
     for chunk in chunks:
         numbers: list[int] = []
         ids: list[str | None] = []
@@ -123,22 +120,28 @@ def _refuse_long_or_empty(line: bytes) -> None:
 
 
 def pipes(line: bytes) -> ParsedLine:
-    """The fields of `source ||| target ||| alignment` or `source ||| target`; `|||` is a token of its own.
+    """Return the fields of `source ||| target ||| alignment` or `source ||| target`; `|||` is a token of its own.
 
     Raises `RejectionError`.
     """
     parts = line.split(b" ||| ", 3)
     if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
-        parts = _split_at_pipes(line)
+        fields: list[list[bytes]] = [[]]
+        for token in line.replace(b"\t", b" ").split(b" "):
+            if token == PIPE:
+                fields.append([])
+            else:
+                fields[-1].append(token)
+        parts = [b" ".join(field) for field in fields]
         if len(parts) not in (2, 3):
-            fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
-            raise RejectionError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source ||| target [||| alignment]")
+            counted = f"{len(parts)} field{'s' * (len(parts) > 1)}"
+            raise RejectionError(FIELD_COUNT, f"the line has {counted}, not 2 or 3: source ||| target [||| alignment]")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 
 def tabs(line: bytes) -> ParsedLine:
-    """The fields of a line with source, target and, if any, alignment, separated by tabs. Raises `RejectionError`."""
+    """Return the fields of a line of source, target and any alignment, between tabs; raises `RejectionError`."""
     columns = line.count(b"\t") + 1
     if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
@@ -148,18 +151,8 @@ def tabs(line: bytes) -> ParsedLine:
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 
-def _split_at_pipes(line: bytes) -> list[bytes]:
-    fields: list[list[bytes]] = [[]]
-    for token in line.replace(b"\t", b" ").split(b" "):
-        if token == PIPE:
-            fields.append([])
-        else:
-            fields[-1].append(token)
-    return [b" ".join(field) for field in fields]
-
-
 def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
-    """The fields of a JSON object; members that the format does not know are counted in `unused`, and left alone.
+    """Return the fields of a JSON object; members that the format does not know are only counted in `unused`.
 
     Raises `RejectionError`.
     """
@@ -180,13 +173,13 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
     links = value.get("alignment")
     if isinstance(links, list):
         links = " ".join([f"{s}-{t}" for s, t in _links(links, "alignment")])
-    return (
-        _encoded(value["source"], "source"),
-        _encoded(value["target"], "target"),
-        None if links is None else _encoded(links, "alignment"),
-        _external_id(value.get("id")),
-        _known(value) if _FIXED in value or _FORBIDDEN in value else None,
-    )
+    source, target = _encoded(value["source"], "source"), _encoded(value["target"], "target")
+    alignment = None if links is None else _encoded(links, "alignment")
+    external_id = _external_id(value.get("id"))
+    known = None
+    if _FIXED in value or _FORBIDDEN in value:
+        known = KnownLinks(*(_said(value.get(name), name) for name in (_FIXED, _FORBIDDEN)))
+    return source, target, alignment, external_id, known if any(known or ()) else None
 
 
 def _links(links: list[object], name: str) -> list[Link]:
@@ -198,11 +191,6 @@ def _links(links: list[object], name: str) -> list[Link]:
             )
         found.append((link[0], link[1]))
     return found
-
-
-def _known(value: dict[str, object]) -> KnownLinks | None:
-    fixed, forbidden = (_said(value.get(name), name) for name in (_FIXED, _FORBIDDEN))
-    return KnownLinks(fixed, forbidden) if fixed or forbidden else None
 
 
 def _said(links: object, name: str) -> frozenset[Link]:
@@ -264,30 +252,22 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _is_tree(line: bytes) -> bool:
-    return _TREE.match(line) is not None and line.endswith(b")") and line.count(b"(") == line.count(b")")
-
-
-def _are_links(line: bytes) -> bool:
-    return all(map(_LINK.fullmatch, line.split()))
-
-
 _LOOKS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     (_OBJECTS, _is_object),
     (_PIPED, lambda line: PIPE in line.split()),
-    (_TREES, _is_tree),
-    (_LINKS, _are_links),
+    (_TREES, lambda line: bool(_TREE.match(line)) and line.endswith(b")") and line.count(b"(") == line.count(b")")),
+    (_LINKS, lambda line: all(map(_LINK.fullmatch, line.split()))),
 )
 
 
 def _sample(lines: Sequence[bytes]) -> list[bytes]:
-    """The first lines that are not empty."""
+    """Return the first lines that are not empty."""
     stripped = (line.strip(b" \t") for line in lines[:_LOOKED_AT])
     return [line for line in stripped if line][:_ENOUGH]
 
 
 def _look(lines: Sequence[bytes]) -> str | None:
-    """What all the first lines look like; None where they may be sentences."""
+    """Return what all the first lines look like; None where they may be sentences."""
     sample = _sample(lines)
     if not sample:
         return None
@@ -303,7 +283,7 @@ def _look(lines: Sequence[bytes]) -> str | None:
 
 
 def _advice(look: str, path: str) -> str:
-    """What to do with a file that looks like that."""
+    """Return what to do with a file that looks like that."""
     name = shlex.quote(path)
     return {
         _OBJECTS: f"it is an input of its own: hierogram ingest {name}",
@@ -321,7 +301,7 @@ def _refuse(path: str, look: str, wanted: str) -> InputError:
 
 
 def recognise(lines: Sequence[bytes], path: str) -> str:
-    """The format of a file that begins with these lines: pipes, jsonl or tsv; raises `InputError` if none fits."""
+    """Return the format of a file that begins so: pipes, jsonl or tsv; raises `InputError` if none fits."""
     sample = _sample(lines)
     if not sample:
         return PIPES
@@ -346,26 +326,25 @@ def recognise(lines: Sequence[bytes], path: str) -> str:
     )
 
 
-_OWN_LOOK = {PIPES: _PIPED, JSONL: _OBJECTS}
-_WANTED = {PIPES: "`source ||| target` lines", JSONL: "JSON lines", TSV: "lines of source, tab, target", TMX: "TMX"}
+_OWN_LOOK = {PIPES: _PIPED, JSONL: _OBJECTS, TREES: _TREES}
+_WANTED = {
+    PIPES: "`source ||| target` lines",
+    JSONL: "JSON lines",
+    TSV: "lines of source, tab, target",
+    TMX: "TMX",
+    TREES: "trees",
+}
 
 
 def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
-    """Raises `InputError` where a file that is given as pipes, jsonl or tsv begins with lines of another kind."""
+    """Raise `InputError` where a file that is given as pipes, jsonl, tsv or trees begins with lines of another kind."""
     look = _look(lines)
     if look is not None and look != _OWN_LOOK.get(format):
         raise _refuse(path, look, _WANTED[format])
 
 
-def check_trees(lines: Sequence[bytes], path: str) -> None:
-    """Raises `InputError` where a file that is given as a treebank begins with lines of another kind."""
-    look = _look(lines)
-    if look is not None and look != _TREES:
-        raise _refuse(path, look, "trees")
-
-
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
-    """Raises `InputError` where parallel files, of which these are the first lines, cannot be what they are given for.
+    """Raise `InputError` where parallel files, of which these are the first lines, cannot be what they are given for.
 
     Source and target are sentences, the third file links, and no file is empty where another one is not.
     """

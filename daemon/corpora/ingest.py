@@ -46,22 +46,11 @@ DEFAULT_CORPUS = "default"
 _SHOWN_REJECTIONS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class IngestProgress:
-    """Where an ingest stands: lines read, and bytes read of the bytes that the files have (None: not known)."""
-
-    lines: int
-    totals: IngestTotals
-    bytes_read: int
-    bytes_total: int | None
-
-
 @dataclass(slots=True)
 class IngestReport:
-    """What became of an input: totals, rejections by reason, and the first of them in full.
+    """The lines of an input so far: totals, rejections by reason, the first of them in full, and the bytes read.
 
-    `running`: whether most of its first lines look like text that is not divided into tokens, and are not to be
-    divided; `divided`: whether they look like tokens already, and are divided again.
+    `bytes_total` are those of the input, None where that is not known; `running` and `divided` see `Checks`.
     """
 
     batch: int
@@ -75,22 +64,11 @@ class IngestReport:
     seconds: float = 0.0
     running: bool = False
     divided: bool = False
-
-    def add(self, totals: IngestTotals, rejected: Sequence[RejectedLine]) -> None:
-        """Enter a chunk."""
-        self.totals += totals
-        self.lines += totals.accepted + totals.duplicates + totals.rejected
-        self.reasons += reasons_of(rejected)
-        shown = self.first_rejected
-        for run in rejected:
-            if run.earlier and shown and shown[-1].last_line + 1 == run.line:
-                shown[-1] = shown[-1]._replace(lines=shown[-1].lines + run.lines)
-            elif len(shown) < _SHOWN_REJECTIONS:
-                shown.append(run)
+    bytes_read: int = 0
+    bytes_total: int | None = None
 
 
-def reasons_of(rejected: Iterable[RejectedLine]) -> Counter[str]:
-    """How many lines were rejected for each reason."""
+def _reasons_of(rejected: Iterable[RejectedLine]) -> Counter[str]:
     reasons: Counter[str] = Counter()
     for run in rejected:
         reasons[run.reason] += run.lines
@@ -119,8 +97,9 @@ class Batch:
         Raises `TooManyRejectedError` where more is rejected than may be: before these lines are stored if they cannot
         be read, after that if the store does not take them.
         """
-        reasons = reasons_of(chunk.rejected)
-        self._check(self.report.lines + len(chunk.pairs) + reasons.total(), self.report.reasons + reasons)
+        reasons = _reasons_of(chunk.rejected)
+        lines = self.report.lines + len(chunk.pairs) + reasons.total()
+        self._limits.check_rejected(self.report.origin, lines, self.report.reasons + reasons)
         rejected = self._continued(chunk.rejected)
 
         def write(added: AddedPairs) -> Receipt:
@@ -131,12 +110,17 @@ class Batch:
         turned_down = in_runs([*rejected, *added.rejected])
         if turned_down:
             self._last_rejected = turned_down[-1]
-        self.report.add(added.totals, turned_down)
-        self._check(self.report.lines, self.report.reasons)
+        report, shown = self.report, self.report.first_rejected
+        report.totals += added.totals
+        report.lines += added.totals.accepted + added.totals.duplicates + added.totals.rejected
+        report.reasons += _reasons_of(turned_down)
+        for run in turned_down:
+            if run.earlier and shown and shown[-1].last_line + 1 == run.line:
+                shown[-1] = shown[-1]._replace(lines=shown[-1].lines + run.lines)
+            elif len(shown) < _SHOWN_REJECTIONS:
+                shown.append(run)
+        self._limits.check_rejected(report.origin, report.lines, report.reasons)
         return added.totals, turned_down
-
-    def _check(self, lines: int, reasons: Counter[str]) -> None:
-        self._limits.check_rejected(self.report.origin, lines, reasons)
 
     def _continued(self, rejected: list[RejectedLine]) -> list[RejectedLine]:
         """The runs, the first of which may go on with the last one that was stored."""
@@ -188,7 +172,7 @@ def ingest(
     store: Store,
     source: Source,
     corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestProgress], None] | None = None,
+    report: Callable[[IngestReport], None] | None = None,
     options: IngestOptions = AS_THE_STORE,
 ) -> IngestReport:
     """Store the input's pairs in the corpus; what was stored before is left alone, what is wrong is kept apart.
@@ -216,7 +200,7 @@ def ingest_apart(
     child: Child,
     paths: Sequence[str],
     corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestProgress], None] | None = None,
+    report: Callable[[IngestReport], None] | None = None,
     options: IngestOptions = AS_THE_STORE,
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
@@ -233,7 +217,7 @@ def store_chunks(
     batch: Batch,
     begun: Beginning,
     chunks: Generator[ValidatedChunk, None, None],
-    report: Callable[[IngestProgress], None] | None = None,
+    report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
     """Store the chunks of an input, each in a transaction, and close its batch; closes the chunks, too."""
     done = batch.report
@@ -242,8 +226,9 @@ def store_chunks(
             for chunk in chunks:
                 done.running, done.divided = chunk.running, chunk.divided
                 batch.store(chunk)
+                done.bytes_read, done.bytes_total = chunk.bytes_read, begun.bytes_total
                 if report:
-                    report(IngestProgress(done.lines, done.totals, chunk.bytes_read, begun.bytes_total))
+                    report(done)
     except BaseException as error:
         batch.fail(readable(str(error)) or type(error).__name__)
         raise

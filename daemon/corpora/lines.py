@@ -9,10 +9,11 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import zstandard
 
@@ -41,65 +42,37 @@ _ZSTD_BYTES_AT_ONCE = 1 << 8
 
 
 class Readable(Protocol):
-    """What bytes are read from."""
+    """Bytes can be read from it."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none at the end."""
-
-
-class _Decompressor(Protocol):
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-
-def _gzip() -> _Decompressor:
-    return zlib.decompressobj(wbits=31)
-
-
-def _zstd() -> _Decompressor:
-    return zstandard.ZstdDecompressor().decompressobj()
+        """Return at most `size` bytes; none at the end."""
 
 
 def read_blocks(stream: Readable, name: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[bytes]:
-    """The content of a stream in blocks of bounded size, decompressed if it begins as gzip or zstd data do.
+    """Yield the content of a stream in blocks of bounded size, decompressed if it begins as gzip or zstd data do.
 
     Raises `InputError` where compressed data are damaged, end too early, or unpack to more than they may.
     """
     try:
         head = stream.read(4)
-        rest = _raw_blocks(stream, head)
-        if head.startswith(_GZIP_MAGIC):
-            yield from _decompressed(rest, name, "gzip", limits)
-        elif head == _ZSTD_MAGIC:
-            yield from _decompressed(rest, name, "zstd", limits)
-        else:
-            yield from rest
+        kind = "gzip" if head.startswith(_GZIP_MAGIC) else "zstd" if head == _ZSTD_MAGIC else None
+        rest = iter(lambda: stream.read(_COMPRESSED_BLOCK if kind else _BLOCK), b"")
+        if kind:
+            yield from _decompressed(chain([head], rest), name, kind, limits)
+        elif head:
+            yield from chain([head], rest)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
 
 
-def _raw_blocks(stream: Readable, head: bytes) -> Iterator[bytes]:
-    compressed = head.startswith(_GZIP_MAGIC) or head == _ZSTD_MAGIC
-    size = _COMPRESSED_BLOCK if compressed else _BLOCK
-    while head:
-        yield head
-        head = stream.read(size)
-
-
 def _decompressed(blocks: Iterable[bytes], name: str, kind: str, limits: Limits) -> Iterator[bytes]:
-    make, magic, at_once = (
-        (_gzip, _GZIP_MAGIC, _GZIP_BYTES_AT_ONCE) if kind == "gzip" else (_zstd, _ZSTD_MAGIC, _ZSTD_BYTES_AT_ONCE)
-    )
-    member: _Decompressor | None = None
+    gzip = kind == "gzip"
+    magic, at_once = (_GZIP_MAGIC, _GZIP_BYTES_AT_ONCE) if gzip else (_ZSTD_MAGIC, _ZSTD_BYTES_AT_ONCE)
+    member: Any = None
     pending = b""
     packed = unpacked = 0
     try:
-        for block in _pieces(blocks, at_once):
+        for block in pieces(blocks, at_once):
             packed += len(block)
             pending += block
             while pending:
@@ -108,17 +81,17 @@ def _decompressed(blocks: Iterable[bytes], name: str, kind: str, limits: Limits)
                         break
                     if not pending.startswith(magic):
                         raise InputError(f"{name}: what follows the {kind} data is not {kind}: the file is damaged")
-                    member = make()
+                    member = zlib.decompressobj(wbits=31) if gzip else zstandard.ZstdDecompressor().decompressobj()
                 content = member.decompress(pending)
                 pending = b""
                 if content:
                     unpacked += len(content)
                     limits.check_unpacked(name, packed, unpacked)
-                    yield from _pieces([content], _BLOCK)
+                    yield from pieces([content], _BLOCK)
                 if member.eof:
                     pending = member.unused_data
                     # Zeros after the last gzip member are padding (tar's blocks, tapes), as gzip itself holds.
-                    if kind == "gzip":
+                    if gzip:
                         pending = pending.lstrip(b"\0")
                     member = None
     except (zlib.error, zstandard.ZstdError) as error:
@@ -127,8 +100,8 @@ def _decompressed(blocks: Iterable[bytes], name: str, kind: str, limits: Limits)
         raise InputError(f"{name}: the {kind} data end too early: the file is incomplete")
 
 
-def _pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """The same bytes, no more than `size` at once."""
+def pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Yield the same bytes, no more than `size` at once."""
     for block in blocks:
         if len(block) <= size:
             yield block
@@ -151,7 +124,7 @@ class LineSplitter:
         self._first = True
 
     def feed(self, block: bytes) -> list[bytes]:
-        """The lines that end in this block."""
+        """Return the lines that end in this block."""
         if len(self._begun) > MAX_LINE_BYTES and b"\n" not in block:
             self._leave_out(len(block))
             return []
@@ -178,13 +151,13 @@ class LineSplitter:
             )
 
     def end(self) -> list[bytes]:
-        """The last line, where no line feed ended it."""
+        """Return the last line, where no line feed ended it."""
         begun = self._begun.removeprefix(_BYTE_ORDER_MARK) if self._first else self._begun
         return [_without_end(begun)] if begun else []
 
 
 def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]]:
-    """The lines of the blocks together, in lists as the blocks bring them; see `LineSplitter`."""
+    """Yield the lines of the blocks together, in lists as the blocks bring them; see `LineSplitter`."""
     splitter = LineSplitter(name)
     for block in blocks:
         if lines := splitter.feed(block):
@@ -200,7 +173,7 @@ def _without_end(line: bytes) -> bytes:
 def in_chunks(
     lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK, most_bytes: int = BYTES_A_CHUNK
 ) -> Iterator[list[bytes]]:
-    """The same lines in lists of `size`; only the last may be shorter, and those that hold more than `most_bytes`."""
+    """Yield the same lines in lists of `size`; shorter are only the last, and those of more than `most_bytes`."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:
@@ -241,7 +214,7 @@ class LineFile:
         self.bytes_read = 0
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes; none at the end. Raises `InputError` where the file has grown since it was opened."""
+        """Return at most `size` bytes; raises `InputError` where the file has grown since it was opened."""
         data = self._stream.read(size)
         self.bytes_read += len(data)
         self._read_on()
@@ -254,11 +227,11 @@ class LineFile:
         return data
 
     def blocks(self) -> Iterator[bytes]:
-        """The content from here on, decompressed; raises `InputError` where the file is damaged."""
+        """Yield the content from here on, decompressed; raises `InputError` where the file is damaged."""
         return read_blocks(self, self.name, self._limits)
 
     def chunks(self, size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
-        """The lines from here on, in lists of `size`; raises `InputError` where the file is damaged."""
+        """Yield the lines from here on, in lists of `size`; raises `InputError` where the file is damaged."""
         return in_chunks(split_lines(self.blocks(), self.name), size)
 
 
@@ -266,7 +239,7 @@ class LineFile:
 def open_lines(
     path: str, limits: Limits = DEFAULT_LIMITS, read_on: Callable[[], None] = lambda: None
 ) -> Iterator[LineFile]:
-    """The file at `path`, or standard input for `-`; raises `InputError` where it cannot be opened."""
+    """Open the file at `path`, or standard input for `-`; raises `InputError` where it cannot be opened."""
     if path == STANDARD_INPUT:
         yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, read_on)
         return
@@ -281,7 +254,7 @@ def open_lines(
 
 
 def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
-    """The lines of a file (or `-`), decompressed: the file's name, the line's number from 1, the line.
+    """Yield the lines of a file (or `-`), decompressed: the file's name, the line's number from 1, the line.
 
     Raises `InputError` where the file cannot be read or a line is longer than `MAX_LINE_BYTES`.
     """
@@ -296,7 +269,7 @@ def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
 
 
 def read_sentences(path: str) -> list[str]:
-    """The lines of a file (or `-`) as text; raises `InputError` where one is not UTF-8."""
+    """Return the lines of a file (or `-`) as text; raises `InputError` where one is not UTF-8."""
     sentences = []
     for name, number, line in numbered_lines(path):
         try:
@@ -314,14 +287,6 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     Raises `ExportError`.
     """
     with written(path) as stream:
-        buffered: list[str] = []
-        for line in lines:
-            buffered.append(line)
-            if len(buffered) == _LINES_A_WRITE:
-                stream.write(_encoded(buffered))
-                buffered.clear()
-        stream.write(_encoded(buffered))
-
-
-def _encoded(lines: Sequence[str]) -> bytes:
-    return "".join([line + "\n" for line in lines]).encode()
+        left = iter(lines)
+        while some := list(islice(left, _LINES_A_WRITE)):
+            stream.write("".join([line + "\n" for line in some]).encode())

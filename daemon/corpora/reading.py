@@ -5,11 +5,12 @@ So all of it can be done where it can be killed: `read_apart` is what a process 
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import chain, islice, product
-from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import NamedTuple, Protocol
 
+from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.corpora.entries import Entries
 from hierogram.daemon.corpora.formats import (
     JSONL,
     PARALLEL,
@@ -26,13 +27,12 @@ from hierogram.daemon.corpora.formats import (
     recognise,
     tabs,
 )
-from hierogram.daemon.corpora.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
+from hierogram.daemon.corpora.lines import STANDARD_INPUT, open_lines, read_sentences
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
-from hierogram.daemon.corpora.texts import Languages, check_names, looks_divided, looks_running, pipeline_of
+from hierogram.daemon.corpora.texts import Languages, check_names, looks, pipeline_of
 from hierogram.daemon.corpora.validation import LineColumns, Repeats, validate
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.files import readable
-from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.child import SignOfLife
 from hierogram.storage.records import NewPairs, RejectedLine, Settings, in_runs, join_pairs
 
@@ -43,7 +43,7 @@ _TAKE_APART: dict[str, LineParser] = {PIPES: pipes, TSV: tabs, JSONL: json_objec
 
 
 class Source(Protocol):
-    """Where lines come from: what to call it, its format, its lines taken apart, and how far they are read."""
+    """A source of lines: its name, its format, its lines taken apart, and how far they are read."""
 
     @property
     def origin(self) -> str:
@@ -54,7 +54,7 @@ class Source(Protocol):
         """Its format."""
 
     def choose(self, languages: Languages | None) -> None:
-        """Says which languages are to be taken, before `fields` is asked for; raises `UsageError` if it has others."""
+        """Say which languages are to be taken, before `fields` is asked for; raises `UsageError` if it has others."""
 
     @property
     def fields(self) -> Iterator[LineColumns]:
@@ -69,7 +69,7 @@ class Source(Protocol):
         """Bytes in all; None where that is not known."""
 
 
-class Input:
+class Input(ExitStack):
     """One to three open files in a known format; a context manager that closes them.
 
     Raises `InputError` where a file cannot be opened, its format cannot be told, or its first lines are not what the
@@ -83,8 +83,9 @@ class Input:
         limits: Limits = DEFAULT_LIMITS,
         read_on: Callable[[], None] = lambda: None,
     ) -> None:
-        """Opens the files, and looks at the first lines of each; `read_on` is called whenever some more is read."""
-        if format == AUTO and len(paths) == 1 and _names_memory(paths[0]):
+        """Open the files, and look at the first lines of each; `read_on` is called whenever some more is read."""
+        super().__init__()
+        if format == AUTO and len(paths) == 1 and divided_name(paths[0].lower())[0].endswith(".tmx"):
             format = TMX
         _check_paths(paths, format)
         self._paths = list(map(readable, paths))
@@ -93,10 +94,10 @@ class Input:
             self._files = [stack.enter_context(open_lines(path, limits, read_on)) for path in paths]
             self._chunks = [] if format == TMX else [file.chunks() for file in self._files]
             self.format = self._begin(format)
-            self._close = stack.pop_all().close
+            self.push(stack.pop_all())
 
     def _begin(self, format: str) -> str:
-        """Looks at the first lines; returns the format."""
+        """Look at the first lines; returns the format."""
         beginnings = [list(islice(chunks, 1)) for chunks in self._chunks]
         self._chunks = [chain(beginning, chunks) for beginning, chunks in zip(beginnings, self._chunks, strict=True)]
         first = [beginning[0] if beginning else [] for beginning in beginnings]
@@ -120,7 +121,10 @@ class Input:
     def fields(self) -> Iterator[LineColumns]:
         """Its lines; to be asked for once."""
         if self.format == TMX:
-            return _units_of(self._files[0], self._languages)
+            # XML parsers are slow to load, and seldom needed.
+            from hierogram.daemon.corpora.translation_memories import memory_fields
+
+            return memory_fields(self._files[0].blocks(), self._files[0].name, self._languages)
         if self.format == PARALLEL:
             return parallel_fields(*self._chunks)
         return fields_of_lines(self._chunks[0], _TAKE_APART[self.format])
@@ -141,17 +145,9 @@ class Input:
         sizes = [file.size for file in self._files]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
-
 
 def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Source and target sentences of two files, line for line, or of one file of pairs in a format that ingest knows.
+    """Return source and target sentences of two files, line for line, or of a file of pairs that ingest knows.
 
     What a file of pairs says of links is passed over. Raises `UsageError` where there are more files, `InputError`
     where the files have different numbers of lines, or a line is not a pair.
@@ -180,17 +176,6 @@ def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     return sources, targets
 
 
-def _names_memory(path: str) -> bool:
-    return path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx")
-
-
-def _units_of(file: LineFile, languages: Languages | None) -> Iterator[LineColumns]:
-    # XML parsers are slow to load, and seldom needed.
-    from hierogram.daemon.corpora.translation_memories import memory_fields
-
-    return memory_fields(file.blocks(), file.name, languages)
-
-
 def _check_paths(paths: Sequence[str], format: str) -> None:
     wanted = _NUMBERS_OF_FILES.get(format)
     if wanted is None:
@@ -215,32 +200,9 @@ REPEATS_APART = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """How entries of a dictionary count: each as often as `weight` pairs like it; an entry of several words has its
-    words linked by the aligner, or as a `block`, each with each.
-    """
-
-    weight: int = 1
-    block: bool = False
-
-    def of(self, pairs: NewPairs) -> NewPairs:
-        """The pairs of such entries, each entry once and as often as it weighs."""
-        places = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(self.weight)]
-        found = pairs.at(places)
-        copies = list(range(self.weight)) * (len(found) // self.weight)
-        sizes = zip(found.source_lengths, found.target_lengths, strict=True)
-        known = {
-            k: KnownLinks(frozenset(product(range(height), range(width))))
-            for k, (height, width) in enumerate(sizes)
-            if self.block or height == width == 1
-        }
-        return replace(found, occurrences=copies, known=known)
-
-
-@dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """How an input is taken in: its languages, those by whose rules it is divided into tokens, its bounds, and what its
-    pairs count where they are entries of a dictionary.
+    """Options of taking an input in: its languages, those by whose rules it is divided into tokens, its bounds, and
+    what its pairs count where they are entries of a dictionary.
 
     What is None is as the store has it.
     """
@@ -277,7 +239,7 @@ class ValidatedChunk(NamedTuple):
 
 
 class Checks:
-    """What an input's lines go through before the store; raises `UsageError` where its languages are not the store's.
+    """Checks of an input's lines before the store; raises `UsageError` where its languages are not the store's.
 
     `running`: whether most of the first lines look like text that is not divided into tokens, and are not to be;
     `divided`: whether they look like tokens already, and are divided again.
@@ -306,13 +268,13 @@ class Checks:
         return ValidatedChunk(join_pairs(pairs), in_runs(rejected), running=self.running, divided=self.divided)
 
     def _look(self, fields: LineColumns) -> None:
-        """Notes whether lines without links are running text on a side and stay it, or are tokens and are divided."""
+        """Note whether lines without links are running text on a side and stay it, or are tokens and are divided."""
         if self._entries is not None:
             return
         raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        looks = looks_running if self._pipeline.rules is None else looks_divided
-        found = any(looks([side[k] for k in raw]) for side in (fields.sources, fields.targets))
-        self.running, self.divided = found and looks is looks_running, found and looks is looks_divided
+        divides = self._pipeline.rules is not None
+        found = any(looks(divides, [side[k] for k in raw]) for side in (fields.sources, fields.targets))
+        self.running, self.divided = found and not divides, found and divides
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
         """Check all of an open input."""
@@ -327,7 +289,7 @@ class Checks:
 def read_apart(
     alive: SignOfLife, paths: Sequence[str], settings: Settings, options: IngestOptions
 ) -> Iterator[Beginning | ValidatedChunk]:
-    """The beginning of an input of these files, then its chunks; for `Child.run`.
+    """Yield the beginning of an input of these files, then its chunks; for `Child.run`.
 
     Raises `InputError` where the files are no input or are damaged, `UsageError` where their languages are not those of
     a store with these settings.
@@ -340,7 +302,7 @@ def read_apart(
 
 
 def _several(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:
-    """The chunks, as many together as go into one transaction; fewer in the end, and before the input fails."""
+    """Yield the chunks, as many together as go into one transaction; fewer in the end, and before the input fails."""
     gathered: list[LineColumns] = []
     try:
         for fields in chunks:

@@ -1,4 +1,4 @@
-"""What becomes of text at every door: which languages it has, which tokens its words make, which case they keep.
+"""Prepare text at every door: which languages it has, which tokens its words make, which case they keep.
 
 A store's settings say it, the manifest of an export repeats it, and `--tokenize fr,en` says it for other grammars. All
 that takes text (ingest, alignment, evidence, language models, translation, tuning) sends it through one `TextPipeline`.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from hierogram.daemon.compressing import divided_name
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
@@ -33,7 +34,6 @@ LOOKS_DIVIDED = "most sentences have spaces before full stops and commas, so the
 IN_REQUESTS = ("a store made by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
 """What answers to requests say that divides text, and that leaves it as it is."""
 
-_COMPRESSED = (".gz", ".zst")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
 """A line's end where the last word has a full stop, an exclamation or a question mark attached."""
@@ -53,18 +53,18 @@ class TextSide:
 
     @property
     def changes(self) -> bool:
-        """Whether text may be changed."""
+        """Return whether text may be changed."""
         return self.language is not None or self.lower
 
     def tokens(self, text: str) -> str:
-        """A line of text as a store holds it: tokens with spaces between them."""
+        """Return a line of text as a store holds it: tokens with spaces between them."""
         if self.language is not None:
             # Left as they are, & and quotes are what other tools and people see, too.
             text = str(_moses(self.language).tokenize(text, return_str=True, escape=False))
         return text.lower() if self.lower else text
 
     def tokens_of_bytes(self, line: bytes) -> bytes:
-        """The same of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""
+        """Return the same of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""
         if not self.changes:
             return line
         try:
@@ -79,7 +79,7 @@ TOKENS = TextSide()
 
 @dataclass(frozen=True, slots=True)
 class TextPipeline:
-    """What is done to text of two sides.
+    """Preparation of text of two sides.
 
     `languages` are those of source and target, None where nobody knows them. `rules` are the languages by whose rules
     text is divided into tokens, None where it comes as tokens.
@@ -91,20 +91,20 @@ class TextPipeline:
 
     @property
     def source(self) -> TextSide:
-        """What is done to source sentences."""
+        """The preparation of source sentences."""
         return TextSide(self.rules[0] if self.rules else None, self.lower)
 
     @property
     def target(self) -> TextSide:
-        """What is done to target sentences."""
+        """The preparation of target sentences."""
         return TextSide(self.rules[1] if self.rules else None, self.lower)
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
-        """A sentence and its translation as a store holds them."""
+        """Return a sentence and its translation as a store holds them."""
         return self.source.tokens(source), self.target.tokens(target)
 
     def prepared(self, fields: LineColumns) -> LineColumns:
-        """The same lines; those whose links count tokens already keep their tokens, and change their case alone."""
+        """Return the same lines; those whose links count tokens keep these, and change their case alone."""
         source, target = self.source, self.target
         if not source.changes:
             return fields
@@ -117,7 +117,7 @@ class TextPipeline:
         )
 
     def as_plain(self) -> dict[str, object]:
-        """The settings of a store that make this pipeline, as JSON has them."""
+        """Return the settings of a store that make this pipeline, as JSON has them."""
         languages = self.rules or self.languages or ()
         return {
             "languages": list(languages),
@@ -133,7 +133,7 @@ AS_IT_IS = TextPipeline()
 def pipeline_of(
     settings: Settings | Mapping[str, Any], languages: Languages | None = None, tokenize: Languages | None = None
 ) -> TextPipeline:
-    """What a store with these settings does with text of these `languages`, to be divided by rules of `tokenize`.
+    """Return how a store with these settings prepares text of `languages`, to be divided by rules of `tokenize`.
 
     `settings` may be those of a manifest. Raises `UsageError` where the languages are not the store's, or there are no
     rules for one of them.
@@ -155,14 +155,14 @@ def pipeline_of(
 
 
 def side_of(language: str) -> TextSide:
-    """What divides text of a language into tokens; raises `UsageError` where there are no rules for it."""
+    """Return what divides text of a language into tokens; raises `UsageError` where there are no rules for it."""
     _moses(language)
     return TextSide(language)
 
 
 @cache
 def _moses(language: str) -> "MosesTokenizer":
-    """The tokenizer of a language; raises `UsageError` where there are no rules for it, or sacremoses is missing."""
+    """Return a language's tokenizer; raises `UsageError` where there are no rules for it, or sacremoses is missing."""
     try:
         from sacremoses import MosesTokenizer
         from sacremoses.corpus import NonbreakingPrefixes
@@ -174,36 +174,34 @@ def _moses(language: str) -> "MosesTokenizer":
     return MosesTokenizer(lang=language)
 
 
-def looks_running(lines: Iterable[str | bytes]) -> bool:
-    """Whether most lines look like text that is not divided into tokens: they end in a word with its punctuation."""
-    texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in lines]
-    return 2 * sum(_ATTACHED.search(text) is not None for text in texts) > len(texts)
+def looks(divided: bool, lines: Iterable[str | bytes]) -> bool:
+    """Return whether most lines look `divided`, with spaces before a full stop or a comma, as no raw text has.
 
-
-def looks_divided(lines: Iterable[str | bytes]) -> bool:
-    """Whether most lines look like tokens: they have spaces before a full stop or a comma, as no raw text has."""
+    Or else, whether they look like text that is not: lines end in a word with its punctuation.
+    """
+    pattern = _DETACHED if divided else _ATTACHED
     texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in lines]
-    return 2 * sum(_DETACHED.search(text) is not None for text in texts) > len(texts)
+    return 2 * sum(pattern.search(text) is not None for text in texts) > len(texts)
 
 
 def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, leave: str) -> str | None:
-    """What to say of sentences that need to be divided into tokens and are not, or are and are divided again.
+    """Return what to say of sentences that need to be divided into tokens and are not, or are and are divided again.
 
     None: nothing. `named` is what the text is called, `divide` what divides it, `leave` what leaves it as it is. The
     first lines are looked at, empty ones passed over. The tokenizer does not leave its own tokens alone: `l' eau` would
     become `l ' eau`.
     """
     sample = [line for line in lines[:_LOOKED_AT] if line.strip()]
-    if side.language is None:
-        if looks_running(sample):
-            return f"{named}: {LOOKS_RUNNING}: {divide} divides text into tokens, {leave} says that it is tokens"
-    elif looks_divided(sample):
+    divided = side.language is not None
+    if not looks(divided, sample):
+        return None
+    if divided:
         return f"{named}: {LOOKS_DIVIDED}: {leave} leaves it as it is"
-    return None
+    return f"{named}: {LOOKS_RUNNING}: {divide} divides text into tokens, {leave} says that it is tokens"
 
 
 def two_languages(given: str, option: str) -> Languages:
-    """Source and target of a text as `fr,en`; raises `UsageError` where it does not name two languages."""
+    """Return source and target of a text as `fr,en`; raises `UsageError` where it does not name two languages."""
     languages = given.split(",")
     if len(languages) != 2 or not all(map(_LANGUAGE.fullmatch, languages)):
         raise UsageError(f"{option} {given}: name two languages, source and target: {option} fr,en")
@@ -211,7 +209,7 @@ def two_languages(given: str, option: str) -> Languages:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raises `UsageError` where a store cannot have these settings of languages and tokens."""
+    """Raise `UsageError` where a store cannot have these settings of languages and tokens."""
     notation = notation_of(settings.grammar)
     if settings.max_tokens > notation.longest:
         raise UsageError(
@@ -235,18 +233,12 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_names(paths: Sequence[str], languages: Languages | None) -> None:
-    """Raises `UsageError` where the names of source and target file end in the languages the other way about."""
+    """Raise `UsageError` where the names of source and target file end in the languages the other way about."""
     if languages is None or len(paths) < 2:
         return
-    if (_ending(paths[0]), _ending(paths[1])) == (languages[1], languages[0]) != languages:
+    endings = [divided_name(os.path.basename(path))[0].rpartition(".")[2].lower() for path in paths[:2]]
+    if endings == [languages[1], languages[0]] and languages[0] != languages[1]:
         given = " ".join((paths[1], paths[0], *paths[2:]))
         raise UsageError(
             f"{paths[0]} {paths[1]}: the store is of {','.join(languages)} (source, target): hierogram ingest {given}"
         )
-
-
-def _ending(path: str) -> str:
-    name = os.path.basename(path)
-    for ending in _COMPRESSED:
-        name = name.removesuffix(ending)
-    return name.rpartition(".")[2].lower()

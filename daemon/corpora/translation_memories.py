@@ -9,10 +9,8 @@ from hierogram.daemon.corpora import xml_streams
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK
 from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, MISSING_FIELD, RejectionError
 from hierogram.daemon.corpora.validation import LineColumns, reject
-from hierogram.daemon.exceptions import InputError
 from hierogram.storage.records import RejectedLine
 
-_XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that hold formatting of the original document, no words."""
 _MOST_CHARACTERS = 1 << 20
@@ -24,11 +22,9 @@ _Unit = list[tuple[str, str]] | None
 """Languages and texts in the order of the file; None where they are too many or too long."""
 
 
-class _Reader:
-    """Hears what the parser finds, and keeps whole units until they are fetched."""
-
-    def __init__(self) -> None:
-        self.units: list[_Unit] = []
+class _Reader(xml_streams.UnitReader[_Unit]):
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "TMX", "tmx")
         self._variants: list[tuple[str, str]] = []
         self._language = ""
         self._text: list[str] | None = None
@@ -36,25 +32,25 @@ class _Reader:
         self._codes = 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """An element begins."""
+        super().start(tag, attributes)
         if tag == "tu":
             self._variants, self._size = [], 0
         elif tag == "tuv":
-            self._language = attributes.get(_XML_LANGUAGE) or attributes.get("lang") or ""
+            self._language = attributes.get(xml_streams.LANGUAGE) or attributes.get("lang") or ""
         elif tag == "seg":
             self._text, self._codes = [], 0
         elif tag in _CODES:
             self._codes += 1
 
     def data(self, text: str) -> None:
-        """Text of the element at hand."""
+        super().data(text)
         if self._text is not None and not self._codes:
             self._size += len(text)
             if self._size <= _MOST_CHARACTERS:
                 self._text.append(text)
 
     def end(self, tag: str) -> None:
-        """An element ends."""
+        super().end(tag)
         if tag == "seg" and self._text is not None:
             if len(self._variants) <= _MOST_VARIANTS and self._size <= _MOST_CHARACTERS:
                 self._variants.append((self._language, " ".join("".join(self._text).split())))
@@ -68,25 +64,17 @@ class _Reader:
 
 
 def memory_fields(blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None) -> Iterator[LineColumns]:
-    """The units of a memory, numbered from 1, in chunks; `languages` of source and target, `en` also for `en-GB`.
+    """Yield the units of a memory, numbered from 1, in chunks; `languages` of source and target, `en` also for `en-GB`.
 
     Without `languages` they are those of the first unit, in its order. Raises `InputError` where the file is no TMX,
     is damaged, or declares entities.
     """
     first = 1
-    for units in _chunks(_units(blocks, name)):
+    for units in _chunks(xml_streams.units(blocks, _Reader(name))):
         if languages is None:
-            languages = _languages_of(units[0], name)
+            languages = xml_streams.languages_of((language for language, _ in units[0] or ()), name, "unit")
         yield _as_fields(units, first, languages)
         first += len(units)
-
-
-def _units(blocks: Iterable[bytes], name: str) -> Iterator[_Unit]:
-    def check_root(root: str) -> None:
-        if root != "tmx":
-            raise InputError(f"{name}: is no TMX: its outermost element is <{root}>, not <tmx>")
-
-    return xml_streams.units(blocks, name, _Reader(), check_root)
 
 
 def _chunks(units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
@@ -102,16 +90,6 @@ def _chunks(units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
         yield chunk
 
 
-def _languages_of(unit: _Unit, name: str) -> tuple[str, str]:
-    found = list(dict.fromkeys(language for language, _ in unit or ()))
-    if len(found) != 2:
-        raise InputError(
-            f"{name}: the first unit has {len(found)} languages ({', '.join(found[:10])}): say which two with "
-            "--languages"
-        )
-    return found[0], found[1]
-
-
 def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str]) -> LineColumns:
     numbers: list[int] = []
     rejected: list[RejectedLine] = []
@@ -122,7 +100,10 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str]) -> Li
             bounds = f"more than {_MOST_CHARACTERS:,} characters or {_MOST_VARIANTS:,} variants"
             rejected.append(reject(number, RejectionError(LINE_TOO_LONG, f"the unit has {bounds}"), b""))
             continue
-        texts = [_text_in(unit, language) for language in languages]
+        # The first text in each language.
+        texts = [
+            next((text for code, text in unit if xml_streams.is_of(code, language)), None) for language in languages
+        ]
         missing = [language for language, text in zip(languages, texts, strict=True) if text is None]
         if missing:
             rejection = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
@@ -132,13 +113,3 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str]) -> Li
         sources.append((texts[0] or "").encode())
         targets.append((texts[1] or "").encode())
     return LineColumns(numbers, sources, targets, [None] * len(numbers), [None] * len(numbers), rejected=rejected)
-
-
-def _text_in(unit: list[tuple[str, str]], language: str) -> str | None:
-    """The unit's first text in the language; a region that was not asked for does not matter."""
-    wanted = language.lower()
-    for code, text in unit:
-        found = code.lower()
-        if found == wanted or found.startswith((f"{wanted}-", f"{wanted}_")):
-            return text
-    return None

@@ -50,16 +50,10 @@ class VersePair:
     target: list[str]
     links: list[tuple[int, int]]
 
-    def line(self) -> str:
-        """The pair as a JSON line for ingest."""
-        return json.dumps({**self._texts(), "alignment": self.links}, ensure_ascii=False)
-
-    def raw_line(self) -> str:
-        """The pair without its links."""
-        return json.dumps(self._texts(), ensure_ascii=False)
-
-    def _texts(self) -> dict[str, str]:
-        return {"id": self.name, "source": " ".join(self.source), "target": " ".join(self.target)}
+    def line(self, with_links: bool = True) -> str:
+        """Return the pair as a JSON line for ingest."""
+        pair: dict[str, object] = {"id": self.name, "source": " ".join(self.source), "target": " ".join(self.target)}
+        return json.dumps(pair | ({"alignment": self.links} if with_links else {}), ensure_ascii=False)
 
 
 def cache_folder() -> Path:
@@ -69,7 +63,7 @@ def cache_folder() -> Path:
 
 
 def fetch() -> Path:
-    """The wheel, from the cache or else from the package index by pip; raises `DataUnavailableError`."""
+    """Return the wheel, from the cache or else from the package index by pip; raises `DataUnavailableError`."""
     kept = cache_folder() / WHEEL
     if kept.is_file():
         check(kept)
@@ -120,7 +114,7 @@ def check(wheel: Path) -> None:
 
 
 def read_verses(wheel: Path) -> Iterator[VersePair]:
-    """The verses that both texts have, in their order, with the links within each.
+    """Yield the verses that both texts have, in their order, with the links within each.
 
     Words are lower-cased and in NFC; a Greek word's grave accent, which only tells that another word follows, becomes
     the acute of its dictionary form. Target tokens that the data exclude from alignment, the punctuation, are left
@@ -136,12 +130,8 @@ def read_verses(wheel: Path) -> Iterator[VersePair]:
         raise DataUnavailableError(f"{wheel}: is not the demo's data: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """Words by verse, and each word's place: its verse and position."""
-
-    verses: dict[str, list[str]]
-    places: dict[str, tuple[str, int]]
+_Text = tuple[dict[str, list[str]], dict[str, tuple[str, int]]]
+"""Words by verse, and each word's place: its verse and position."""
 
 
 def _words(archive: zipfile.ZipFile, name: str) -> _Text:
@@ -159,28 +149,29 @@ def _words(archive: zipfile.ZipFile, name: str) -> _Text:
         verse = cells[identifier][1:9] if verse_column is None else cells[verse_column]
         places[cells[identifier]] = (verse, len(verses[verse]))
         verses[verse].append(plain(cells[text]))
-    return _Text(verses, places)
+    return verses, places
 
 
 def _verses(source: _Text, target: _Text, records: list[dict[str, list[str]]]) -> Iterator[VersePair]:
     links: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    (source_verses, source_places), (target_verses, target_places) = source, target
     for record in records:
         for s in record["source"]:
-            source_verse, i = source.places[s]
+            source_verse, i = source_places[s]
             for t in record["target"]:
-                target_verse, j = target.places[t]
+                target_verse, j = target_places[t]
                 if source_verse == target_verse:
                     links[source_verse].add((i, j))
-    for verse in sorted(source.verses.keys() & target.verses.keys()):
-        yield VersePair(verse_name(verse), source.verses[verse], target.verses[verse], sorted(links[verse]))
+    for verse in sorted(source_verses.keys() & target_verses.keys()):
+        yield VersePair(verse_name(verse), source_verses[verse], target_verses[verse], sorted(links[verse]))
 
 
 def plain(word: str) -> str:
-    """The word in lower case and NFC, with acute accents for grave ones."""
+    """Return the word in lower case and NFC, with acute accents for grave ones."""
     letters = unicodedata.normalize("NFD", word.lower()).replace(_GRAVE, _ACUTE)
     return unicodedata.normalize("NFC", letters)
 
 
 def verse_name(number: str) -> str:
-    """`43001001` as `JHN 1:1`: book, chapter and verse as numbers of two, three and three digits."""
+    """Return `43001001` as `JHN 1:1`: book, chapter and verse as numbers of two, three and three digits."""
     return f"{_BOOKS[int(number[:2]) - _FIRST_BOOK]} {int(number[2:5])}:{int(number[5:8])}"

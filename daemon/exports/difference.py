@@ -1,13 +1,13 @@
 """Exports read back, and how two of them differ: rules added, removed, and most changed."""
 
-import io
+import gzip
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import zstandard
 
@@ -18,70 +18,48 @@ from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_m
 from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
 from hierogram.samplers.grammar.numbers import LEAST_SHOWN, ONE_USE
 
-_READ_BYTES = 1 << 20
-_GZIP_WINDOW = 47
-
-
-class Exported(NamedTuple):
-    """An export on the disk."""
-
-    path: Path
-    manifest: dict[str, Any]
+Exported = tuple[Path, dict[str, Any]]
+"""An export on the disk, and its manifest."""
 
 
 def find_export(path: Path) -> Exported:
     """Return the export in a file or in a version's folder; raises `ExportError` where its manifest is missing."""
     if path.is_dir():
         manifest = read_manifest(path / MANIFEST)
-        return Exported(path / str(manifest["file"]), manifest)
-    return Exported(path, read_manifest(manifest_path(path)))
+        return path / str(manifest["file"]), manifest
+    return path, read_manifest(manifest_path(path))
 
 
 def read_export(exported: Exported) -> Iterator[ReadRule]:
     """Yield the rules of an export in its order; raises `ExportError` where a line is not of its format."""
+    path, manifest = exported
     try:
-        format = find_format(exported.manifest["format"])
-        features = [BY_NAME[name] for name in exported.manifest["features"]]
+        format = find_format(manifest["format"])
+        features = [BY_NAME[name] for name in manifest["features"]]
     except (ValueError, KeyError) as error:
-        raise ExportError(f"{exported.path}: its manifest is none that this version reads: {error}") from error
-    if format.reader is None:
-        yield from _parquet(exported.path)
+        raise ExportError(f"{path}: its manifest is none that this version reads: {error}") from error
+    if format.read is None:
+        yield from _parquet(path)
         return
-    read = format.reader(features, int(exported.manifest["manifest_version"]))
-    for number, line in enumerate(_lines(exported.path, exported.manifest["compression"]), 1):
+    for number, line in enumerate(_lines(path, manifest["compression"]), 1):
         if format.header is not None and number == 1:
             continue
         try:
-            yield read(line)
+            yield format.read(line, features)
         except (IndexError, ValueError, KeyError) as error:
-            raise ExportError(f"{exported.path}, line {number}: is not a line of a {format.name} export") from error
+            raise ExportError(f"{path}, line {number}: is not a line of a {format.name} export") from error
 
 
 def _lines(path: Path, compression: str) -> Iterator[str]:
+    opened: Any = {"zstd": zstandard.open, "gzip": gzip.open}.get(compression, open)
     try:
-        with path.open("rb") as raw:
-            if compression == "zstd":
-                stream: Iterator[bytes] = iter(zstandard.ZstdDecompressor().read_to_iter(raw))
-            elif compression == "gzip":
-                stream = _gunzipped(raw)
-            else:
-                stream = iter(lambda: raw.read(_READ_BYTES), b"")
-            rest = b""
-            for data in stream:
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    yield line.decode()
-            if rest:
-                raise ExportError(f"{path}: ends in the middle of a line")
-    except (OSError, zlib.error, zstandard.ZstdError, UnicodeDecodeError) as error:
+        with opened(path, "rt", encoding="utf-8", newline="\n") as lines:
+            for line in lines:
+                if not line.endswith("\n"):
+                    raise ExportError(f"{path}: ends in the middle of a line")
+                yield line[:-1]
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError, UnicodeDecodeError) as error:
         raise ExportError(f"{path}: cannot be read: {error}") from error
-
-
-def _gunzipped(raw: io.BufferedReader) -> Iterator[bytes]:
-    opened = zlib.decompressobj(_GZIP_WINDOW)
-    while data := raw.read(_READ_BYTES):
-        yield opened.decompress(data)
-    yield opened.flush()
 
 
 def _parquet(path: Path) -> Iterator[ReadRule]:
@@ -138,11 +116,13 @@ class Difference:
 def compare(before: Path, after: Path, limit: int) -> Difference:
     """Compare two exports of one format; returns at most `limit` rules of each kind. Raises `ExportError`."""
     a, b = find_export(before), find_export(after)
-    if a.manifest["format"] != b.manifest["format"]:
+    formats = a[1]["format"], b[1]["format"]
+    if formats[0] != formats[1]:
         raise ExportError(
-            f"{before} is of format {a.manifest['format']}, {after} of format {b.manifest['format']}: "
+            f"{before} is of format {formats[0]}, {after} of format {formats[1]}: "
             "only exports of one format can be compared"
         )
+    errors = a[1].get("variance_a_use"), b[1].get("variance_a_use")
     with (
         tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
         working_folder(Path(folder), "diff") as work,
@@ -154,7 +134,7 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
             CREATE TABLE pairs AS
             SELECT coalesce(a.source, b.source) AS source, coalesce(a.target, b.target) AS target,
                    a.count AS before, b.count AS after,
-                   {_news(a, b)} AS news,
+                   {_news(*errors)} AS news,
                    CASE WHEN b.target IS NULL THEN 'removed' WHEN a.target IS NULL THEN 'added'
                         WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
               FROM {_together("a")} AS a FULL JOIN {_together("b")} AS b
@@ -162,45 +142,33 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
         same, changed, added, removed = database.row(
             f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM pairs"
         )
+        news, most_news = None, []
+        if None not in errors:
+            moved = "news AND kind <> 'same'"
+            [news] = database.row(f"SELECT count(*) FROM pairs WHERE {moved}")
+            most_news = _most(database, moved, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
         return Difference(
             same,
             changed,
             added,
             removed,
-            _most(database, "added", "after", limit),
-            _most(database, "removed", "before", limit),
-            _most(database, "changed", "abs(after - before)", limit),
-            *_news_between(database, limit, (a, b)),
+            _most(database, "kind = 'added'", "after", limit),
+            _most(database, "kind = 'removed'", "before", limit),
+            _most(database, "kind = 'changed'", "abs(after - before)", limit),
+            news,
+            most_news,
         )
 
 
-def _has_errors(exported: Sequence[Exported]) -> bool:
-    """Return whether all of the exports say how large the error of a count is."""
-    return all(one.manifest.get("variance_a_use") is not None for one in exported)
-
-
-def _news(a: Exported, b: Exported) -> str:
-    """Return the condition on which a rule's count moved by more than chance explains."""
-    if not _has_errors((a, b)):
+def _news(before_error: float | None, after_error: float | None) -> str:
+    """Return the condition on which a rule's count moved by more than chance explains, where that is known."""
+    if before_error is None or after_error is None:
         return "false"
     # A rule that an export lacks may be expected to be used as often as what is hardly worth counting.
     least = LEAST_SHOWN / ONE_USE
     before, after = f"coalesce(a.count, least(b.count, {least}))", f"coalesce(b.count, least(a.count, {least}))"
-    variance = " + ".join(
-        f"{float(one.manifest['variance_a_use'])!r} * {count}" for one, count in ((a, before), (b, after))
-    )
+    variance = f"{float(before_error)!r} * {before} + {float(after_error)!r} * {after}"
     return f"(abs({after} - {before}) > {_ERRORS} * sqrt({variance}))"
-
-
-def _news_between(database: Scratch, limit: int, exported: Sequence[Exported]) -> tuple[int | None, list[ChangedRule]]:
-    if not _has_errors(exported):
-        return None, []
-    [number] = database.row("SELECT count(*) FROM pairs WHERE news AND kind <> 'same'")
-    query = (
-        "SELECT source, target, before, after FROM pairs WHERE news AND kind <> 'same'"
-        f" ORDER BY abs(coalesce(after, 0) - coalesce(before, 0)) DESC, source, target LIMIT {limit}"
-    )
-    return number, [ChangedRule(*row) for rows in database.columns(query) for row in rows]
 
 
 def _together(table: str) -> str:
@@ -219,9 +187,9 @@ def _blocks(exported: Exported) -> Blocks:
         yield number, ["\n".join(column) for column in (sources, targets, counts)]
 
 
-def _most(database: Scratch, kind: str, value: str, limit: int) -> list[ChangedRule]:
+def _most(database: Scratch, chosen: str, value: str, limit: int) -> list[ChangedRule]:
     query = (
-        f"SELECT source, target, before, after FROM pairs WHERE kind = '{kind}' "
+        f"SELECT source, target, before, after FROM pairs WHERE {chosen} "
         f"ORDER BY {value} DESC NULLS LAST, source, target LIMIT {limit}"
     )
     return [ChangedRule(*row) for rows in database.columns(query) for row in rows]

@@ -16,7 +16,7 @@ from hierogram.daemon.compressing import Compression, compressed, divided_name
 from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
 from hierogram.daemon.exports.formats.format import Format
-from hierogram.daemon.exports.formats.registry import check_kind, endings, find_format, promised_format, usual_format
+from hierogram.daemon.exports.formats.registry import EVERY, check_kind, find_format, promised_format, usual_format
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import (
     MANIFEST,
@@ -31,7 +31,6 @@ from hierogram.daemon.exports.publication import (
     version_name,
     working_folder,
 )
-from hierogram.daemon.exports.rules import corpus_id
 from hierogram.daemon.exports.scratch import scratch
 from hierogram.daemon.exports.writing import ExportPlan, OutputFiles, Report, score_rules, write_rules
 from hierogram.daemon.plain_options import all_plain
@@ -63,8 +62,8 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
     else:
         if path is not None and promised is None and Path(stem).suffix not in ("", _TEXT):
             raise UsageError(
-                f"{path}: no format ends in {Path(stem).suffix}: end the name in {endings()}, or name the format with "
-                "--format"
+                f"{path}: no format ends in {Path(stem).suffix}: end the name in "
+                f"{', '.join(known.suffix for known in EVERY.values())}, or name the format with --format"
             )
         format = promised or usual_format(notation)
     try:
@@ -121,10 +120,7 @@ def export(
     path = Path(GRAMMAR + plan.ending).absolute() if path is None else path.absolute()
     if not path.parent.is_dir():
         raise ExportError(f"{path}: the folder {path.parent} does not exist: make it first")
-    with (
-        _recorded(store, path.name, path, plan.format.name) as record,
-        working_folder(path.parent, path.name) as work,
-    ):
+    with _recorded(store, path.name, path, plan.format.name) as record, working_folder(path.parent, path.name) as work:
         manifest = _write(store, work, plan, report, work / path.name, work / glue_name(path.name))
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")
         publish_files(
@@ -234,7 +230,10 @@ def _write(
     report, options = report or (lambda *_: None), plan.options
     with store.snapshot() as snapshot:
         settings = snapshot.settings()
-        corpus = None if options.corpus is None else corpus_id(snapshot, options.corpus)
+        corpus = None if options.corpus is None else snapshot.corpus_id(options.corpus)
+        if corpus is None and options.corpus is not None:
+            known = ", ".join(sorted(snapshot.status().corpora)) or "none"
+            raise ExportError(f"there is no corpus {options.corpus!r} in the store; there are: {known}")
         samples = 1 if options.drawn else ONE_USE
         plan = replace(plan, corpus=corpus, sampled=not options.drawn, samples=samples)
         if not snapshot.status().rules:

@@ -176,7 +176,11 @@ def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: 
         names.append(name)
         conditions.append(condition)
     if options.filter_for is not None:
-        _match(scratch, read_test_set(options.filter_for, side), conditions)
+        test_set = read_test_set(options.filter_for, side)
+        scratch.run("CREATE TABLE matching (source VARCHAR, sentence BIGINT)")
+        for rows in scratch.columns(f"SELECT DISTINCT source FROM rules WHERE {' AND '.join(conditions) or 'true'}"):
+            if found := [(source, number) for (source,) in rows for number in test_set.matches(source)]:
+                scratch.insert("matching", found)
         names.append(f"can match a sentence of {options.filter_for.name}")
         conditions.append("source IN (SELECT DISTINCT source FROM matching)")
     counts = _counts(scratch, conditions)
@@ -207,14 +211,3 @@ def _counts(scratch: Scratch, conditions: list[str]) -> list[int]:
         ]
     together = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))
     return list(scratch.row(f"SELECT {', '.join(['count(*)', *together])} FROM rules"))
-
-
-def _match(scratch: Scratch, test_set: TestSet, conditions: list[str]) -> None:
-    scratch.run("CREATE TABLE matching (source VARCHAR, sentence BIGINT)")
-    where = " AND ".join(conditions) or "true"
-    for sources in scratch.texts(f"SELECT DISTINCT source FROM rules WHERE {where}"):
-        found: list[tuple[object, ...]] = [
-            (source, number) for source in sources for number in test_set.matches(source)
-        ]
-        if found:
-            scratch.insert("matching", found)

@@ -5,13 +5,12 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exports.formats.format import FEATURES
 from hierogram.daemon.exports.formats.registry import EVERY, find_format
 from hierogram.daemon.exports.publication import Versions
-from hierogram.daemon.plain_options import as_plain
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.options import Option, OptionError, check
 
@@ -160,8 +159,7 @@ class Destination:
     name: VersionName = "grammar"
     keep: Keep = None
     sentences: Annotated[
-        Path | None,
-        Option("With --to: a cdec grammar for each sentence of FILE, in a folder.", metavar="FILE"),
+        Path | None, Option("With --to: a cdec grammar for each sentence of FILE, in a folder.", metavar="FILE")
     ] = None
 
     def __post_init__(self) -> None:
@@ -231,7 +229,7 @@ class ExportJob(ExportOptions):
         self.trigger()
 
     def trigger(self) -> "BaseTrigger":
-        """When it is time, for APScheduler."""
+        """Return when it is time, for APScheduler."""
         from apscheduler.triggers.cron import CronTrigger
         from apscheduler.triggers.interval import IntervalTrigger
 
@@ -247,7 +245,3 @@ class ExportJob(ExportOptions):
     def versions(self) -> Versions:
         """Return where the versions go, and which of them stay."""
         return Versions(self.to, self.name, self.keep, None if self.max_age is None else parse_span(self.max_age))
-
-    def described(self) -> dict[str, Any]:
-        """Return the job as plain values, without those that are as by default; `from_plain` makes it again."""
-        return as_plain(self)

@@ -5,11 +5,10 @@ from collections.abc import Collection
 from functools import cache
 from itertools import pairwise
 
-from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.scratch import Blocks, Heard, Scratch
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import PairRow, RuleDeltas, Settings
+from hierogram.storage.records import PairRow, Settings
 
 _PAIRS_A_READ = 2_000
 _SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
@@ -45,21 +44,20 @@ def load_rules(
           FROM loaded""")
 
 
-def corpus_id(snapshot: Snapshot, name: str) -> int:
-    """Return the id of a corpus; raises `ExportError` where there is none."""
-    found = snapshot.corpus_id(name)
-    if found is None:
-        known = ", ".join(sorted(snapshot.status().corpora)) or "none"
-        raise ExportError(f"there is no corpus {name!r} in the store; there are: {known}")
-    return found
-
-
 def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, shape: Collection[str], heard: Heard | None) -> Blocks:
     """Count the rules that a corpus's pairs use again, a part of the pairs at a time."""
+    # Here, because it brings the compiled samplers with it.
+    from hierogram.daemon.learning.kinds.kind import Drawn
+    from hierogram.daemon.learning.kinds.registry import kind_of
+    from hierogram.samplers.grammar.columns import join_blobs, no_blobs
+
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-        rules = _rules_of(rows, settings, sampled)
+        loaded = kind_of(settings).load(rows, settings)
+        trees = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
+        records = join_blobs([row.averages or b"" for row in rows]) if sampled else no_blobs(len(rows))
+        rules = loaded.rule_deltas(None, Drawn(trees, records), settings)
         pairs += len(rows)
         if heard:
             heard(pairs)
@@ -69,18 +67,6 @@ def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, shape: Collection
             sides = (column.content[:-1].tobytes().decode() for column in (rules.sources, rules.targets))
             numbers = [*(rules.numbers(name) for name in shape), uses]
             yield pairs, [*sides, *("\n".join(map(str, column.tolist())) for column in numbers)]
-
-
-def _rules_of(rows: list[PairRow], settings: Settings, sampled: bool) -> RuleDeltas:
-    # Here, because it brings the compiled samplers with it.
-    from hierogram.daemon.learning.kinds.kind import Drawn
-    from hierogram.daemon.learning.kinds.registry import kind_of
-    from hierogram.samplers.grammar.columns import join_blobs, no_blobs
-
-    loaded = kind_of(settings).load(rows, settings)
-    trees = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
-    records = join_blobs([row.averages or b"" for row in rows]) if sampled else no_blobs(len(rows))
-    return loaded.rule_deltas(None, Drawn(trees, records), settings)
 
 
 def load_inner_alignments(

@@ -20,7 +20,7 @@ from hierogram.daemon.exceptions import ExportError, ScheduleError
 from hierogram.daemon.exports.exporting import Published, publish
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.writing import Report
-from hierogram.daemon.plain_options import from_plain
+from hierogram.daemon.plain_options import as_plain, from_plain
 from hierogram.storage.exports.exports import JobRow
 from hierogram.storage.store import Store
 
@@ -75,9 +75,16 @@ class ExportSchedule:
         """The rows of the table as the scheduler has them; this and the table change together, under the lock."""
 
     def start(self) -> None:
-        """Close runs that crashed, takes in the configuration's jobs, and begins to run what is due."""
+        """Close runs that crashed, take in the configuration's jobs, and begin to run what is due."""
         self._store.close_abandoned_exports()
-        self._configure()
+        # A job of the configuration that is as it was keeps its next run.
+        wanted = {_CONFIGURED + job.name: _first_row(_CONFIGURED + job.name, job) for job in self._configured}
+        known = {row.id: row for row in self._store.jobs.all() if row.id.startswith(_CONFIGURED)}
+        for gone in known.keys() - wanted.keys():
+            self._store.jobs.remove(gone)
+        for row in wanted.values():
+            if row.id not in known or known[row.id].job != row.job:
+                self._store.jobs.put(row)
         self.look()
         self._scheduler.start()
 
@@ -157,19 +164,9 @@ class ExportSchedule:
         if self._stopping.is_set():
             raise ExportError("ended before it was done, because the daemon was told to end")
 
-    def _configure(self) -> None:
-        """Bring the jobs of the configuration into the table; one that is as it was keeps its next run."""
-        wanted = {_CONFIGURED + job.name: _first_row(_CONFIGURED + job.name, job) for job in self._configured}
-        known = {row.id: row for row in self._store.jobs.all() if row.id.startswith(_CONFIGURED)}
-        for gone in known.keys() - wanted.keys():
-            self._store.jobs.remove(gone)
-        for row in wanted.values():
-            if row.id not in known or known[row.id].job != row.job:
-                self._store.jobs.put(row)
-
 
 def add_job(store: Store, job: ExportJob) -> ScheduledJob:
-    """Add a job, or puts it in the place of the one with its name."""
+    """Add a job, or put it in the place of the one with its name."""
     row = _first_row(job.name, job)
     store.jobs.put(row)
     return ScheduledJob(job, configured=False, next_run=_moment(row.next_run))
@@ -184,7 +181,7 @@ def remove_job(store: Store, name: str) -> None:
 
 
 def list_jobs(store: Store) -> list[ScheduledJob]:
-    """Returns all jobs, by the time of their next runs; rows that describe no job are left out and logged."""
+    """Return all jobs, by the time of their next runs; rows that describe no job are left out and logged."""
     return [
         ScheduledJob(job, row.id.startswith(_CONFIGURED), _moment(row.next_run))
         for row in store.jobs.all()
@@ -193,7 +190,7 @@ def list_jobs(store: Store) -> list[ScheduledJob]:
 
 
 def find_job(store: Store, name: str) -> ExportJob:
-    """Returns the job with the name; raises `ScheduleError` where there is none."""
+    """Return the job with the name; raises `ScheduleError` where there is none."""
     for scheduled in list_jobs(store):
         if scheduled.job.name == name:
             return scheduled.job
@@ -204,25 +201,23 @@ def _read(row: JobRow) -> ExportJob | None:
     try:
         return from_plain(ExportJob, json.loads(row.job))
     except (ValueError, TypeError, RecursionError) as error:
+        reason = str(error) or type(error).__name__
+        if isinstance(error, ValidationError):
+            faults = error.errors()
+            reason = "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'job'}: {fault['msg']}" for fault in faults)
         _log.warning(
             "the job %r of the schedule cannot be read and does not run: %s; remove it with `hierogram "
-            "schedule remove`, or add it again",
+            "schedule --remove`, or add it again",
             row.id,
-            _in_one_line(error),
+            reason,
         )
         return None
 
 
 def _first_row(job_id: str, job: ExportJob) -> JobRow:
     first = job.trigger().get_next_fire_time(None, datetime.now(UTC))
-    return JobRow(job_id, None if first is None else first.timestamp(), json.dumps(job.described()))
+    return JobRow(job_id, None if first is None else first.timestamp(), json.dumps(as_plain(job)))
 
 
 def _moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
-def _in_one_line(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'job'}: {fault['msg']}" for fault in error.errors())
-    return str(error) or type(error).__name__

@@ -84,11 +84,6 @@ class Scratch:
         found = self._connection.execute(f"SELECT {columns} FROM {table}").fetchnumpy()
         return np.stack([np.asarray(found[name], np.float64) for name in names], axis=1)
 
-    def texts(self, query: str) -> Iterator[list[str]]:
-        """Yield the first column of a query's rows, some thousand at a time."""
-        for rows in self.columns(query):
-            yield [row[0] for row in rows]
-
     def stage(self, name: str, query: str, *used: str) -> None:
         """Make a step between the rules and what is written, by a name.
 

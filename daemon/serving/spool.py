@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport, ingest_apart
+from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport, ingest_apart
 from hierogram.daemon.corpora.reading import AS_THE_STORE, IngestOptions
 from hierogram.daemon.corpora.texts import LOOKS_RUNNING, pipeline_of, two_languages
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
@@ -203,7 +203,7 @@ def take_in(
         if not stat.S_ISREG(path.lstat().st_mode):
             raise InputError(f"{readable(str(path))}: is no regular file")
 
-    def go_on(_now: IngestProgress | None = None) -> None:
+    def go_on(_now: IngestReport | None = None) -> None:
         beat()
         if stopped():
             raise StoppedError("the daemon was asked to end; the file is read again when it is back")

@@ -13,7 +13,6 @@ from typing import NamedTuple, cast
 from hierogram.daemon.corpora.ingest import (
     DEFAULT_CORPUS,
     Batch,
-    IngestProgress,
     IngestReport,
     check_takes,
     store_chunks,
@@ -56,7 +55,7 @@ def ingest_open(
     opened: OpenTreebank,
     how: Transformations | None = None,
     corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestProgress], None] | None = None,
+    report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
     """Store the trees and packed forests of an open file; `how` None takes what is settled, or the defaults.
 
@@ -91,7 +90,7 @@ def ingest_trees_apart(
     child: Child,
     treebank: TreebankFile,
     corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestProgress], None] | None = None,
+    report: Callable[[IngestReport], None] | None = None,
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
     """Store the trees and packed forests of a file that a stranger gave, which the child reads; see `Child.run`.

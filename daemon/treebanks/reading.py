@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import NamedTuple
 
-from hierogram.daemon.corpora.formats import check_trees
+from hierogram.daemon.corpora.formats import TREES, check_lines
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
 from hierogram.daemon.corpora.reading import REPEATS_APART, Beginning, ValidatedChunk
 from hierogram.daemon.corpora.rejections import (
@@ -186,7 +186,7 @@ def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: 
     with open_lines(treebank.path, treebank.limits, read_on) as file:
         chunks = file.chunks()
         first = list(islice(chunks, 1))
-        check_trees(first[0] if first else [], file.name)
+        check_lines(first[0] if first else [], file.name, TREES)
         yield OpenTreebank(treebank, file, chain(first, chunks))
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hierogram.daemon.commands.common import note, plural, say, say_table
+from hierogram.daemon.commands.common import note, plural, print_table
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.decoding.opening import TranslationResources, equip
@@ -208,9 +208,9 @@ def _say(rows: list[SystemRow], p_of_sampling: float | None, parts: Split, wante
         ]
         for row in rows
     ]
-    say_table(columns, cells, numeric=range(1, len(columns)))
-    say()
-    say(
+    print_table(columns, cells, numeric=range(1, len(columns)))
+    print()
+    print(
         f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
         f"{len(parts.test.sources):,} to test with; {HUNDREDTH} against {ZEROTH}: p {_shown(p_of_sampling)}; "
         f"weights tuned once, with {HIERO}'s grammar, that of words fitted to each; {AVERAGED}: eight samples, the 0th "

@@ -4,10 +4,8 @@ A word in brackets is a nonterminal to cdec, whatever the word, and a word `|||`
 backslash, as in the store's own notation. An indicator is written where it is 1, as features that are absent are 0.
 """
 
-from collections.abc import Callable
-
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
 from hierogram.daemon.exports.formats.notation import concatenated, is_plain, mapped, plain
 
 NAMES = {
@@ -41,16 +39,11 @@ def _line(features: Chosen) -> str:
     return concatenated("'[X] ||| '", _side("source"), "' ||| '", _side("target"), "' |||'", *values, links)
 
 
-def named_reader(base: float) -> Callable[[Chosen, int], Reader]:
-    """Return what reads lines with features by name, whose count is a logarithm to the base."""
-    count = f"{NAMES['count']}="
-
-    def read(line: str) -> ReadRule:
-        fields = line.split(" ||| ")
-        found = (float(base ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
-        return ReadRule(fields[1], fields[2], next(found, None))
-
-    return lambda _, __: read
+def read_named(line: str, _: Chosen, base: float = 10.0) -> ReadRule:
+    """Read a line with features by name, whose count is a logarithm to the base."""
+    fields, count = line.split(" ||| "), f"{NAMES['count']}="
+    found = (float(base ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
+    return ReadRule(fields[1], fields[2], next(found, None))
 
 
 CDEC = Format(
@@ -60,6 +53,6 @@ CDEC = Format(
     compression=Compression.GZIP,
     features=tuple(NAMES),
     line=_line,
-    reader=named_reader(10.0),
+    read=read_named,
     alignments=True,
 )

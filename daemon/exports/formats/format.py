@@ -67,17 +67,14 @@ class ReadRule:
     count: float | None
 
 
-Reader = Callable[[str], ReadRule]
-"""Reads a line; raises `ValueError`, `IndexError` or `KeyError` where it is none of its format."""
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format by its `name`.
 
-    `line` makes the SQL expression of a rule's line from the chosen features. `reader` makes what reads such lines,
-    from the chosen features and the version of the manifest. A format without them is a table of columns, which the
-    scratch database writes and reads itself. `features` are those that may be chosen; with `fixed` all are written.
+    `line` makes the SQL expression of a rule's line from the chosen features. `read` reads such a line, given the
+    chosen features; raises `ValueError`, `IndexError` or `KeyError` where it is none. A format without them is a table
+    of columns, which the scratch database writes and reads itself. `features` are those that may be chosen; with
+    `fixed` all are written.
     With `alignments` it shows which words of a rule are linked. `shape` are the columns that it needs of `scope`,
     `nonterminals`, `source_terminals` and `target_terminals`. `order` sorts the lines, `header` comes first, `glue` is
     a file of its own. `suffix` ends the names of files, before that of the compression; `compression` is what whoever
@@ -92,7 +89,7 @@ class Format:
     compression: Compression
     features: tuple[str, ...]
     line: Callable[[Chosen], str] | None = None
-    reader: Callable[[Chosen, int], Reader] | None = None
+    read: Callable[[str, Chosen], ReadRule] | None = None
     fixed: bool = False
     alignments: bool = False
     shape: tuple[str, ...] = ("nonterminals",)

@@ -8,8 +8,8 @@ import math
 from functools import partial
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.cdec import NAMES, named_reader
-from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.cdec import NAMES, read_named
+from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
 from hierogram.daemon.exports.formats.notation import is_plain, mapped, plain, word
 
 _FEATURES = (*NAMES, "glue")
@@ -21,15 +21,15 @@ def _side(side: str) -> str:
     return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {side} ELSE {mapped(side, escaped, 'x')} END"
 
 
-def _value(name: str, probability: bool) -> str:
-    if probability or name == "count":
-        return plain(f"-ln({name})")
-    return f"CAST({name} AS VARCHAR)"
-
-
 def _line(features: Chosen, named: bool) -> str:
     values = " || ' ".join(
-        (f"{_NAMES[feature.name]}=" if named else "") + f"' || {_value(feature.name, feature.probability)}"
+        (f"{_NAMES[feature.name]}=" if named else "")
+        + "' || "
+        + (
+            plain(f"-ln({feature.name})")
+            if feature.probability or feature.name == "count"
+            else f"CAST({feature.name} AS VARCHAR)"
+        )
         for feature in features
     )
     return f"'[X] ||| ' || {_side('source')} || ' ||| ' || {_side('target')} || ' ||| {values}"
@@ -43,15 +43,10 @@ def _rules(none: str, used: str) -> list[str]:
     ]
 
 
-def _dense_reader(features: Chosen, _: int) -> Reader:
-    place = next((k for k, feature in enumerate(features) if feature.name == "count"), None)
-
-    def read(line: str) -> ReadRule:
-        fields = line.split(" ||| ")
-        values = fields[3].split(" ")
-        return ReadRule(fields[1], fields[2], None if place is None else math.exp(-float(values[place])))
-
-    return read
+def _read_dense(line: str, features: Chosen) -> ReadRule:
+    fields = line.split(" ||| ")
+    values = dict(zip((feature.name for feature in features), fields[3].split(" "), strict=True))
+    return ReadRule(fields[1], fields[2], math.exp(-float(values["count"])) if "count" in values else None)
 
 
 JOSHUA = Format(
@@ -61,7 +56,7 @@ JOSHUA = Format(
     compression=Compression.GZIP,
     features=_FEATURES,
     line=partial(_line, named=False),
-    reader=_dense_reader,
+    read=_read_dense,
     # Joshua keeps the glue grammar's one feature apart from those of the main grammar.
     glue=lambda _: _rules("0", "-1"),
 )
@@ -72,6 +67,6 @@ THRAX = Format(
     compression=Compression.GZIP,
     features=_FEATURES,
     line=partial(_line, named=True),
-    reader=named_reader(1 / math.e),
+    read=partial(read_named, base=1 / math.e),
     glue=lambda _: _rules("IsGlue=0", "IsGlue=1"),
 )

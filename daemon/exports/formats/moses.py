@@ -5,7 +5,7 @@ the rule. `|`, `[` and `]` in words are written as Moses' own tokenizer escapes 
 """
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
 from hierogram.daemon.exports.formats.notation import (
     NONTERMINAL,
     concatenated,
@@ -38,25 +38,14 @@ def _line(_: Chosen) -> str:
     return concatenated(*sides, scores, bars, links("source", "target", "alignment"), bars, counts, "' ||| |||'")
 
 
-def _glue(_: Chosen) -> list[str]:
-    return [
-        "<s> [X] ||| <s> [S] ||| 1 ||| 0-0 ||| 0",
-        "[X][S] </s> [X] ||| [X][S] </s> [S] ||| 1 ||| 0-0 1-1 ||| 0",
-        "[X][S] [X][X] [X] ||| [X][S] [X][X] [S] ||| 2.718 ||| 0-0 1-1 ||| 0",
-    ]
-
-
-def _reader(_: Chosen, __: int) -> Reader:
-    def read(line: str) -> ReadRule:
-        source, target, _, alignment, counts, _ = line.split(" ||| ", 5)
-        left, right = source.split(" ")[:-1], target.split(" ")[:-1]
-        # A word may have several links, of which this keeps one; a nonterminal has one.
-        linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
-        for number, place in enumerate((i for i, symbol in enumerate(left) if symbol == _GAP), 1):
-            left[place] = right[linked[place]] = f"[X,{number}]"
-        return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
-
-    return read
+def _read(line: str, _: Chosen) -> ReadRule:
+    source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
+    left, right = source.split(" ")[:-1], target.split(" ")[:-1]
+    # A word may have several links, of which this keeps one; a nonterminal has one.
+    linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
+    for number, place in enumerate((i for i, symbol in enumerate(left) if symbol == _GAP), 1):
+        left[place] = right[linked[place]] = f"[X,{number}]"
+    return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
 
 
 MOSES = Format(
@@ -66,9 +55,13 @@ MOSES = Format(
     compression=Compression.GZIP,
     features=_SCORES,
     line=_line,
-    reader=_reader,
+    read=_read,
     fixed=True,
     order="line",
-    glue=_glue,
+    glue=lambda _: [
+        "<s> [X] ||| <s> [S] ||| 1 ||| 0-0 ||| 0",
+        "[X][S] </s> [X] ||| [X][S] </s> [S] ||| 1 ||| 0-0 1-1 ||| 0",
+        "[X][S] [X][X] [X] ||| [X][S] [X][X] [S] ||| 2.718 ||| 0-0 1-1 ||| 0",
+    ],
     alignments=True,
 )

@@ -3,11 +3,10 @@
 Those of word pairs count the links of the store's pairs; those of phrases are made of the rules without nonterminals.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
 from hierogram.daemon.exports.formats.notation import concatenated, plain, spaced, word
 from hierogram.samplers.grammar.kinds import LINKS
 
@@ -20,16 +19,9 @@ def _words(side: str) -> str:
     return f"array_to_string(list_transform(string_split({side}, ' '), lambda x: {word('x')}), ' ')"
 
 
-def _target_first(_: Chosen) -> str:
-    return spaced("target", "source", plain(_BY_SOURCE))
-
-
-def _reading(source: int, target: int) -> Callable[[Chosen, int], Reader]:
-    def read(line: str) -> ReadRule:
-        fields = line.split("\t") if "\t" in line else line.split(" ")
-        return ReadRule(fields[source], fields[target], None)
-
-    return lambda features, version: read
+def _read(line: str, _: Chosen, source: int, target: int) -> ReadRule:
+    fields = line.split("\t") if "\t" in line else line.split(" ")
+    return ReadRule(fields[source], fields[target], None)
 
 
 _ONLY_WORDS = f"""(
@@ -48,8 +40,8 @@ BICLEANER = _of_words(
     suffix=".bicleaner",
     compression=Compression.GZIP,
     features=(_BY_SOURCE,),
-    line=_target_first,
-    reader=_reading(1, 0),
+    line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
+    read=partial(_read, source=1, target=0),
 )
 BICLEANER_REVERSE = _of_words(
     name="bicleaner-reverse",
@@ -58,7 +50,7 @@ BICLEANER_REVERSE = _of_words(
     compression=Compression.GZIP,
     features=(_BY_TARGET,),
     line=lambda _: spaced("source", "target", plain(_BY_TARGET)),
-    reader=_reading(0, 1),
+    read=partial(_read, source=0, target=1),
 )
 SHORTLIST = _of_words(
     name="shortlist",
@@ -66,8 +58,8 @@ SHORTLIST = _of_words(
     suffix=".s2t",
     compression=Compression.GZIP,
     features=(_BY_SOURCE,),
-    line=_target_first,
-    reader=_reading(1, 0),
+    line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
+    read=partial(_read, source=1, target=0),
 )
 PRIORS = _of_words(
     name="priors",
@@ -76,7 +68,7 @@ PRIORS = _of_words(
     compression=Compression.NONE,
     features=("count",),
     line=lambda _: concatenated(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, plain("count")),
-    reader=_reading(1, 2),
+    read=partial(_read, source=1, target=2),
 )
 TTABLE = _of_words(
     name="ttable",
@@ -85,7 +77,7 @@ TTABLE = _of_words(
     compression=Compression.NONE,
     features=(_BY_SOURCE,),
     line=lambda _: concatenated("source", _TAB, "target", _TAB, plain(f"ln({_BY_SOURCE})")),
-    reader=_reading(0, 1),
+    read=partial(_read, source=0, target=1),
 )
 VMAP = _of_phrases(
     name="vmap",
@@ -94,6 +86,6 @@ VMAP = _of_phrases(
     compression=Compression.NONE,
     features=("count",),
     line=lambda _: concatenated("source", _TAB, "target"),
-    reader=_reading(0, 1),
+    read=partial(_read, source=0, target=1),
     rows=_CANDIDATES,
 )

@@ -5,14 +5,7 @@ from hierogram.daemon.exports.formats.cdec import CDEC
 from hierogram.daemon.exports.formats.format import Format
 from hierogram.daemon.exports.formats.joshua import JOSHUA, THRAX
 from hierogram.daemon.exports.formats.moses import MOSES
-from hierogram.daemon.exports.formats.pipeline import (
-    BICLEANER,
-    BICLEANER_REVERSE,
-    PRIORS,
-    SHORTLIST,
-    TTABLE,
-    VMAP,
-)
+from hierogram.daemon.exports.formats.pipeline import BICLEANER, BICLEANER_REVERSE, PRIORS, SHORTLIST, TTABLE, VMAP
 from hierogram.daemon.exports.formats.tables import JSONL, PARQUET, TSV
 from hierogram.daemon.exports.formats.trees import FRAGMENTS, PCFG
 from hierogram.samplers.grammar.kinds import Notation
@@ -48,11 +41,6 @@ def check_kind(format: Format, notation: Notation) -> None:
     if not format.serves(notation):
         suited = ", ".join(other.name for other in FORMATS.values() if other.serves(notation))
         raise ValueError(notation.cannot(f"be exported as {format.name}: there are {suited}"))
-
-
-def endings() -> str:
-    """Return the endings that files of each format have, to be shown."""
-    return ", ".join(format.suffix for format in EVERY.values())
 
 
 def promised_format(name: str) -> Format | None:

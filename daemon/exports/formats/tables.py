@@ -4,11 +4,8 @@ import csv
 import json
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import FEATURES, Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.format import FEATURES, Chosen, Format, ReadRule
 from hierogram.daemon.exports.formats.notation import concatenated
-
-_QUOTED_SINCE = 3
-"""Version of the manifest since which fields of tab-separated values are quoted where they need it."""
 
 _SHAPE = ("scope", "nonterminals")
 _RULE = ("source", "target", "alignment", *_SHAPE, "source_count", "target_count")
@@ -29,36 +26,27 @@ def _json_line(features: Chosen) -> str:
     return concatenated(*parts, "'}'")
 
 
-def _json_reader(_: Chosen, __: int) -> Reader:
-    def read(line: str) -> ReadRule:
-        rule = json.loads(line)
-        return ReadRule(rule["source"], rule["target"], rule.get("count"))
-
-    return read
+def _read_json(line: str, _: Chosen) -> ReadRule:
+    rule = json.loads(line)
+    return ReadRule(rule["source"], rule["target"], rule.get("count"))
 
 
 def _tab_line(features: Chosen) -> str:
-    values = (_field(name) if name in _TEXTS else f"CAST({name} AS VARCHAR)" for name in columns(features))
+    values = []
+    for name in columns(features):
+        if name in _TEXTS:
+            # In quotes, as readers of such tables want it, where it has one, or what some take for a line's end.
+            odd = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
+            values.append(f"""CASE WHEN {odd} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END""")
+        else:
+            values.append(f"CAST({name} AS VARCHAR)")
     return f"concat_ws('\t', {', '.join(values)})"
 
 
-def _field(name: str) -> str:
-    """Write a text as readers of such tables want it: in quotes where it has one, or what some take for line ends."""
-    odd = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
-    return f"""CASE WHEN {odd} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END"""
-
-
-def _tab_reader(features: Chosen, version: int) -> Reader:
-    names = columns(features)
-    place = names.index("count") if "count" in names else None
-
-    def read(line: str) -> ReadRule:
-        values = (
-            next(csv.reader([line], delimiter="\t")) if version >= _QUOTED_SINCE and '"' in line else line.split("\t")
-        )
-        return ReadRule(values[0], values[1], None if place is None else float(values[place]))
-
-    return read
+def _read_tabs(line: str, features: Chosen) -> ReadRule:
+    fields = next(csv.reader([line], delimiter="\t")) if '"' in line else line.split("\t")
+    values = dict(zip(columns(features), fields, strict=True))
+    return ReadRule(values["source"], values["target"], float(values["count"]) if "count" in values else None)
 
 
 JSONL = Format(
@@ -69,7 +57,7 @@ JSONL = Format(
     features=_FEATURES,
     needs=None,
     line=_json_line,
-    reader=_json_reader,
+    read=_read_json,
     alignments=True,
     shape=_SHAPE,
 )
@@ -81,7 +69,7 @@ TSV = Format(
     features=_FEATURES,
     needs=None,
     line=_tab_line,
-    reader=_tab_reader,
+    read=_read_tabs,
     header=lambda features: "\t".join(columns(features)),
     alignments=True,
     shape=_SHAPE,

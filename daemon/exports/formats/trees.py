@@ -1,7 +1,7 @@
 """Formats of tree grammars: fragments in brackets, and the CFG that has the same probabilities."""
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
 from hierogram.daemon.exports.formats.notation import plain
 from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
 
@@ -16,21 +16,15 @@ _FLAT = f"""array_to_string([
     FOR piece IN string_split(target, ' ') IF piece NOT LIKE '(%' OR {_FRONTIER}], ' ')"""
 
 
-def _fragment_reader(_: Chosen, __: int) -> Reader:
-    def read(line: str) -> ReadRule:
-        fragment, count, _ = line.split(" ||| ")
-        return ReadRule(_root(fragment), fragment, float(count))
-
-    return read
+def _read_fragment(line: str, _: Chosen) -> ReadRule:
+    fragment, count, _share = line.split(" ||| ")
+    return ReadRule(_root(fragment), fragment, float(count))
 
 
-def _flat_reader(_: Chosen, __: int) -> Reader:
-    def read(line: str) -> ReadRule:
-        # From behind, because a word of the flat rule may be `|||`; in a fragment a bracket comes after it.
-        _, values, fragment = line.rsplit(" ||| ", 2)
-        return ReadRule(_root(fragment), fragment, float(values.split(" ")[1]))
-
-    return read
+def _read_flat(line: str, _: Chosen) -> ReadRule:
+    # From behind, because a word of the flat rule may be `|||`; in a fragment a bracket comes after it.
+    _rule, values, fragment = line.rsplit(" ||| ", 2)
+    return ReadRule(_root(fragment), fragment, float(values.split(" ")[1]))
 
 
 def _root(fragment: str) -> str:
@@ -45,7 +39,7 @@ FRAGMENTS = Format(
     features=_FEATURES,
     fixed=True,
     line=lambda _: f"target || ' ||| ' || {plain('count')} || ' ||| ' || {plain('p_target_given_source')}",
-    reader=_fragment_reader,
+    read=_read_fragment,
     needs=TREE_FRAGMENTS,
 )
 PCFG = Format(
@@ -59,6 +53,6 @@ PCFG = Format(
         f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || {plain('p_target_given_source')}"
         f" || ' ' || {plain('count')} || ' ||| ' || target"
     ),
-    reader=_flat_reader,
+    read=_read_flat,
     needs=TREE_FRAGMENTS,
 )

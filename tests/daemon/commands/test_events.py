@@ -3,7 +3,8 @@
 import json
 import re
 import shlex
-import threading
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from sqlalchemy import create_engine, text
 from tests.daemon.conftest import Run
 from tests.storage.building import commit, delta
 
-from hierogram.daemon.commands.stores import EventOptions, _events
 from hierogram.daemon.configuration import load_configuration
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.records.operations import EVENT_KINDS
@@ -55,13 +55,15 @@ def test_old_events_go_and_that_is_told(hierogram: Run, eventful: Store, store_u
     ]
 
 
-def test_events_are_followed(eventful: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.daemon.commands.stores._LOOK_SECONDS", 0.05)
-    later = threading.Timer(0.3, lambda: commit(eventful, [], [delta("c", "d", 0, 9)]))
-    later.start()
-    found = _events(eventful, EventOptions(after=3, limit=2, follow=True))
-    assert [event.id for event in found] == [4, 5]
-    later.join()
+def test_events_are_followed_through_a_pipe(eventful: Store) -> None:
+    command = [sys.executable, "-m", "hierogram.daemon.main", "--store", eventful.url, "events", "--after", "3"]
+    with subprocess.Popen([*command, "--follow", "--limit", "2"], stdout=subprocess.PIPE, text=True) as followed:
+        assert followed.stdout is not None
+        # Read while it waits for the next one.
+        assert followed.stdout.readline().startswith("4 ")
+        commit(eventful, [], [delta("c", "d", 0, 9)])
+        assert followed.stdout.readline().startswith("5 ")
+        assert followed.wait(30) == 0
 
 
 def test_what_the_document_shows_runs(

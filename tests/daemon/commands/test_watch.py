@@ -4,6 +4,9 @@ import io
 import json
 import re
 import shlex
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,18 @@ def test_looks_as_json(hierogram: Run, learned_url: str) -> None:
     assert seen["pair_sweeps_per_second"] > 0
     assert len(seen["latest_rules"]) == 15
     assert all(rule["uses"] > 0 for rule in seen["latest_rules"])
+
+
+def test_looks_come_through_a_pipe_at_once(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    command = [sys.executable, "-m", "hierogram.daemon.main", "--store", learned_url, "status", "--watch"]
+    for flags in ([], ["--json"]):
+        with subprocess.Popen([*command, *flags, "--every", "60"], stdout=subprocess.PIPE, text=True) as watched:
+            assert watched.stdout is not None
+            # Read while it waits for the next look.
+            assert "position" in watched.stdout.readline()
+            watched.send_signal(signal.SIGINT)
+            assert watched.wait(30) == 0
 
 
 def test_words_that_look_like_markup_are_shown_as_they_are(hierogram: Run, learned_url: str) -> None:

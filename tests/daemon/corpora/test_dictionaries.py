@@ -15,8 +15,9 @@ from tests.storage.building import NewPair, pairs_of
 from hierogram.daemon.alignment.answering import AnsweringAligner
 from hierogram.daemon.alignment.incremental import align_pending
 from hierogram.daemon.corpora.dictionaries import Dictionary
+from hierogram.daemon.corpora.entries import Entries
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.reading import Entries, IngestOptions
+from hierogram.daemon.corpora.reading import IngestOptions
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from hierogram.daemon.corpora import lines, reading
-from hierogram.daemon.corpora.ingest import IngestProgress, ingest
+from hierogram.daemon.corpora.ingest import IngestReport, ingest
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.storage.database.connection import make_engine, parse_url
@@ -126,11 +126,15 @@ def test_a_chunk_is_stored_whole_or_not_at_all(
 
 def test_progress_is_told_transaction_by_transaction(store: Store, tmp_path: Path) -> None:
     path = write(tmp_path / "bars", "a ||| b ||| 0-0\n" * 22_000)
-    told: list[IngestProgress] = []
+    lines: list[int] = []
+
+    def tell(now: IngestReport) -> None:
+        lines.append(now.lines)
+
     with Input([path]) as source:
-        ingest(store, source, report=told.append)
-    assert [now.lines for now in told] == [20_000, 22_000]
-    assert told[-1].bytes_read == told[-1].bytes_total == Path(path).stat().st_size
+        done = ingest(store, source, report=tell)
+    assert lines == [20_000, 22_000]
+    assert done.bytes_read == done.bytes_total == Path(path).stat().st_size
 
 
 def test_an_empty_file_is_an_empty_corpus(store: Store, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.daemon.conftest import Run
 from hierogram.daemon.alignment.incremental import align_pending
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
-from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, looks_running, pipeline_of
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, looks, pipeline_of
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, marked_parts
 from hierogram.daemon.learning.learning import learn
 from hierogram.storage.records import Settings
@@ -176,6 +176,6 @@ def test_tokens_that_would_be_divided_again_are_noticed(hierogram: Run, raw_stor
 
 
 def test_most_lines_decide_what_text_looks_like() -> None:
-    assert looks_running(["La maison.", "Un chat", b"Qui?"])
-    assert not looks_running(["La maison .", "M.", "Un chat !"])
-    assert not looks_running([])
+    assert looks(False, ["La maison.", "Un chat", b"Qui?"])
+    assert not looks(False, ["La maison .", "M.", "Un chat !"])
+    assert not looks(False, [])

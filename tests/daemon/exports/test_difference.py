@@ -1,6 +1,5 @@
 """Two exports compared, and the commands that do it."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -67,21 +66,6 @@ def test_rules_that_a_format_writes_alike_are_one(store: Store, tmp_path: Path) 
     export(store, tmp_path / "a.moses", ExportOptions(drawn=True, format="moses"))
     found = compare(tmp_path / "a.moses", tmp_path / "a.moses", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 0, 0, 0)
-
-
-def test_tables_of_earlier_versions_are_read(store: Store, tmp_path: Path) -> None:
-    """They had no quotes around fields."""
-    rules = [('"', "x", 3), ('""', '"y" z', 5), ("a", "b", 1)]
-    commit(store, [], [delta(*rule) for rule in rules])
-    export(store, tmp_path / "new.tsv", ExportOptions(drawn=True, format="tsv"))
-    head, *lines = (tmp_path / "new.tsv").read_text().splitlines(keepends=True)
-    old = ["\t".join(next(csv.reader([line], delimiter="\t"))) + "\n" for line in lines]
-    assert '"\tx\t' in "".join(old)
-    (tmp_path / "old.tsv").write_text(head + "".join(old))
-    manifest = json.loads((tmp_path / "new.tsv.json").read_text())
-    (tmp_path / "old.tsv.json").write_text(json.dumps(manifest | {"manifest_version": 2}))
-    found = compare(tmp_path / "old.tsv", tmp_path / "new.tsv", 10)
-    assert (found.same, found.changed, found.added, found.removed) == (3, 0, 0, 0)
 
 
 def test_what_cannot_be_compared_is_told(store: Store, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tests.storage.building import query
 
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.schedule import ExportSchedule, add_job, list_jobs, remove_job
+from hierogram.daemon.plain_options import as_plain
 from hierogram.storage.store import Store
 
 NIGHTLY = ExportJob(name="nightly", to=Path("/srv/grammars"), cron="0 3 * * mon", format="moses", keep=7)
@@ -25,10 +26,10 @@ def test_nothing_in_the_table_is_executed(
     rows = {
         "pickle": "gAWVhgQAAAAAAAB9lCiMB3ZlcnNpb26USwE=",
         "list": "[]",
-        "function": json.dumps(NIGHTLY.described() | {"func": "os:system"}),
+        "function": json.dumps(as_plain(NIGHTLY) | {"func": "os:system"}),
         "deep": "[" * 100_000,
-        "number": json.dumps(NIGHTLY.described() | {"keep": "7; rm"}),
-        "name": json.dumps(NIGHTLY.described() | {"name": "../../etc/passwd"}),
+        "number": json.dumps(as_plain(NIGHTLY) | {"keep": "7; rm"}),
+        "name": json.dumps(as_plain(NIGHTLY) | {"name": "../../etc/passwd"}),
     }
     for name, job in rows.items():
         query(
@@ -55,5 +56,5 @@ def test_nothing_in_the_table_is_executed(
 def test_a_stored_job_is_plain(store: Store, store_url: str) -> None:
     add_job(store, HOURLY)
     [(content, next_run)] = query(store_url, "SELECT job, next_run FROM scheduled_jobs")
-    assert json.loads(content) == HOURLY.described()
+    assert json.loads(content) == as_plain(HOURLY)
     assert next_run == pytest.approx(datetime.now(UTC).timestamp() + 6 * 3_600, abs=60)

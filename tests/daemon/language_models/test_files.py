@@ -89,4 +89,4 @@ def test_arrays_of_all_shapes(tmp_path: Path) -> None:
         assert found[name].dtype == array.dtype
         assert found[name].tolist() == array.tolist()
         found[name][:1] = found[name][-1:]
-    assert read_arrays(str(path), "test", 3).arrays["bytes"].tolist() == list(range(7))
+    assert read_arrays(str(path), "test", 3)[1]["bytes"].tolist() == list(range(7))

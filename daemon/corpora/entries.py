@@ -1,0 +1,32 @@
+"""Options of a dictionary's entries: how often each counts, and how its words are linked."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Annotated
+
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.options import Option
+from hierogram.storage.records import NewPairs
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Say how entries count; where they are no block, the aligner links the words of one that has several."""
+
+    weight: Annotated[int, Option("Dictionary: an entry counts as so many pairs.", least=1, most=1_000)] = 1
+    block: Annotated[
+        bool, Option("Dictionary: link all words of an entry with each other, where there are several.")
+    ] = False
+
+    def of(self, pairs: NewPairs) -> NewPairs:
+        """Return the pairs of such entries, each entry once and as often as it weighs."""
+        places = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(self.weight)]
+        found = pairs.at(places)
+        copies = list(range(self.weight)) * (len(found) // self.weight)
+        sizes = zip(found.source_lengths, found.target_lengths, strict=True)
+        known = {
+            k: KnownLinks(frozenset(product(range(height), range(width))))
+            for k, (height, width) in enumerate(sizes)
+            if self.block or height == width == 1
+        }
+        return replace(found, occurrences=copies, known=known)
