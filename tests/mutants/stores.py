@@ -97,7 +97,7 @@ STORE_FAULTS = (
         "storage/grammar/occurrences.py",
         "resampled.c.position <= position",
         "resampled.c.position < position",
-        ("tests/daemon/grammar/test_derivations.py",),
+        (_COMMITS, "-k", "sqlite and at_a_position"),
     ),
     # Claims.
     Fault(
