@@ -7,7 +7,6 @@ The draw from two candidates takes the same time at any length, the draw from al
 
 import json
 import time
-from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import numpy as np
@@ -18,18 +17,11 @@ _WORDS = 20_000
 _SWEEPS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class LinkTime:
-    """Nanoseconds a link, the least of several sweeps."""
+def measure_links(model: str, candidates: int, length: int, links: int) -> float:
+    """Return nanoseconds a link, the least of several sweeps over sentences of one length.
 
-    model: str
-    candidates: int
-    length: int
-    nanoseconds: float
-
-
-def measure_links(model: str, candidates: int, length: int, links: int) -> LinkTime:
-    """Time sweeps over sentences of one length, made of words that are as unequally frequent as in a language."""
+    Their words are as unequally frequent as in a language.
+    """
     from hierogram.samplers.alignment.bitext import make_direction, read_side
     from hierogram.samplers.alignment.models.sampler import build, chain_seed
     from hierogram.samplers.alignment.options import AlignerOptions
@@ -58,7 +50,7 @@ def measure_links(model: str, candidates: int, length: int, links: int) -> LinkT
         # The first sweep compiles, and meets counts that are still far from any that later sweeps meet.
         if sweep > 1:
             least = min(least, time.perf_counter() - started)
-    return LinkTime(model, candidates, length, least / len(state.chain.links) * 1e9)
+    return least / len(state.chain.links) * 1e9
 
 
 def speed(
@@ -76,11 +68,17 @@ def speed(
     for model in MODELS:
         for number in (candidates, ALL_POSITIONS):
             row = [measure_links(model, number, length, links) for length in LENGTHS]
-            results += row
+            results += [
+                {"model": model, "candidates": number, "length": length, "nanoseconds": nanoseconds}
+                for length, nanoseconds in zip(LENGTHS, row, strict=True)
+            ]
             if not as_json:
-                print(f"{model:<8} {number or 'all':<12}" + "".join(f"{r.nanoseconds:8.0f}" for r in row), flush=True)
+                print(
+                    f"{model:<8} {number or 'all':<12}" + "".join(f"{nanoseconds:8.0f}" for nanoseconds in row),
+                    flush=True,
+                )
     if as_json:
-        print(json.dumps([asdict(result) for result in results], indent=2))
+        print(json.dumps(results, indent=2))
 
 
 if __name__ == "__main__":

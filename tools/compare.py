@@ -80,7 +80,8 @@ def compare(
     with interruptible("nothing was compared"), ExitStack() as stack:
         sentences = read_sentences(chosen.held_out) if chosen.held_out is not None else []
         if files:
-            opened, kept = stack.enter_context(_learned(files, chosen, 0 if sentences else _wanted(chosen)))
+            held_out = 0 if sentences else _HELD_OUT if chosen.hold_out is None else chosen.hold_out
+            opened, kept = stack.enter_context(_learned(files, chosen, held_out))
             sentences = sentences or kept
         else:
             opened = stack.enter_context(open_store(store_url(context)))
@@ -103,11 +104,6 @@ def compare(
         print_json(asdict(done))
     else:
         _say(done)
-
-
-def _wanted(chosen: CompareOptions) -> int:
-    """Return how many pairs are to be held out."""
-    return _HELD_OUT if chosen.hold_out is None else chosen.hold_out
 
 
 class _Works:
@@ -147,7 +143,11 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
     folder: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="hierogram-compare-")
     with folder as place:
         path = chosen.keep or Path(place) / "compare.db"
-        every = _spacing(files, held_out) if held_out else 0
+        every = 0
+        if held_out:
+            # About as many lines as wanted, and at most a tenth of them.
+            with Input(files) as counted:
+                every = max(sum(len(fields.numbers) for fields in counted.fields) // held_out, 10)
         with open_store(f"sqlite:///{path.absolute()}", create=True) as store:
             with Input(files) as whole, progress("ingest", "lines") as shown:
                 source = HoldingOut(whole, every)
@@ -164,15 +164,6 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
             with progress("learn", "pairs") as shown:
                 learn(store, sweeps=chosen.sweeps, options=LearnOptions(chosen.threads, telling(shown)))
             yield store, source.held_out
-
-
-def _spacing(files: list[str], held_out: int) -> int:
-    """Every how many-th line to hold out, so that it is about `held_out` lines and at most a tenth of them."""
-    from hierogram.daemon.corpora.reading import Input
-
-    with Input(files) as source:
-        lines = sum(len(fields.numbers) for fields in source.fields)
-    return max(lines // held_out, 10)
 
 
 def _say(done: "Comparison") -> None:

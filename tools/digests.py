@@ -214,17 +214,6 @@ def _serving(folder: Path) -> Iterator[str]:
         log.close()
 
 
-def _http(digests: Digests) -> None:
-    with _serving(digests.folder) as address:
-        for place in (*_PAGES, *_ROUTES):
-            _note_answer(digests, f"GET {place}", urllib.request.Request(address + place))
-        for place, body in _POSTS.items():
-            request = urllib.request.Request(
-                address + place, json.dumps(body).encode(), {"Content-Type": "application/json"}
-            )
-            _note_answer(digests, f"POST {place}", request)
-
-
 def _note_answer(digests: Digests, name: str, request: urllib.request.Request) -> None:
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
@@ -244,7 +233,13 @@ def main(
         digests = Digests(Path(name))
         _write_corpora(digests.folder)
         _commands(digests)
-        _http(digests)
+        with _serving(digests.folder) as address:
+            for place in (*_PAGES, *_ROUTES):
+                _note_answer(digests, f"GET {place}", urllib.request.Request(address + place))
+            for place, body in _POSTS.items():
+                kind = {"Content-Type": "application/json"}
+                request = urllib.request.Request(address + place, json.dumps(body).encode(), kind)
+                _note_answer(digests, f"POST {place}", request)
     text = json.dumps(digests.found, indent=1, sort_keys=True) + "\n"
     if output is not None:
         output.write_text(text)

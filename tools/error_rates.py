@@ -31,16 +31,6 @@ def run(corpus: CorpusFiles, model: str, seed: int, threads: int) -> dict[str, f
             "seconds": row.cpu_seconds}  # fmt: skip
 
 
-def line_of(corpus: str, model: str, runs: list[dict[str, float]]) -> str:
-    """Return a row of the table."""
-    rates = [one["aer"] for one in runs]
-    means = {name: float(np.mean([one[name] for one in runs])) for name in runs[0]}
-    return (
-        f"| {corpus} | {means['pairs']:,.0f} | {model} | {means['aer']:.4f} | {min(rates):.4f} | {max(rates):.4f} "
-        f"| {means['precision']:.4f} | {means['recall']:.4f} | {means['seconds']:.1f} |"
-    )
-
-
 def main(
     corpora: Annotated[
         list[str],
@@ -64,7 +54,13 @@ def main(
             for seed in range(1, seeds + 1):
                 one = partial(run, corpus, name, seed, threads)
                 runs.append(kept.find(f"{corpus.name}, {name}, seed {seed}", one))
-            print(line_of(corpus.name, name, runs), flush=True)
+            rates = [one["aer"] for one in runs]
+            means = {figure: float(np.mean([one[figure] for one in runs])) for figure in runs[0]}
+            print(
+                f"| {corpus.name} | {means['pairs']:,.0f} | {name} | {means['aer']:.4f} | {min(rates):.4f} "
+                f"| {max(rates):.4f} | {means['precision']:.4f} | {means['recall']:.4f} | {means['seconds']:.1f} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -30,34 +30,29 @@ _NEGLIGIBLE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
-    """Links whose probability is in one tenth: how many, their mean probability, and the share that is right."""
-
-    links: int
-    probability: float
-    right: float
-
-
-@dataclass(frozen=True, slots=True)
 class Reliability:
-    """One corpus. `error` is the expected calibration error: the mean of |probability - right|, links weighted."""
+    """One corpus. `error` is the expected calibration error: the mean of |probability - right|, links weighted.
+
+    Of the links whose probability is in one tenth, `bins` have their number `links`, the mean `probability`, and the
+    share that is `right`.
+    """
 
     corpus: str
     pairs: int
     links: int
     error: float
-    bins: list[Bin]
+    bins: list[dict[str, float]]
 
 
 def reliability_of(corpus: str, probability: NDArray[np.float64], right: NDArray[np.bool_], pairs: int) -> Reliability:
     """Probabilities in tenths beside what is right."""
     tenth = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
     bins = [
-        Bin(int(here.sum()), float(probability[here].mean()), float(right[here].mean()))
+        {"links": int(here.sum()), "probability": float(probability[here].mean()), "right": float(right[here].mean())}
         for k in range(BINS)
         if (here := tenth == k).any()
     ]
-    error = sum(b.links * abs(b.probability - b.right) for b in bins) / max(len(probability), 1)
+    error = sum(b["links"] * abs(b["probability"] - b["right"]) for b in bins) / max(len(probability), 1)
     return Reliability(corpus, pairs, len(probability), error, bins)
 
 
@@ -89,7 +84,8 @@ def draw(rows: list[Reliability], path: Path) -> None:
     with drawn(path, size=(5, 5)) as panel:
         panel.plot([0, 1], [0, 1], color="gray", linestyle=":", linewidth=1)
         for row in rows:
-            panel.plot([b.probability for b in row.bins], [b.right for b in row.bins], marker="o", label=row.corpus)
+            points = ([b[name] for b in row.bins] for name in ("probability", "right"))
+            panel.plot(*points, marker="o", label=row.corpus)
         panel.set_xlabel("probability of a link")
         panel.set_ylabel("share that is right")
         panel.legend(fontsize="small")
@@ -111,7 +107,7 @@ def reliability(
         if not as_json:
             print(f"{row.corpus}: {row.pairs} pairs, {row.links:,} links, calibration error {row.error:.4f}")
             for b in row.bins:
-                print(f"  {b.probability:.3f}  {b.right:.3f}  {b.links:>7,}", flush=True)
+                print("  {probability:.3f}  {right:.3f}  {links:>7,}".format(**b), flush=True)
     if plot is not None:
         draw(rows, plot)
     if as_json:

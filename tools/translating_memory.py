@@ -86,14 +86,11 @@ def open_and_translate(form: str, grammar: str, model: str, text: str) -> Form:
     lines = Path(text).read_text().splitlines()
     translator.translate(lines[0])
     seconds, _ = timed(lambda: [translator.translate(line) for line in lines], time.process_time)
-    return Form(form, _most_memory(), grammar_seconds, model_seconds, seconds / len(lines))
-
-
-def _most_memory() -> float:
-    """Return the most memory that this process has had, MiB: a parent's share at its start is not among it."""
+    # Of this process alone: a parent's share at its start is not among it.
     status = Path("/proc/self/status").read_text()
-    [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(line.split()[1]) / _KIB_A_MIB
+    [most] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    mebibytes = int(most.split()[1]) / _KIB_A_MIB
+    return Form(form, mebibytes, grammar_seconds, model_seconds, seconds / len(lines))
 
 
 def _drawn(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int64]:

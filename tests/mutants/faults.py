@@ -1,7 +1,9 @@
 """The list of faults: where each is put, and the tests that must notice it."""
 
 from tests.mutants.charts import CHART_FAULTS
+from tests.mutants.daemon import DAEMON_FAULTS
 from tests.mutants.fault import Change, Fault
+from tests.mutants.stores import STORE_FAULTS
 
 SMALL_SCALE = (
     Change("synchronous/draws.py", "SCALE = 2.0**256", "SCALE = 2.0**24"),
@@ -998,4 +1000,6 @@ FAULTS = (
         ("tests/daemon/tuning/test_tuning.py", "-k", "weight_of_words"),
     ),
     *CHART_FAULTS,
+    *STORE_FAULTS,
+    *DAEMON_FAULTS,
 )

@@ -34,21 +34,15 @@ class Numbering(dict[str, int]):
         return np.array([self[word] for word in chain.from_iterable(split)], np.int32), starts
 
 
-class RuleSides(dict[str, int]):
+class RuleSides(Numbering):
     """Numbers of the symbols of rules' source sides: words by a numbering, a nonterminal k is -k."""
 
     def __init__(self, words: Numbering) -> None:
-        super().__init__((escape_terminal(word), number) for word, number in words.items())
+        super().__init__([escape_terminal(word) for word in words])
 
     def __missing__(self, symbol: str) -> int:
         """Return a nonterminal's number."""
         return self.setdefault(symbol, -int(symbol.removeprefix("[X,").removesuffix("]")))
-
-    def flat(self, sides: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the symbols of sides one after the other, and where each side begins."""
-        split = [side.split(" ") for side in sides]
-        starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
-        return np.array([self[symbol] for symbol in chain.from_iterable(split)], np.int32), starts
 
 
 def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> Bitext:

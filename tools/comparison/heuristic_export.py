@@ -23,7 +23,7 @@ from hierogram.daemon.exports.lexicon import load_lexicon, weigh
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Scratch, scratch
 from hierogram.daemon.exports.writing import ExportPlan, OutputFiles, WrittenRules, score, write_rules
-from hierogram.storage.exports.snapshot import Block, Snapshot
+from hierogram.storage.exports.snapshot import Block
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.bitexts import Bitexts, Numbering
 from hierogram.tools.comparison.extraction import MASS_UNIT, HeuristicGrammar, read_sources, rule_lines
@@ -60,30 +60,23 @@ def export_heuristic(
             if options.filter_for is not None:
                 words = {word for text in read_test_set(options.filter_for).texts for word in text.split(" ")}
             gathered = _Gathered(grammar, source, target, singletons, words)
-            _load(rules, gathered)
-            return _write(rules, snapshot, plan, path), gathered.by_scope.tolist()
-
-
-def _write(rules: Scratch, snapshot: Snapshot, plan: ExportPlan, path: Path) -> WrittenRules:
-    apply_filters(rules, plan.options, UNITS)
-    if plan.lexical or plan.format.alignments:
-        load_lexicon(rules, snapshot.pair_blocks())
-        _link(rules)
-        weigh(rules, "kept")
-    score(rules, plan)
-    output = OutputFiles(path, path.with_name(f"{path.name}.glue"), partial(compressed, compression=plan.compression))
-    return write_rules(rules, plan, output, TOKENS, lambda _: None)
-
-
-def _load(rules: Scratch, gathered: "_Gathered") -> None:
-    """Make the view `rules`, as exports have it."""
-    rules.load("loaded", _KINDS, gathered.blocks())
-    rules.load("loaded", _KINDS, gathered.others())
-    rules.run("""
-        CREATE VIEW rules AS
-        SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
-               * EXCLUDE (source, target)
-          FROM loaded""")
+            rules.load("loaded", _KINDS, gathered.blocks())
+            rules.load("loaded", _KINDS, gathered.others())
+            # As exports have it.
+            rules.run("""
+                CREATE VIEW rules AS
+                SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
+                       * EXCLUDE (source, target)
+                  FROM loaded""")
+            apply_filters(rules, plan.options, UNITS)
+            if plan.lexical or plan.format.alignments:
+                load_lexicon(rules, snapshot.pair_blocks())
+                _link(rules)
+                weigh(rules, "kept")
+            score(rules, plan)
+            glue = path.with_name(f"{path.name}.glue")
+            output = OutputFiles(path, glue, partial(compressed, compression=compression))
+            return write_rules(rules, plan, output, TOKENS, lambda _: None), gathered.by_scope.tolist()
 
 
 def _link(rules: Scratch) -> None:

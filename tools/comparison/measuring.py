@@ -75,7 +75,8 @@ def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest:
 
 
 @njit
-def _mark(symbols, starts, ngrams, covered):
+def mark_covered(symbols, starts, ngrams, covered):
+    """Set `covered` bool[entries] for n-grams in source sides of `symbols`, in which nonterminals are below 0."""
     for k in range(len(starts) - 1):
         for begin in range(starts[k], starts[k + 1]):
             high, low = _EMPTY, _EMPTY
@@ -88,13 +89,6 @@ def _mark(symbols, starts, ngrams, covered):
                     # No longer one that begins so is among them either.
                     break
                 covered[np.int64(ngrams.rows[row, _ENTRY])] = True
-
-
-def mark_covered(
-    symbols: NDArray[np.int32], starts: NDArray[np.int64], ngrams: NGrams, covered: NDArray[np.bool_]
-) -> None:
-    """Set `covered` bool[entries] for n-grams in source sides of `symbols`, in which nonterminals are below 0."""
-    _mark(symbols, starts, ngrams, covered)
 
 
 def coverage(ngrams: NGrams, covered: NDArray[np.bool_]) -> list[float]:

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
@@ -48,46 +48,43 @@ def measure_pages(corpus: Corpus) -> Figures:
     Rules are drawn evenly, sides and words from them: so words come as often as they stand in rules, and the most
     frequent ones, which take longest, come most.
     """
-    figures: Figures = {}
+    return {name: {"rules": made["rules"], **_ask_all(url, corpus.seed)} for name, url, made in _generated(corpus)}
+
+
+def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
+    """Yield stores of many rules, by name and URL, with what they hold: on SQLite, and on a named Postgres database.
+
+    Raises `UsageError` where that holds a store.
+    """
     with temporary_folder() as folder:
         urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
         if "postgres" in corpus.extra:
             urls["postgres"] = corpus.extra["postgres"]
-            refuse_a_store(urls["postgres"])
+            with suppress(StoreMissingError), Reader(urls["postgres"]):
+                raise UsageError("the database holds a store already: name one without")
         for name, url in urls.items():
-            inner = replace(corpus, extra=corpus.extra | {"store": url})
-            made = generate(inner)
-            analyze(url)
-            figures[name] = {"rules": made["rules"], **_ask_all(inner)}
-    return figures
+            made = generate(replace(corpus, extra=corpus.extra | {"store": url}))
+            if parse_url(url).get_backend_name() == POSTGRES:
+                # It looks at its tables now, as it does by itself a minute later.
+                engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
+                with engine.connect() as connection:
+                    connection.exec_driver_sql("VACUUM ANALYZE")
+                engine.dispose()
+            yield name, url, made
 
 
-def analyze(url: str) -> None:
-    """Have Postgres look at its tables now, as it does by itself a minute later."""
-    if parse_url(url).get_backend_name() == POSTGRES:
-        engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            connection.exec_driver_sql("VACUUM ANALYZE")
-        engine.dispose()
-
-
-def refuse_a_store(url: str) -> None:
-    """Raise `UsageError` where the database holds a store."""
-    try:
-        Reader(url).close()
-    except StoreMissingError:
-        return
-    raise UsageError("the database holds a store already: name one without")
-
-
-def _ask_all(corpus: Corpus) -> Figures:
-    with Reader(corpus.extra["store"]) as reader:
-        chosen = _chosen_rules(reader, random.Random(corpus.seed))
+def _ask_all(url: str, seed: int) -> Figures:
+    draw = random.Random(seed)
+    with Reader(url) as reader:
+        with reader.look() as look:
+            last = look.row("SELECT last_rule_id FROM store_state")
+            ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _ASKED)) if last else "0"
+            rows = look.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
         addresses: SimpleQueue[str] = SimpleQueue()
         configuration = HttpConfiguration(port=0, max_rate=_OFTEN, max_burst=_OFTEN)
         threading.Thread(target=browse, args=(reader, configuration, addresses.put), daemon=True).start()
         connection = http.client.HTTPConnection(urlsplit(addresses.get()).netloc)
-        questions = list(_questions(chosen, random.Random(corpus.seed)))
+        questions = list(_questions([(row[0], row[1]) for row in rows], random.Random(seed)))
         times: dict[str, list[float]] = {}
         # Templates are compiled, and what the database keeps in memory is there, after some questions.
         for _, address in questions[: len(questions) // 10]:
@@ -104,14 +101,6 @@ def _ask_all(corpus: Corpus) -> Figures:
         }
         for name, some in {**times, "all": every}.items()
     }
-
-
-def _chosen_rules(reader: Reader, draw: random.Random) -> list[tuple[str, str]]:
-    with reader.look() as look:
-        last = look.row("SELECT last_rule_id FROM store_state")
-        ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _ASKED)) if last else "0"
-        rows = look.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
-    return [(row[0], row[1]) for row in rows]
 
 
 def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
@@ -193,27 +182,21 @@ def measure_services(corpus: Corpus) -> Figures:
 
 def _measure_evidence(corpus: Corpus) -> Figures:
     figures: Figures = {}
-    with temporary_folder() as folder:
-        urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
-        if "postgres" in corpus.extra:
-            urls["postgres"] = corpus.extra["postgres"]
-            refuse_a_store(urls["postgres"])
-        sentences = _sentences(corpus)
-        for name, url in urls.items():
-            made = generate(replace(corpus, extra=corpus.extra | {"store": url}))
-            analyze(url)
-            with open_store(url) as store, _asked(store) as connection:
-                # What the first requests load and read stays in memory.
-                for sentence in sentences[: len(sentences) // 5]:
-                    _ask(connection, "GET", _known(sentence))
-                taken = [_ask(connection, "GET", _known(sentence)) for sentence in sentences]
-            figures[name] = {
-                "rules": made["rules"],
-                "pairs": made["pairs"],
-                "words": float(np.mean([sentence.count(" ") + 1 for sentence in sentences])),
-                "median_ms": float(np.median(taken)),
-                "95_percent_ms": float(np.percentile(taken, 95)),
-            }
+    sentences = _sentences(corpus)
+    places = [_address("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
+    for name, url, made in _generated(corpus):
+        with open_store(url) as store, _asked(store) as connection:
+            # What the first requests load and read stays in memory.
+            for place in places[: len(places) // 5]:
+                _ask(connection, "GET", place)
+            taken = [_ask(connection, "GET", place) for place in places]
+        figures[name] = {
+            "rules": made["rules"],
+            "pairs": made["pairs"],
+            "words": float(np.mean([sentence.count(" ") + 1 for sentence in sentences])),
+            "median_ms": float(np.median(taken)),
+            "95_percent_ms": float(np.percentile(taken, 95)),
+        }
     return figures
 
 
@@ -244,10 +227,6 @@ def _measure_aligning(store: Store) -> Figures:
         "ms_a_pair_alone_95_percent": float(np.percentile(alone, 95)),
         "ms_a_pair_of_fifty": float(np.mean(together)),
     }
-
-
-def _known(sentence: str) -> str:
-    return _address("/v1/evidence", source=sentence, tokenized="true")
 
 
 def _pairs(pairs: list[dict[str, str]]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, RuleTable, empty_table
+from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, empty_table
 from hierogram.samplers.forests.averages import SWEEPS_A_PRUNING, Averages, empty_averages
 from hierogram.samplers.forests.batch import Batch, initial_state
 from hierogram.samplers.forests.fragments import key_of_hashes
@@ -59,12 +59,6 @@ def averaged_uses(averages: Averages) -> Uses:
     return Uses(found, sums)
 
 
-def drawn_uses(table: RuleTable, draws: int) -> Uses:
-    """Return the counts of n draws, divided by their number."""
-    rows = table.rows[table.tags > 0]
-    return Uses(rows[:, [KEY_HIGH, KEY_LOW]].copy(), rows[:, COUNT].astype(np.float64) / draws)
-
-
 def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both means of each rule that either has."""
     keys, rule = np.unique(np.concatenate((one.keys, other.keys)), axis=0, return_inverse=True)
@@ -75,42 +69,21 @@ def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.fl
     return first, second
 
 
-def squared_error(one: Uses, other: Uses) -> float:
-    """Return the squared difference, summed over rules."""
-    first, second = together(one, other)
-    return float(((first - second) ** 2).sum())
-
-
-class Shared(NamedTuple):
-    """Of rules with half a use or more: the share of a grammar's rules that both have, of its uses, and Jaccard."""
-
-    rules: float
-    uses: float
-    jaccard: float
-
-
-def shared(one: Uses, other: Uses) -> Shared:
-    """Return what two grammars share."""
+def shared(one: Uses, other: Uses) -> tuple[float, float, float]:
+    """Return what two grammars share of rules with half a use or more: rules, uses, and Jaccard."""
     first, second = together(one, other)
     here, there = first >= _LEAST, second >= _LEAST
     both = here & there
     uses = (first[both].sum() + second[both].sum()) / (first[here].sum() + second[there].sum())
     jaccard = both.sum() / (here | there).sum()
-    return Shared(float(2 * both.sum() / (here.sum() + there.sum())), float(uses), float(jaccard))
-
-
-class AveragedSweep(NamedTuple):
-    """A chain after a sweep: how many it has had after burn-in (below 1: none), its state, its model."""
-
-    averaged: int
-    state: ChainState
-    model: Model
+    return float(2 * both.sum() / (here.sum() + there.sum())), float(uses), float(jaccard)
 
 
 def sweeping(
     batch: Batch, corpus: Corpus, seed: int, sweeps: int, replaced: Callable[[Averages], Averages] = lambda old: old
-) -> Iterator[AveragedSweep]:
-    """Yield each sweep of a chain by the default schedule; `replaced` may begin the averages again before a sweep."""
+) -> Iterator[tuple[int, ChainState, Model]]:
+    """Yield each sweep of a chain by the default schedule: how many it has had after burn-in (below 1: none), its state
+    and its model. `replaced` may begin the averages again before a sweep."""
     _, model = load(corpus)
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
     derivations = initial_state(seed, batch, RANDOM)
@@ -125,7 +98,7 @@ def sweeping(
             schedule.leaving,
         )  # fmt: skip
         state, _ = kernel.step(seed, state._replace(averages=replaced(state.averages)), plan)
-        yield AveragedSweep(averaged, state, model)
+        yield averaged, state, model
 
 
 def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Uses]:
@@ -136,7 +109,10 @@ def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Use
         if averaged > 0 and averaged % _THINNING == 0 and averaged <= _THINNING * _DRAWS[-1]:
             draws = count_rules(batch, state.derivations, draws, model)
             if averaged // _THINNING in _DRAWS:
-                found[f"{averaged // _THINNING} draws"] = drawn_uses(draws, averaged // _THINNING)
+                number = averaged // _THINNING
+                rows = draws.rows[draws.tags > 0]
+                means = rows[:, COUNT].astype(np.float64) / number
+                found[f"{number} draws"] = Uses(rows[:, [KEY_HIGH, KEY_LOW]].copy(), means)
         if averaged >= 8 and averaged & (averaged - 1) == 0:
             found[f"{averaged} sweeps"] = averaged_uses(state.averages)
     return found
@@ -174,8 +150,8 @@ def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact
         parts.append(_pair_uses(averages))
         return empty_averages(batch, room)
 
-    for sweep in sweeping(batch, corpus, seed, sweeps, begun_again):
-        averages = sweep.state.averages
+    for _, state, _ in sweeping(batch, corpus, seed, sweeps, begun_again):
+        averages = state.averages
     return averages, _added([*parts, _pair_uses(averages)])
 
 
@@ -216,9 +192,10 @@ def main(
     typer.echo("| | squared error | two chains share: rules | uses | Jaccard | with the long run: Jaccard |")
     typer.echo("|---|---:|---:|---:|---:|---:|")
     for name, uses in one.items():
-        two, long = shared(uses, other[name]), shared(uses, truth)
-        cells = f"{two.rules:.1%} | {two.uses:.1%} | {two.jaccard:.3f} | {long.jaccard:.3f}"
-        typer.echo(f"| {name} | {squared_error(uses, truth):,.0f} | {cells} |")
+        rules, of_uses, jaccard = shared(uses, other[name])
+        mean, true = together(uses, truth)
+        cells = f"{rules:.1%} | {of_uses:.1%} | {jaccard:.3f} | {shared(uses, truth)[2]:.3f}"
+        typer.echo(f"| {name} | {((mean - true) ** 2).sum():,.0f} | {cells} |")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from hierogram.samplers.grammar.columns import join_texts
 from hierogram.samplers.grammar.rules import Rule, escape_terminal
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.records.columns import RuleDeltas
-from hierogram.storage.store import Store, open_store
+from hierogram.storage.store import open_store
 from hierogram.tools.measures.results import Corpus, Figures, measured, temporary_folder
 from hierogram.tools.measures.sampling import read_rows
 
@@ -132,21 +132,14 @@ def generate(corpus: Corpus) -> Figures:
         with Input(corpus.paths) as source:
             ingest(store, source)
         for first in range(0, len(rules), _RULES_A_COMMIT):
-            _commit(store, rules[first : first + _RULES_A_COMMIT])
+            made = []
+            for sides, count in rules[first : first + _RULES_A_COMMIT]:
+                rule = Rule.parse(sides)
+                left, right = sides.split(" ||| ")
+                shape = rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals
+                made.append(MadeRule(left, right, *shape, count, count))
+            store.commit(None, deltas_of(made))
     return {"pairs": len(rows), "rules": len(rules)}
-
-
-def _commit(store: Store, rules: list[tuple[str, int]]) -> None:
-    store.commit(None, deltas_of(_made(rule, count) for rule, count in rules))
-
-
-def _made(text: str, count: int) -> MadeRule:
-    rule = Rule.parse(text)
-    source, target = text.split(" ||| ")
-    return MadeRule(
-        source, target, rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals,
-        count, count,
-    )  # fmt: skip
 
 
 def _rules(source: list[str], target: list[str], alignment: str, draw: random.Random) -> Iterator[str]:

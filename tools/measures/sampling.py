@@ -115,9 +115,7 @@ class Chain:
         self.batch = batch
         self.seed = corpus.seed
         self.executor = ThreadPoolExecutor(corpus.threads)
-        self.kernel = build(
-            model, batch, method=method, blocks=blocks, workers=corpus.threads, run=self.executor.map
-        )  # fmt: skip
+        self.kernel = build(model, batch, method=method, blocks=blocks, workers=corpus.threads, run=self.executor.map)
         self.state = self.kernel.init(corpus.seed)
 
     def sweep(self, number: int, stages: NDArray[np.int16]) -> tuple[float, int, int]:
@@ -142,7 +140,7 @@ def measure_sweeps(corpus: Corpus) -> Figures:
     stages_seconds: dict[int, float] = {}
     evaluations: dict[int, int] = {}
     total = 0.0
-    warm = Chain(_first_pairs(corpus, 32), model, corpus, blocks=blocks)
+    warm = Chain(load(replace(corpus, pairs=32))[0], model, corpus, blocks=blocks)
     warm.sweep(1, np.full(warm.batch.size, EVERY_LEVEL, np.int16))
     for number in range(1, 101):
         stages = schedule.stages(np.full(batch.size, number, np.int64))
@@ -176,10 +174,6 @@ def measure_sweeps(corpus: Corpus) -> Figures:
         "full_sweep_over_floor": seconds / (scored * read_seconds),
         "table_bytes": table.rows.nbytes,
     }
-
-
-def _first_pairs(corpus: Corpus, pairs: int) -> Batch:
-    return load(replace(corpus, pairs=pairs))[0]
 
 
 def measure_schemes(corpus: Corpus, sweeps: int = 100) -> Figures:

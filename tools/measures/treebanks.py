@@ -43,17 +43,12 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
     return figures
 
 
-def training_texts(path: str, trees: int | None = None) -> list[str]:
-    """Return the (first) trees of a treebank in brackets, transformed as grammars are learned from them by default."""
-    how = Transformations()
-    clean = [cleaned(tree, how) for tree in read_trees(path, trees)]
-    vocabulary = vocabulary_of(map(words_of, clean), how.rare)
-    return [str(transformed(vocabulary.in_tree(tree), how)) for tree in clean]
-
-
 def measure_trees(corpus: Corpus) -> Figures:
     """A chain annealed from whole trees: decisions a second in its first sweep, in its last ones, and over all."""
-    texts = training_texts(corpus.extra["treebank"], corpus.pairs)
+    how = Transformations()
+    clean = [cleaned(tree, how) for tree in read_trees(corpus.extra["treebank"], corpus.pairs)]
+    vocabulary = vocabulary_of(map(words_of, clean), how.rare)
+    texts = [str(transformed(vocabulary.in_tree(tree), how)) for tree in clean]
     figures: Figures = {"trees": len(texts)}
     for base in BASES:
         loaded = load_trees(texts, range(1, len(texts) + 1))

@@ -25,6 +25,7 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.scoring.learned import Learned
 from hierogram.daemon.scoring.records import ScoreOptions
 from hierogram.daemon.scoring.scoring import Scorer
+from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.itg.batch import make_batch
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.storage.store import open_store
@@ -70,15 +71,10 @@ def plant(source: list[list[str]], target: list[list[str]], kind: str, share: fl
     return Planted(source, changed, spoiled)
 
 
-def _numbered(sentences: list[list[str]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    numbers: dict[str, int] = {}
-    words = np.array([numbers.setdefault(word, len(numbers)) for words in sentences for word in words], np.int32)
-    return words, np.cumsum([0, *map(len, sentences)], dtype=np.int64)
-
-
 def model1_doubt(planted: Planted) -> NDArray[np.float64]:
     """Minus the mean natural log of each word's Model 1 probability given the other side, of both directions."""
-    batch = make_batch(*_numbered(planted.source), *_numbered(planted.target))
+    sides = [read_side(map(" ".join, side)) for side in (planted.source, planted.target)]
+    batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
     model = train_model1(batch)
     found = np.zeros(len(planted.spoiled))
     for pair in range(len(planted.spoiled)):

@@ -162,8 +162,8 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PrunedP
 
     @cache
     def of_first(done: int) -> float:
-        """Return the error of the first masks."""
-        return _squared(weighed_mean(steps[:done]), exact)
+        """Return the squared error of the first masks."""
+        return float(((weighed_mean(steps[:done]) - exact) ** 2).sum())
 
     def error(share: float) -> float:
         """Return the error of the masks that take so much of the whole work; NaN where the first one is more."""
@@ -175,15 +175,11 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PrunedP
     return PrunedPair(
         grammar, pair, n * m, edges, float(np.array(work[:half])[made].mean()), exact_seconds,
         float(np.array(seconds[:half])[made].mean()), start_seconds + sum(seconds[:half]), int(made.sum()), half,
-        _squared(steps[0].features, exact), of_first(half),
+        float(((steps[0].features - exact) ** 2).sum()), of_first(half),
         np.array([error(share) for share in _BUDGETS]),
         np.array([(spent[done - 1], of_first(done)) for done in np.minimum(_COUNTS, len(steps)).tolist()]),
         np.array([(share, own, error(share)) for share, own in _tictactoe(corpus, pair, task, exact, edges)]),
     )  # fmt: skip
-
-
-def _squared(found: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
-    return float(((found - exact) ** 2).sum())
 
 
 def _tictactoe(
@@ -202,7 +198,7 @@ def _tictactoe(
             words = expected_emissions(bitext, expected, some)
             uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], expected, len(task.rules.weight))
             features = np.concatenate([words.links.ravel(), words.source_nulls, words.target_nulls, uses])
-        found.append((bitext.graph.edges / edges, _squared(features, exact)))
+        found.append((bitext.graph.edges / edges, float(((features - exact) ** 2).sum())))
     return np.array(found)
 
 

@@ -24,18 +24,13 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.aligning import Aligned, align
-from hierogram.daemon.alignment.evaluation import GoldLinks, read_gold
+from hierogram.daemon.alignment.evaluation import GoldLinks, links_of, read_gold
 from hierogram.daemon.alignment.evaluation import evaluate as evaluate_links
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
-from hierogram.daemon.decoding.opening import equip
 from hierogram.daemon.decoding.requests import TranslateOptions
-from hierogram.daemon.decoding.weights import read_weights, write_weights
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.progress import progress
-from hierogram.daemon.tuning.evaluation import evaluate
-from hierogram.daemon.tuning.options import EvaluationOptions
 from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
@@ -48,12 +43,11 @@ from hierogram.samplers.itg.summaries import LinkSums, add_links, empty_links
 from hierogram.storage.options import Option
 from hierogram.tools.measures.results import Kept, check_settings, drawn
 from hierogram.tools.papers.systems import Made, System, grammar_file, learned_store, make_grammar
-from hierogram.tools.papers.translations import Split, language_model, split, translate, tuned_weights
+from hierogram.tools.papers.translations import Split, scored, split, translated
 
 _MAX_SCOPE = 2
 _SPAN, _POPS = 20, 200
 _ITERATIONS = 5
-_RESAMPLES = 1000
 
 
 def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int) -> dict[str, str]:
@@ -63,7 +57,6 @@ def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int)
     first grammar; the weight of target words is fitted to each. What the folder has already is taken.
     """
     kept = Kept(folder / "translated.json")
-    model = language_model(parts, folder)
     held_out = folder / "held-out.source"
     write_lines(held_out, [*parts.tuning.sources, *parts.test.sources])
     made = []
@@ -76,22 +69,10 @@ def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int)
             return make_grammar(system, url, held_out, grammar, _MAX_SCOPE)
 
         made.append(Made(system, grammar, kept.find(f"{name}: rules by scope", make, grammar)))
-    options = TranslateOptions(lm=str(model), span=_SPAN, pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0)
-    equipment = equip(options)
-    tuned = folder / "weights.toml"
-    if not tuned.exists():
-        write_weights(tuned, tuned_weights(equipment, made[0], parts.tuning, _ITERATIONS, threads))
-    equipment = replace(equipment, weights=read_weights(str(tuned)))
-    outputs = []
-    for one in made:
-        own = partial(translate, equipment, one, parts, threads)
-        kept.find(f"{one.system.name}: seconds a sentence, weight of words", own, one.output)
-        outputs.append((one.system.name, read_sentences(str(one.output))))
-    references = [(f"reference {k + 1}", lines) for k, lines in enumerate(parts.test.columns())]
-    evaluation = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
-    with progress("evaluate", "metrics") as shown:
-        [found] = evaluate(outputs, references, evaluation, shown)
-    return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in found.scores}
+    options = TranslateOptions(span=_SPAN, pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0)
+    translated(made, parts, folder, options, _ITERATIONS, threads, kept)
+    scores = scored(made, parts)
+    return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in scores}
 
 
 LONGEST = 40
@@ -241,7 +222,7 @@ def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path 
     aer = None
     if bitext.gold:
         found = _aligned(bitext, sums if sweeps else last, implied=False).lines()
-        pairs = [frozenset(_link(link) for link in line.split()) for line in found]
+        pairs = [links_of(line) for line in found]
         aer = evaluate_links(bitext.gold, pairs[: len(bitext.gold)]).aer
     return {
         "seconds": [round(value, 4) for value in seconds],
@@ -254,11 +235,6 @@ def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path 
 def _aligned(bitext: Bitext, sums: LinkSums, implied: bool) -> Aligned:
     samples = LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
     return Aligned(*decode_links(samples, bitext.source, bitext.target, implied=implied))
-
-
-def _link(text: str) -> tuple[int, int]:
-    i, _, x = text.partition("-")
-    return int(i), int(x)
 
 
 def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
@@ -305,16 +281,6 @@ def draw(runs: Sequence[Run], path: Path) -> None:
         panels[0].legend(loc="lower right", fontsize=8)
 
 
-def write_curves(runs: Sequence[Run], path: Path) -> None:
-    """All curves as CSV."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["sampler", "seed", "sweep", "seconds", "log_likelihood"])
-        for done in runs:
-            for sweep, (spent, value) in enumerate(zip(done.seconds, done.log_likelihood, strict=True)):
-                writer.writerow([done.chain.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}"])
-
-
 @with_options
 def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A bitext, tokenised.")],
@@ -334,7 +300,12 @@ def main(
     bitext = read_bitext(source, target, wanted.pairs, wanted.gold)
     runs, links = _sample_all(bitext, wanted)
     figure = wanted.figure or wanted.work / "figure.png"
-    write_curves(runs, figure.with_suffix(".csv"))
+    with figure.with_suffix(".csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["sampler", "seed", "sweep", "seconds", "log_likelihood"])
+        for done in runs:
+            for sweep, (spent, value) in enumerate(zip(done.seconds, done.log_likelihood, strict=True)):
+                writer.writerow([done.chain.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}"])
     draw(runs, figure)
     bleu = {} if parts is None else _translate_all(bitext, parts, links, wanted)
     print("\n".join(rows_of(runs, bleu)))

@@ -107,20 +107,16 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int) -
         with progress(f"learn, {name}", "pairs") as shown:
             options = LearnOptions(threads, lambda now: shown.update(now.done, now.total, now.done))
             if name == START:
-                commit_start(store)
+                # Every node cut, a random edge at each.
+                with holding_lease(store, "table 2"), Learner(store) as learner:
+                    for rows in read_batches(store, ALIGNED):
+                        learner.open(rows).commit(store, [], learner.chain.labels(), None)
             elif name == SAMPLES:
                 commit_averaged_samples(store, options)
             else:
                 learn(store, options=options)
     new.rename(path)
     return url
-
-
-def commit_start(store: Store) -> None:
-    """Commit the state in which sampling begins: every node cut, a random edge at each."""
-    with holding_lease(store, "table 2"), Learner(store) as learner:
-        for rows in read_batches(store, ALIGNED):
-            learner.open(rows).commit(store, [], learner.chain.labels(), None)
 
 
 def grammar_file(system: System, folder: Path) -> Path:

@@ -7,8 +7,7 @@ What is found is kept in the folder, step by step; the same command goes on wher
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,13 +16,8 @@ import typer
 
 from hierogram.daemon.commands.common import note, plural, print_table
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.corpora.lines import read_sentences, write_lines
-from hierogram.daemon.decoding.opening import TranslationResources, equip
+from hierogram.daemon.corpora.lines import write_lines
 from hierogram.daemon.decoding.requests import TranslateOptions
-from hierogram.daemon.decoding.weights import read_weights, write_weights
-from hierogram.daemon.progress import progress
-from hierogram.daemon.tuning.evaluation import evaluate
-from hierogram.daemon.tuning.options import EvaluationOptions
 from hierogram.samplers.grammar.settings import DIRICHLET
 from hierogram.storage.options import Option
 from hierogram.tools.measures.results import Kept, check_settings, drawn
@@ -41,9 +35,7 @@ from hierogram.tools.papers.systems import (
     learned_store,
     make_grammar,
 )
-from hierogram.tools.papers.translations import Split, language_model, split, translate, tuned_weights
-
-_RESAMPLES = 1000
+from hierogram.tools.papers.translations import Split, scored, split, translated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +85,7 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A bitext, tokenised.")],
     wanted: TableOptions,
 ) -> None:
-    """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare.
-
-    The weight of target words alone is fitted to each grammar: the others are tuned once, and a grammar of other rules
-    makes translations of other lengths under them.
-    """
+    """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare."""
     wanted.work.mkdir(parents=True, exist_ok=True)
     check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
     kept = Kept(wanted.work / "found.json")
@@ -111,75 +99,34 @@ def main(
     )
     held_out = wanted.work / "held-out.source"
     write_lines(held_out, [*parts.tuning.sources, *parts.test.sources])
-    model = language_model(parts, wanted.work)
     bitext = aligned(parts.files, wanted.work, wanted.threads)
     made = []
     for system in SYSTEMS:
         if system.store == DIRICHLET and wanted.without_dirichlet:
             continue
-        made.append(_made(system, bitext, held_out, wanted, kept))
+        path = grammar_file(system, wanted.work)
+
+        def make(system: System = system, path: Path = path) -> list[int]:
+            url = learned_store(wanted.work, system.store, bitext, wanted.threads)
+            return make_grammar(system, url, held_out, path, wanted.max_scope)
+
+        made.append(Made(system, path, kept.find(f"{system.name}: rules by scope", make, path)))
         note(f"{system.name}: {plural(sum(made[-1].by_scope), 'rule')}")
-    equipment = equip(
-        TranslateOptions(lm=str(model), span=wanted.span, pops=wanted.pops, max_scope=wanted.max_scope, min_count=0.0)
-    )
-    tuned = wanted.work / "weights.toml"
-    if not tuned.exists():
-        for one in made:
-            one.output.unlink(missing_ok=True)
-        write_weights(tuned, tuned_weights(equipment, made[0], parts.tuning, wanted.iterations, wanted.threads))
-    equipment = replace(equipment, weights=read_weights(str(tuned)))
-    rows, p_of_sampling = _rows(equipment, made, parts, wanted, kept)
-    _say(rows, p_of_sampling, parts, wanted)
-    if wanted.figure is not None:
-        draw(rows, wanted.figure, f"{parts.pairs:,} pairs")
-
-
-def _made(system: System, bitext: Sequence[str], held_out: Path, wanted: TableOptions, kept: Kept) -> Made:
-    """Return a system's grammar, learned or extracted unless it is there."""
-    path = grammar_file(system, wanted.work)
-
-    def make() -> list[int]:
-        url = learned_store(wanted.work, system.store, bitext, wanted.threads)
-        return make_grammar(system, url, held_out, path, wanted.max_scope)
-
-    return Made(system, path, kept.find(f"{system.name}: rules by scope", make, path))
-
-
-def _rows(
-    equipment: TranslationResources, made: Sequence[Made], parts: Split, wanted: TableOptions, kept: Kept
-) -> tuple[list[SystemRow], float | None]:
-    """Return the rows, and p of the difference between the first sample and the last."""
-    outputs: dict[str, list[str]] = {}
-    found_of: dict[str, list[float]] = {}
-    for one in made:
-        name = one.system.name
-        own = partial(translate, equipment, one, parts, wanted.threads)
-        found_of[name] = kept.find(f"{name}: seconds a sentence, weight of words", own, one.output)
-        outputs[name] = read_sentences(str(one.output))
-    options = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
-    references = [(f"reference {k + 1}", lines) for k, lines in enumerate(parts.test.columns())]
-    with progress("evaluate", "metrics") as shown:
-        [found] = evaluate(list(outputs.items()), references, options, shown)
-        pair = [(name, outputs[name]) for name in (ZEROTH, HUNDREDTH)]
-        [sampling] = evaluate(pair, references, options, shown)
+    options = TranslateOptions(span=wanted.span, pops=wanted.pops, max_scope=wanted.max_scope, min_count=0.0)
+    costs = translated(made, parts, wanted.work, options, wanted.iterations, wanted.threads, kept)
+    scores = scored(made, parts)
+    sampling = scored([one for one in made if one.system.name in (ZEROTH, HUNDREDTH)], parts)
     of_hiero = sum(made[0].by_scope[: wanted.max_scope + 1])
     rows = []
-    for one, score in zip(made, found.scores, strict=True):
+    for one, score in zip(made, scores, strict=True):
         by_scope = (one.by_scope + [0] * (wanted.max_scope + 1))[: wanted.max_scope + 1]
         rules = sum(by_scope)
-        rows.append(
-            SystemRow(
-                one.system.name,
-                by_scope,
-                rules,
-                rules / max(of_hiero, 1),
-                score.score,
-                (score.high - score.low) / 2,
-                score.p,
-                *found_of[one.system.name],
-            )
-        )
-    return rows, sampling.scores[1].p
+        half = (score.high - score.low) / 2
+        ratio = rules / max(of_hiero, 1)
+        rows.append(SystemRow(score.name, by_scope, rules, ratio, score.score, half, score.p, *costs[score.name]))
+    _say(rows, sampling[1].p, parts, wanted)
+    if wanted.figure is not None:
+        draw(rows, wanted.figure, f"{parts.pairs:,} pairs")
 
 
 def _say(rows: list[SystemRow], p_of_sampling: float | None, parts: Split, wanted: TableOptions) -> None:

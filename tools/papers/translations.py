@@ -2,19 +2,24 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.decoding.grammars import TranslationGrammar
-from hierogram.daemon.decoding.opening import TranslationResources
+from hierogram.daemon.decoding.opening import TranslationResources, equip
+from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.weights import read_weights, write_weights
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models.files import make
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress
-from hierogram.daemon.tuning.options import TuningOptions
+from hierogram.daemon.tuning.evaluation import SystemScore, evaluate
+from hierogram.daemon.tuning.options import EvaluationOptions, TuningOptions
 from hierogram.daemon.tuning.runs import GrammarDecoder
 from hierogram.daemon.tuning.tuning import tune
+from hierogram.tools.measures.results import Kept
 from hierogram.tools.papers.systems import Made
 
 
@@ -98,11 +103,14 @@ def fitted_words(equipment: TranslationResources, grammar: TranslationGrammar, h
     Of several references the one whose length is closest counts. All other weights stay.
     """
 
+    sizes = [[len(line.split()) for line in own] for own in held.references]
+
     def missing(weight: float) -> int:
         """By how many words translations are too short under this weight."""
         translator = equipment.translator(grammar, {**equipment.weights, WORDS: weight})
         lengths = [len(found.text.split()) for found in translator.translate_all(held.sources, threads=threads)]
-        return _words_of_references(lengths, held.references) - sum(lengths)
+        closest = [min(own, key=lambda size: abs(size - n)) for n, own in zip(lengths, sizes, strict=True)]
+        return sum(closest) - sum(lengths)
 
     start = equipment.weights[WORDS]
     low, high = min(0.0, 2 * start), max(0.0, 2 * start)
@@ -116,21 +124,52 @@ def fitted_words(equipment: TranslationResources, grammar: TranslationGrammar, h
     return middle
 
 
-def _words_of_references(lengths: Sequence[int], references: Sequence[Sequence[str]]) -> int:
-    sizes = [[len(line.split()) for line in own] for own in references]
-    return sum(min(own, key=lambda size: abs(size - n)) for n, own in zip(lengths, sizes, strict=True))
-
-
 _LM_ORDER = 3
+_RESAMPLES = 1000
 
 
-def language_model(parts: Split, folder: Path) -> Path:
-    """Return the file of a language model of the target side, estimated unless it is there."""
+def translated(
+    made: Sequence[Made],
+    parts: Split,
+    folder: Path,
+    options: TranslateOptions,
+    iterations: int,
+    threads: int,
+    kept: Kept,
+) -> dict[str, tuple[float, float]]:
+    """Translate with each grammar into its file; return processor seconds a sentence and the weight of words, by name.
+
+    Weights are tuned once, with the first grammar; the weight of target words is fitted to each, since a grammar of
+    other rules makes translations of other lengths under the same weights. What the folder has already is taken.
+    """
     model = folder / "target.lm"
     if not model.exists():
         with progress("lm", "n-grams") as shown:
             make([parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), shown)
-    return model
+    equipment = equip(replace(options, lm=str(model)))
+    tuned = folder / "weights.toml"
+    if not tuned.exists():
+        for one in made:
+            one.output.unlink(missing_ok=True)
+        write_weights(tuned, tuned_weights(equipment, made[0], parts.tuning, iterations, threads))
+    equipment = replace(equipment, weights=read_weights(str(tuned)))
+    found = {}
+    for one in made:
+        own = partial(translate, equipment, one, parts, threads)
+        name = one.system.name
+        seconds, words = kept.find(f"{name}: seconds a sentence, weight of words", own, one.output)
+        found[name] = seconds, words
+    return found
+
+
+def scored(made: Sequence[Made], parts: Split) -> list[SystemScore]:
+    """Return the BLEU of what grammars have translated, each beside the first one."""
+    outputs = [(one.system.name, read_sentences(str(one.output))) for one in made]
+    references = [(f"reference {k + 1}", lines) for k, lines in enumerate(parts.test.columns())]
+    options = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
+    with progress("evaluate", "metrics") as shown:
+        [found] = evaluate(outputs, references, options, shown)
+    return list(found.scores)
 
 
 def tuned_weights(

@@ -18,11 +18,13 @@ import pytest
 from tests.storage.building import commit, delta
 
 from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports import publication
 from hierogram.daemon.exports.exporting import publish
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import (
     Versions,
     only_one,
+    publish_files,
     publish_folder,
     retire,
     version_name,
@@ -62,6 +64,22 @@ def test_a_new_version_sorts_behind_all_others(tmp_path: Path) -> None:
     noon = "news-20260301T120000Z"
     assert made == [noon, *(f"{noon}-{n}" for n in (2, 3, 4)), "news-20260301T120001Z"]
     assert [path.name for path in versions(tmp_path, "news")] == made[1:]
+
+
+def test_files_are_on_the_disk_before_they_have_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[str, list[str]]] = []
+
+    def sync(path: Path) -> None:
+        synced.append((path.name, sorted(file.name for file in (tmp_path / "final").iterdir())))
+
+    monkeypatch.setattr(publication, "sync", sync)
+    (tmp_path / "final").mkdir()
+    files = []
+    for name in ("a", "b"):
+        (tmp_path / f"new-{name}").write_text(name)
+        files.append((tmp_path / f"new-{name}", tmp_path / "final" / name))
+    publish_files(files)
+    assert synced == [("new-a", []), ("new-b", []), ("final", ["a", "b"])]
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:

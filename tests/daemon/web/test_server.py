@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import select
 import socket
 import struct
@@ -429,6 +430,12 @@ def test_connections_leave_descriptors_for_others(start: Start, monkeypatch: pyt
         listening = running.loop.address
         accepted = [one for one in psutil.Process().net_connections() if one.laddr == listening and one.raddr]
         assert [one.fd for one in accepted if one.fd >= room] == []
+
+
+@pytest.mark.parametrize(("limit", "room"), [(resource.RLIM_INFINITY, 1 << 30), (1_024, 768), (100, 50)])
+def test_some_descriptors_are_kept(monkeypatch: pytest.MonkeyPatch, limit: int, room: int) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert server._room() == room
 
 
 def test_what_is_not_http_in_the_middle_of_a_body_ends_the_request(start: Start, quick_store: Store) -> None:

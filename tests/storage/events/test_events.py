@@ -212,6 +212,15 @@ def test_deliveries(store: Store, store_url: str) -> None:
     assert rows == [(2, "failed", 2, None, "no answer"), (3, "done", 1, 200, None)]
 
 
+def test_many_deliveries_are_queued_some_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hierogram.storage.events.feed._AT_ONCE", 2)
+    url, kinds = "http://example.org/", ["rule-new"]
+    store.queue_deliveries(url, kinds)
+    commit(store, [], [moved(name, 10) for name in "abcde"])
+    assert [store.queue_deliveries(url, kinds) for _ in range(4)] == [2, 2, 1, 0]
+    assert [delivery.event_id for delivery in store.due_deliveries(url, 1.0)] == [1, 2, 3, 4, 5]
+
+
 def test_deliveries_that_are_over_are_dropped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.storage.events.feed._KEPT", 2)
     url = "http://example.org/"

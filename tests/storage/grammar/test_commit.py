@@ -237,6 +237,24 @@ def test_a_derivation_replaces_the_one_before(store: Store) -> None:
     assert store.status().pairs == {"unaligned": 0, "waiting": 1, "sampling": 1, "settled": 1}
 
 
+def test_the_progress_of_a_run_is_written_with_its_sweeps(store: Store) -> None:
+    run = store.begin_run(3)
+    position = store.position()
+    store.commit_parts([], [SWEEP], run=run._replace(done=1))
+    assert (store.position(), store.status().sweeps) == (position + 1, 1)
+    assert store.unfinished_run() == run._replace(done=1)
+
+
+def test_what_was_sampled_at_a_position_is_indexed_there_and_what_came_later_is_not(store: Store) -> None:
+    ingest(store, PAIRS)
+    commit(store, [update(1)], [])
+    position, [row] = store.unindexed_pairs()
+    salt = store.settings().key_salt
+    assert store.index_pairs([row.id], position, [], salt) == 1
+    commit(store, [update(1, b"again", sweep=2)], [])
+    assert store.index_pairs([row.id], position, [], salt) == 0
+
+
 def test_two_who_sample_one_pair_cannot_both_commit(store: Store) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"mine")._replace(since=0)], [delta("a", "x", 1)])

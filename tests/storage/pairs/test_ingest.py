@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from tests.storage.building import ingest, pair, pairs_of, query
 
-from hierogram.storage.exceptions import IngestError
+from hierogram.storage.exceptions import IngestError, RequestMovedError
 from hierogram.storage.pairs.ingest import MAX_TOKEN_BYTES
-from hierogram.storage.records import IngestTotals, RejectedLine
+from hierogram.storage.records import IngestTotals, RejectedLine, RequestRow
 from hierogram.storage.store import Store
 
 LINES = [
@@ -200,6 +200,18 @@ def test_a_failing_chunk_leaves_nothing(store: Store) -> None:
     assert (store.position(), store.count_pairs(), store.vocabulary_sizes()) == (before, 0, (0, 0))
     assert store.add_pairs(batch, pairs_of(LINES)).totals == IngestTotals(accepted=4)
     assert store.integrity() == []
+
+
+def test_a_request_goes_on_from_what_was_recorded_last(store: Store) -> None:
+    batch = store.begin_ingest("corpus", "http", "json")
+    request = RequestRow("k", "corpus", 1, b"", False, "{}")
+    store.add_pairs(batch, pairs_of([pair("a", "b")]), receipt=lambda _: (request, None))
+    store.add_pairs(batch, pairs_of([pair("c", "d")]), receipt=lambda _: (request._replace(lines=2), 1))
+    for since in (None, 1):
+        with pytest.raises(RequestMovedError, match="by someone else"):
+            store.add_pairs(batch, pairs_of([pair("e", "f")]), receipt=lambda _, since=since: (request, since))
+    assert store.find_request("k") == request._replace(lines=2)
+    assert store.count_pairs() == 2
 
 
 def test_the_position_counts_writing_transactions(store: Store) -> None:

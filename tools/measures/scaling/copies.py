@@ -41,22 +41,18 @@ class Memory(NamedTuple):
     worker_bytes: int
 
 
-def copy_of(corpus: Corpus, number: int, folder: Path) -> list[str]:
-    """Files of the corpus in which each word ends in the copy's number; the links are those of the corpus."""
-    files = corpus.files(folder)
-    copied = [folder / f"copy.{side}" for side in ("source", "target")]
-    for path, copy in zip(files[:2], copied, strict=True):
-        with Path(path).open(encoding="utf-8") as lines, copy.open("w", encoding="utf-8") as output:
-            for line in lines:
-                output.write(" ".join(f"{word}_{number}" for word in line.split()) + "\n")
-    return [*map(str, copied), *files[2:]]
-
-
 def fill(store: Store, corpus: Corpus, copies: int) -> None:
-    """Put the copies into the store."""
+    """Put copies of the corpus into the store: each word ends in the copy's number, the links are the corpus'."""
     for number in range(copies):
-        with temporary_folder() as folder, Input(copy_of(corpus, number, folder)) as source:
-            ingest(store, source)
+        with temporary_folder() as folder:
+            files = corpus.files(folder)
+            for k, path in enumerate(files[:2]):
+                files[k] = str(folder / f"copy.{k}")
+                with Path(path).open(encoding="utf-8") as lines, Path(files[k]).open("w", encoding="utf-8") as output:
+                    for line in lines:
+                        output.write(" ".join(f"{word}_{number}" for word in line.split()) + "\n")
+            with Input(files) as source:
+                ingest(store, source)
 
 
 def sample(store: Store, cluster: RayCluster, sweeps: int) -> Iterator[Memory]:

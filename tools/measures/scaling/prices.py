@@ -36,16 +36,6 @@ class PricedChain(NamedTuple):
     rules: int
 
 
-class Price(NamedTuple):
-    """A scheme over all seeds: mean and standard deviation of the log-likelihood, and by how many of sequential
-    sampling's standard deviations its mean is above that of sequential sampling."""
-
-    scheme: str
-    mean: float
-    deviation: float
-    excess: float
-
-
 def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> PricedChain:
     """Return a chain by the store's default model and schedule."""
     blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
@@ -59,26 +49,15 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> PricedChain:
     return chain
 
 
-def prices(chains: Sequence[PricedChain]) -> Iterator[Price]:
-    """Each scheme beside sequential sampling, in the order in which they come."""
+def prices(chains: Sequence[PricedChain]) -> Iterator[tuple[str, float, float, float]]:
+    """Yield each scheme in the order in which they come, with the mean and standard deviation of the log-likelihood,
+    and by how many of sequential sampling's standard deviations the mean is above that of sequential sampling."""
     found = {chain.scheme: np.array([c.log_likelihood for c in chains if c.scheme == chain.scheme]) for chain in chains}
     base = found[SEQUENTIAL]
     spread = float(base.std(ddof=1))
     for scheme, values in found.items():
-        deviation = float(values.std(ddof=1))
-        yield Price(scheme, float(values.mean()), deviation, float(values.mean() - base.mean()) / spread)
-
-
-def known_chains(path: Path) -> list[PricedChain]:
-    """Return the chains that were written down."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
-        return [
-            PricedChain(row["scheme"], int(row["seed"]), float(row["log_likelihood"]), int(row["rules"]))
-            for row in rows
-        ]
+        mean = float(values.mean())
+        yield scheme, mean, float(values.std(ddof=1)), (mean - float(base.mean())) / spread
 
 
 def main(
@@ -94,7 +73,12 @@ def main(
     """Sample a corpus in sequence and in blocks, and say what that changes of the log-likelihood."""
     rows = read_rows(Corpus(str(source), str(target), str(alignment), pairs))
     batch = load_pairs(rows, SETTINGS).batch
-    chains = known_chains(output)
+    chains: list[PricedChain] = []
+    if output.exists():
+        with output.open(newline="") as file:
+            known = csv.reader(file)
+            next(known)
+            chains += (PricedChain(name, int(of), float(end), int(rules)) for name, of, end, rules in known)
     for seed in range(1, seeds + 1):
         for scheme in (SEQUENTIAL, *schemes.split(",")):
             if any((chain.scheme, chain.seed) == (scheme, seed) for chain in chains):
@@ -104,10 +88,10 @@ def main(
                 writer = csv.writer(file)
                 writer.writerow(PricedChain._fields)
                 writer.writerows(chains)
-    for price in prices(chains):
+    for scheme, mean, deviation, excess in prices(chains):
         print(
-            f"{price.scheme}: log-likelihood {price.mean:,.0f} ± {price.deviation:,.0f}, "
-            f"{price.excess:+.2f} standard deviations of sequential sampling"
+            f"{scheme}: log-likelihood {mean:,.0f} ± {deviation:,.0f}, "
+            f"{excess:+.2f} standard deviations of sequential sampling"
         )
 
 

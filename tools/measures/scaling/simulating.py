@@ -1,6 +1,6 @@
 """Estimate the time of a sweep on more machines than there are here: arithmetic from measured parts.
 
-python -m hierogram.tools.measures.scaling.simulating parts-5000.json parts-41000.json --reading reading.json
+python -m hierogram.tools.measures.scaling.simulating parts-5000.json parts-41000.json
 
 It is a model, no measurement. What it takes to be so:
 
@@ -11,8 +11,6 @@ It is a model, no measurement. What it takes to be so:
 - 150,000 pairs are in memory together;
 - one process opens pairs, takes their variables back and writes them, once in as many sweeps as lie between commits;
 - rules grow with pairs by a power (Heaps).
-
-With `--reading` also where each worker has a part of the table, see docs/scaling.md; nothing here does that yet.
 """
 
 import json
@@ -27,24 +25,9 @@ _BYTES_AN_ENTRY = 32
 _BYTES_A_ROW = 33
 _ROOM_A_ROW = 4.0
 """Rows are between a quarter and half of a table's room; this is the case with the most memory."""
-_BYTES_A_QUESTION = 16 + 8
-"""A rule's key one way, its count the other."""
 _FEWEST_ROUNDS = 2
 _MOST_PAIRS_A_ROUND = 24_576
 _MOST_PASSED = 16
-_HOPS = 3
-"""With a table in parts a round has three exchanges: questions and answers, changes to owners, from them to readers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Machines:
-    """Workers, one a core; cores a machine; bytes a second of a machine's network; by what share the slowest worker of
-    a round is slower than the mean."""
-
-    workers: int
-    cores: int = 16
-    network: float = 1.25e9
-    imbalance: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +45,6 @@ class Costs:
     rules: int
     pairs: int
     growth: float
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Measured: of n `shards`, what one does, by `hierogram.tools.measures.scaling.reading`: rules that a worker
-    knows for each of its pairs, rules that it asks for, for each pair; the share of pairs that are sampled again; the
-    share of all changes that come from others and concern rules that it knows."""
-
-    shards: int
-    known: float
-    asked: float
-    repeated: float
-    heard: float
 
 
 class SimulatedSweep(NamedTuple):
@@ -111,71 +81,35 @@ def costs_of(small: dict[str, Any], parts: dict[str, Any]) -> Costs:
     )
 
 
-def shares_of(reading: dict[str, Any]) -> dict[int, Share]:
-    """From the figures of `hierogram.tools.measures.scaling.reading`, by the number of shards."""
-    pairs = reading["pairs"]
-    return {
-        int(one["shards"]): Share(
-            one["shards"], one["rules"] * one["shards"] / pairs, one["asked"], one["repeated"], one["heard"]
-        )
-        for one in reading["shards"]
-    }
-
-
-def rounds_of(pairs: float, batch: float) -> float:
-    """Rounds of a sweep."""
-    return max(1.0, pairs / batch) * max(_FEWEST_ROUNDS, min(pairs, batch) / _MOST_PAIRS_A_ROUND)
-
-
-def rules_of(costs: Costs, pairs: float) -> float:
-    """Return rules in use where there are n pairs."""
-    return float(costs.rules * (pairs / costs.pairs) ** costs.growth)
-
-
 def simulate(
-    costs: Costs, pairs: float, machines: Machines, batch: float = 150_000, thinning: int = 10
+    costs: Costs,
+    pairs: float,
+    workers: int,
+    cores: int = 16,
+    network: float = 1.25e9,
+    imbalance: float = 0.1,
+    batch: float = 150_000,
+    thinning: int = 10,
 ) -> SimulatedSweep:
-    """Return a sweep over n pairs, in resident batches of `batch` pairs, that have `thinning` sweeps at a time each."""
-    number = -(-machines.workers // machines.cores)
+    """Return a sweep over n pairs by n workers, one a core, of machines with `cores` and `network` bytes a second.
+
+    `imbalance` is by what share the slowest worker of a round is slower than the mean. Of the pairs, `batch` are in
+    memory together and have `thinning` sweeps at a time.
+    """
+    machines = -(-workers // cores)
     size = pairs * costs.changes_a_pair * _BYTES_AN_ENTRY
-    others = number - 1
-    passed = machines.workers <= _MOST_PASSED
+    others = machines - 1
+    passed = workers <= _MOST_PASSED
+    rounds = max(1.0, pairs / batch) * max(_FEWEST_ROUNDS, min(pairs, batch) / _MOST_PAIRS_A_ROUND)
+    rules = costs.rules * (pairs / costs.pairs) ** costs.growth
     return SimulatedSweep(
-        sampling=_slowest(machines) * pairs / (machines.workers * costs.pairs_a_second),
-        sending=size * (others / number if passed else others + (others > 0)) / machines.network,
+        sampling=(1 + (imbalance if workers > 1 else 0.0)) * pairs / (workers * costs.pairs_a_second),
+        sending=size * (others / machines if passed else others + (others > 0)) / network,
         merging=pairs * costs.changes_a_pair * costs.merge_seconds,
-        rounds=rounds_of(pairs, batch) * costs.round_seconds,
+        rounds=rounds * costs.round_seconds,
         store=pairs * (costs.open_seconds + costs.commit_seconds) / thinning,
-        table_bytes=rules_of(costs, pairs) * _BYTES_A_ROW * _ROOM_A_ROW,
+        table_bytes=rules * _BYTES_A_ROW * _ROOM_A_ROW,
     )
-
-
-def simulate_parts(
-    costs: Costs, share: Share, pairs: float, machines: Machines, batch: float = 150_000, thinning: int = 10
-) -> SimulatedSweep:
-    """Return the same, where each worker has the rules whose keys fall to it, and those that its pairs have read."""
-    whole = simulate(costs, pairs, machines, batch, thinning)
-    workers = machines.workers
-    number = -(-workers // machines.cores)
-    entries = pairs * costs.changes_a_pair
-    asked = pairs * share.asked
-    heard = entries * share.heard * workers
-    # All machines send at the same time, and most of it to others.
-    sent = (asked * _BYTES_A_QUESTION + (entries + heard) * _BYTES_AN_ENTRY) * (number - 1) / number / number
-    rows = rules_of(costs, pairs) / workers + share.known * min(pairs, batch) / workers
-    return SimulatedSweep(
-        sampling=whole.sampling * (1 + share.repeated),
-        sending=sent / machines.network,
-        # An owner looks up what is asked for, and adds its part; readers add what they hear.
-        merging=(asked + entries + heard) / workers * costs.merge_seconds,
-        rounds=whole.rounds * _HOPS,
-        store=whole.store,
-        table_bytes=rows * _BYTES_A_ROW * _ROOM_A_ROW,
-    )
-
-
-def _slowest(machines: Machines) -> float:
-    return 1 + (machines.imbalance if machines.workers > 1 else 0.0)
 
 
 def main(
@@ -185,34 +119,21 @@ def main(
     workers: Annotated[str, typer.Option(help="Numbers of workers, separated by commas.")] = "1,2,4,8,16,32,64",
     cores: Annotated[int, typer.Option(min=1, help="Workers a machine.")] = 16,
     gigabits: Annotated[float, typer.Option(min=0.001, help="Network of a machine, Gbit/s.")] = 10.0,
-    reading: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Figures of the reading: also tables in parts.")
-    ] = None,
     commits: Annotated[
         float | None, typer.Option(min=1, help="Pairs a second that are committed, where it is not as measured.")
     ] = None,
 ) -> None:
-    """Tell what a sweep would take, from parts that were measured: a model, no measurement."""
+    """Print what a sweep would take, from parts that were measured: a model, no measurement."""
     costs = costs_of(json.loads(small.read_text()), json.loads(parts.read_text()))
     if commits is not None:
         costs = replace(costs, commit_seconds=1 / commits)
-    shares = {} if reading is None else shares_of(json.loads(reading.read_text()))
-    print(
-        "pairs\tworkers\ttable\tseconds a sweep\tsampling\tsending\tmerging\trounds\tstore\tGB a worker\tGB a machine"
-    )
+    print("pairs\tworkers\tseconds a sweep\tsampling\tsending\tmerging\trounds\tstore\tGB a worker\tGB a machine")
     for number in map(float, pairs.split(",")):
         for count in map(int, workers.split(",")):
-            machines = Machines(count, cores, gigabits * 1.25e8)
-            _tell(number, machines, "whole", simulate(costs, number, machines))
-            if count in shares:
-                _tell(number, machines, "in parts", simulate_parts(costs, shares[count], number, machines))
-
-
-def _tell(pairs: float, machines: Machines, table: str, sweep: SimulatedSweep) -> None:
-    times = "\t".join(f"{value:,.0f}" for value in (sweep.seconds, *sweep[:5]))
-    size = sweep.table_bytes / 1e9
-    all_tables = size * min(machines.workers, machines.cores)
-    print(f"{pairs:,.0f}\t{machines.workers}\t{table}\t{times}\t{size:.1f}\t{all_tables:.0f}")
+            sweep = simulate(costs, number, count, cores, gigabits * 1.25e8)
+            times = "\t".join(f"{value:,.0f}" for value in (sweep.seconds, *sweep[:5]))
+            size = sweep.table_bytes / 1e9
+            print(f"{number:,.0f}\t{count}\t{times}\t{size:.1f}\t{size * min(count, cores):.0f}")
 
 
 if __name__ == "__main__":

@@ -13,20 +13,11 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.charts.chart import ChartGrammar, make_grammar, sort_rules
 from hierogram.samplers.charts.hypergraph import score
-from hierogram.samplers.charts.pairs import ANY, PairWords, make_rules
+from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
 from hierogram.samplers.charts.pruning.systems import PairSystem, SentenceSystem, System
 from hierogram.samplers.charts.sentences import CHAIN, make_sentence
-
-_X1, _X2 = -1, -2
-_ITG: tuple[tuple[list[int], list[int]], ...] = (
-    ([ANY], [ANY]),
-    ([ANY], []),
-    ([], [ANY]),
-    ([_X1, _X2], [_X1, _X2]),
-    ([_X1, _X2], [_X2, _X1]),
-)
-"""Words together, a source word alone, a target word alone, straight, inverted."""
+from hierogram.tools.papers.pruning.pairs import itg_rules
 
 
 class Learnable(ABC):
@@ -137,7 +128,7 @@ class LearnableItg(Learnable):
             1 / np.sqrt(np.maximum(pairs.max(axis=1), source**2)),
             1 / np.sqrt(np.maximum(pairs.max(axis=0), target**2)),
         )
-        return PairSystem(make_rules(list(_ITG), self.rules, empty_sides=True), words, data.links[number])
+        return PairSystem(itg_rules(self.rules), words, data.links[number])
 
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableItg":
         """See `Learnable.maximized`."""

@@ -8,7 +8,7 @@ errors: of those that are right, 95 in 100 pairs are off by no more than two.
 """
 
 import time
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -23,20 +23,14 @@ from hierogram.storage.store import open_store
 _READ_AT_ONCE = 500
 
 
-class MaskErrors(NamedTuple):
-    """Of N pairs: what the log-probability of masks is off and what is told, of the unseen share likewise, float64[N];
-    seconds of processor time for masks and for whole charts."""
+def compare(
+    database: str, pairs: int, options: ScoreOptions, largest: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Score the first `pairs` stored pairs that count, of up to `largest` word pairs.
 
-    off: NDArray[np.float64]
-    told: NDArray[np.float64]
-    unseen_off: NDArray[np.float64]
-    unseen_told: NDArray[np.float64]
-    masked_seconds: float
-    exact_seconds: float
-
-
-def compare(database: str, pairs: int, options: ScoreOptions, largest: int) -> MaskErrors:
-    """Return the first `pairs` stored pairs that count, of up to `largest` word pairs."""
+    Returns float64[4, N]: by how much the log-probability of masks is off, its error as printed, and likewise of the
+    unseen share; and seconds of processor time for masks and for whole charts, float64[2].
+    """
     found: list[tuple[float, float, float, float]] = []
     seconds, after = np.zeros(2), 0
     with open_store(database) as store, progress("score", "pairs") as shown:
@@ -62,8 +56,7 @@ def compare(database: str, pairs: int, options: ScoreOptions, largest: int) -> M
                     one.unseen - whole.unseen, one.unseen_error or 0.0,
                 ))  # fmt: skip
                 shown.update(len(found), pairs, len(found))
-    columns = np.array(found).reshape(-1, 4).T
-    return MaskErrors(*columns, *seconds.tolist())
+    return np.array(found).reshape(-1, 4).T, seconds
 
 
 def put_row(name: str, off: NDArray[np.float64], told: NDArray[np.float64]) -> None:
@@ -82,12 +75,13 @@ def main(
     largest: Annotated[int, typer.Option(min=1, help="Only pairs of up to n word pairs.")] = 400,
 ) -> None:
     """Score, and print a table."""
-    found = compare(database, pairs, ScoreOptions(masks=masks, exact=above), largest)
+    options = ScoreOptions(masks=masks, exact=above)
+    (off, told, unseen_off, unseen_told), seconds = compare(database, pairs, options, largest)
     print("score", "pairs", "off, root mean square", "without the worst pair", "median off", "median told",
           "off by two told at most", "by four", sep="\t")  # fmt: skip
-    put_row("log-probability", found.off, found.told)
-    put_row("unseen", found.unseen_off, found.unseen_told)
-    print(f"seconds: {found.masked_seconds:.1f} of masks, {found.exact_seconds:.1f} of whole charts")
+    put_row("log-probability", off, told)
+    put_row("unseen", unseen_off, unseen_told)
+    print(f"seconds: {seconds[0]:.1f} of masks, {seconds[1]:.1f} of whole charts")
 
 
 if __name__ == "__main__":

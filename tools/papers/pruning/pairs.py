@@ -1,5 +1,6 @@
 """Sentence pairs for the experiments of [BPK09]: their words, the links that are variables, and two grammars."""
 
+from collections.abc import Sequence
 from itertools import permutations
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.alignment.evaluation import read_links
 from hierogram.daemon.corpora.lines import read_sentences
 from hierogram.daemon.exceptions import InputError
+from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
@@ -19,10 +21,14 @@ _LEAST = 0.1
 """Links of a smaller probability are no variables."""
 
 
-def itg_rules() -> Rules:
-    """Return an ITG: words together and alone, two nonterminals straight and inverted."""
-    sides = [([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1])]
-    return make_rules(sides, np.array([1, 1, 1, 0.4, 0.1]), empty_sides=True)
+_ITG_SIDES: list[tuple[list[int], list[int]]] = [
+    ([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1]),
+]  # fmt: skip
+
+
+def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.1)) -> Rules:
+    """Return an ITG: words together, a source word alone, a target word alone; two nonterminals straight, inverted."""
+    return make_rules(_ITG_SIDES, np.asarray(weights, np.float64), empty_sides=True)
 
 
 def mixed_rules() -> Rules:
@@ -136,20 +142,14 @@ class LinkedCorpus(NamedTuple):
         return PairSystem(make(), self.words(pair), self.links[pair], empty_sides)
 
 
-def _read_side(name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    numbers: dict[str, int] = {}
-    lines = [[numbers.setdefault(word, len(numbers)) for word in line.split()] for line in read_sentences(name)]
-    words = np.array([word for line in lines for word in line], np.int32)
-    return words, np.cumsum([0, *map(len, lines)], dtype=np.int64)
-
-
 def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
     """Read pairs and their links.
 
     Links may have probabilities, as `hierogram align --score` writes them. They are made one-to-one: the most probable
     first, or in their order, those that share a word with one before are left out. Raises `InputError`.
     """
-    batch = make_batch(*_read_side(source), *_read_side(target))
+    sides = [read_side(read_sentences(name)) for name in (source, target)]
+    batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
     scores = [line.partition("|||")[2].split() for line in read_sentences(links)]
     if len(scores) != batch.size:
         raise InputError(f"{links} has {len(scores)} lines for {batch.size} pairs: give the links of these pairs")

@@ -14,6 +14,7 @@ from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.running import Running
 from tests.storage.building import commit, delta
 
+from hierogram.daemon.web.api import events
 from hierogram.storage.store import Store, open_store
 
 STREAM = {"Accept": "text/event-stream"}
@@ -107,6 +108,13 @@ def test_a_stream_tells_what_comes(running: Running, streamed: Store) -> None:
     assert time.monotonic() - began < 10
     for stream in (live, from_start, resumed):
         stream.close()
+
+
+def test_a_stream_has_all_of_more_than_a_look(running: Running, streamed: Store) -> None:
+    use(streamed, *(f"w{n}" for n in range(events._A_LOOK + 1)))
+    stream = Stream(running, "?after=0")
+    assert [int(stream.next()["id"]) for _ in range(events._A_LOOK + 1)] == list(range(1, events._A_LOOK + 2))
+    stream.close()
 
 
 def test_a_stream_of_some_kinds_and_one_that_comes_too_late(running: Running, streamed: Store) -> None:

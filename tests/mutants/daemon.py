@@ -1,0 +1,231 @@
+"""Faults of exports, loops, workers and the web, and the tests that must notice them."""
+
+from tests.mutants.fault import Fault
+
+_PUBLICATION = "tests/daemon/exports/test_publication.py"
+_SCHEDULE = "tests/daemon/exports/test_schedule.py"
+_SPOOL = "tests/daemon/serving/test_spool.py"
+_SUPERVISION = "tests/daemon/serving/test_supervision.py"
+_WEBHOOKS = "tests/daemon/serving/test_webhooks.py"
+_POOL = "tests/daemon/workers/test_pool.py"
+_GUARD = "tests/daemon/web/test_guard.py"
+_SERVER = "tests/daemon/web/test_server.py"
+_PAGES = "tests/daemon/web/pages/test_pages.py"
+_STREAMS = "tests/daemon/web/events/test_events.py"
+
+DAEMON_FAULTS = (
+    # Exports.
+    Fault(
+        "an export has its name before it is on the disk",
+        "daemon/exports/publication.py",
+        "        sync(written)\n    for written, final in files:\n        written.replace(final)\n",
+        "        written.exists()\n    for written, final in files:\n        written.replace(final)\n",
+        (_PUBLICATION, "-k", "on_the_disk"),
+    ),
+    Fault(
+        "the version that `latest` shows may retire",
+        "daemon/exports/publication.py",
+        "if path.name != shown and (",
+        "if (",
+        (_PUBLICATION, "-k", "retire"),
+    ),
+    Fault(
+        "the folder of a process that still exports is cleared away",
+        "daemon/exports/publication.py",
+        "    except BlockingIOError:\n        return False\n",
+        "    except BlockingIOError:\n        return True\n",
+        (_PUBLICATION, "-k", "leftovers"),
+    ),
+    Fault(
+        "a job that became due while nothing ran is not due after the start",
+        "daemon/exports/schedule.py",
+        "next_run_time=_moment(row.next_run)",
+        "next_run_time=job.trigger().get_next_fire_time(None, datetime.now(UTC))",
+        (_SCHEDULE, "-k", "sqlite and missed"),
+    ),
+    Fault(
+        "a schedule that looks at nothing is alive",
+        "daemon/exports/schedule.py",
+        "total_seconds() < _LATE_SECONDS",
+        "total_seconds() < float('inf')",
+        (_SCHEDULE, "-k", "sqlite and looks_at_nothing"),
+    ),
+    # Loops.
+    Fault(
+        "a heart that stands still is never reported",
+        "daemon/serving/supervision.py",
+        "return self.age <= self.patience",
+        "return self.age >= 0",
+        ("tests/daemon/web/test_looking.py", "-k", "sqlite and stands_still"),
+    ),
+    Fault(
+        "a loop that gives no sign of life is waited for",
+        "daemon/serving/supervision.py",
+        "if kept.heart.age > self._patience.stall:",
+        "if kept.heart.age < 0:",
+        (_SUPERVISION, "-k", "stands_still"),
+    ),
+    Fault(
+        "failures of before count on after a good round",
+        "daemon/serving/supervision.py",
+        "        self()\n        self.failures = 0\n",
+        "        self()\n",
+        (_SUPERVISION, "-k", "in_a_row"),
+    ),
+    Fault(
+        "a store that is gone ends the daemon after some attempts",
+        "daemon/serving/supervision.py",
+        "isinstance(error, _WAITED_OUT)",
+        "isinstance(error, ())",
+        (_SUPERVISION, "-k", "waited_for"),
+    ),
+    Fault(
+        "a file that cannot be read goes to done",
+        "daemon/serving/spool.py",
+        "            self._set_apart(folder, offer, str(error))\n",
+        "            move_done(folder, offer)\n",
+        (_SPOOL, "-k", "sqlite and goes_to_failed"),
+    ),
+    Fault(
+        "a file that is still being written is taken in",
+        "daemon/serving/spool.py",
+        " or entry.name.endswith(PART)",
+        "",
+        (_SPOOL, "-k", "oldest_first"),
+    ),
+    Fault(
+        "a webhook has no deadline",
+        "daemon/serving/webhooks.py",
+        "asyncio.timeout(section.timeout_seconds)",
+        "asyncio.timeout(None)",
+        (_WEBHOOKS, "-k", "one_deadline and head"),
+    ),
+    Fault(
+        "webhooks are signed without their time",
+        "daemon/serving/webhooks.py",
+        'f"{event_id}.{timestamp}.".encode()',
+        'f"{event_id}.".encode()',
+        (_WEBHOOKS, "-k", "standard_webhooks"),
+    ),
+    Fault(
+        "burned-in pairs wait for as long as new ones come",
+        "daemon/serving/sampling.py",
+        "self._owed += seconds * (1 - share) / share",
+        "self._owed += 0 * share",
+        ("tests/daemon/serving/test_sampling.py", "-k", "keep_their_share"),
+    ),
+    Fault(
+        "a process that reads slowly is taken to stand still",
+        "daemon/child.py",
+        "if time.monotonic() - heard > self._silent:",
+        "if time.monotonic() - heard > 0:",
+        ("tests/daemon/test_child.py", "-k", "stands_still"),
+    ),
+    # Workers.
+    Fault(
+        "a worker counts what its own blocks changed twice",
+        "daemon/workers/worker.py",
+        "if number not in self._settled:",
+        "if number not in ():",
+        (_POOL, "-k", "sqlite and any_number and 2"),
+    ),
+    Fault(
+        "a worker that takes over keeps the changes of the rounds that it does again",
+        "daemon/workers/worker.py",
+        "        for change in reversed(changes):\n            self._add(_taken_back(change))\n",
+        "",
+        (_POOL, "-k", "left_take_over"),
+    ),
+    # The web.
+    Fault(
+        "any host is answered without a token",
+        "daemon/web/guard.py",
+        "if not is_loopback(host):",
+        "if not host:",
+        (_GUARD, "-k", "sqlite and claims_this_machines"),
+    ),
+    Fault(
+        "the beginning of the token is enough",
+        "daemon/web/guard.py",
+        'hmac.compare_digest(shown.strip().encode("utf-8", "surrogateescape"), self._token)',
+        'self._token.startswith(shown.strip().encode("utf-8", "surrogateescape"))',
+        (_GUARD, "-k", "sqlite and asked_for"),
+    ),
+    Fault(
+        "who asks seldom may ask any number of times at once",
+        "daemon/web/guard.py",
+        "min(self._burst, level + (now - since) * self._rate)",
+        "level + (now - since) * self._rate",
+        (_GUARD, "-k", "test_rates"),
+    ),
+    Fault(
+        "streams are counted after they have begun",
+        "daemon/web/api/events.py",
+        "        self._open += 1\n        try:\n            first = await feed.page(after, 1)\n",
+        "        try:\n            first = await feed.page(after, 1)\n            self._open += 1\n",
+        (_STREAMS, "-k", "begin_at_once"),
+    ),
+    Fault(
+        "a stream skips events where more come than it reads at once",
+        "daemon/web/api/events.py",
+        "page.events[-1].id if len(page.events) >= _A_LOOK else page.last",
+        "page.last",
+        (_STREAMS, "-k", "more_than_a_look"),
+    ),
+    Fault(
+        "a page of events says to go on behind those that it has no room for",
+        "daemon/web/api/events.py",
+        "page.events[-1].id if len(page.events) == limit else max(page.last, after or 0)",
+        "max(page.last, after or 0)",
+        (_STREAMS, "-k", "sqlite and follow_each_other"),
+    ),
+    Fault(
+        "the deadline of a body starts again with each piece of it",
+        "daemon/web/server.py",
+        "patience + size / self.slowest - waited",
+        "patience",
+        (_SERVER, "-k", "drips_its_body"),
+    ),
+    Fault(
+        "no descriptor is kept for the store",
+        "daemon/web/server.py",
+        "_KEPT_BACK = 256",
+        "_KEPT_BACK = 0",
+        (_SERVER, "-k", "descriptors_are_kept"),
+    ),
+    Fault(
+        "connections take descriptors that are kept for the store",
+        "daemon/web/server.py",
+        "connection.fileno() < self.room and ",
+        "",
+        (_SERVER, "-k", "leave_descriptors"),
+    ),
+    Fault(
+        "a body that declares no size may have any",
+        "daemon/web/protocol/bodies.py",
+        "            if size > most_bytes:\n",
+        "            if declared and size > most_bytes:\n",
+        ("tests/daemon/web/test_intake.py", "-k", "sqlite and sizes_are_bounded"),
+    ),
+    Fault(
+        "a browser's session does not end",
+        "daemon/web/protocol/sessions.py",
+        "> self._clock()",
+        "> 0",
+        (_PAGES, "-k", "cookie_ends"),
+    ),
+    Fault(
+        "a form for one pair withdraws another one, too",
+        "daemon/web/protocol/sessions.py",
+        """f"{action}\\n{cookie or ''}\"""",
+        """f"{cookie or ''}\"""",
+        (_PAGES, "-k", "sqlite and its_own_form"),
+    ),
+    Fault(
+        "pages show texts as they are",
+        "daemon/web/pages/rendering.py",
+        "autoescape=True",
+        "autoescape=False",
+        ("tests/daemon/web/pages/test_escaping.py", "-k", "sqlite and are_inert"),
+    ),
+)

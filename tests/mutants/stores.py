@@ -1,0 +1,211 @@
+"""Faults of the store and of what is committed to it, and the tests that must notice them."""
+
+from tests.mutants.fault import Fault
+
+_COMMITS = "tests/storage/grammar/test_commit.py"
+_CLAIMS = "tests/storage/database/test_claims.py"
+_INGEST = "tests/storage/pairs/test_ingest.py"
+_IDENTITIES = "tests/storage/pairs/test_columns.py"
+_WITHDRAWALS = "tests/storage/pairs/test_withdrawals.py"
+_EVENTS = "tests/storage/events/test_events.py"
+_KEY_RUNS = "tests/storage/grammar/test_key_runs.py"
+_QUERIES = "tests/storage/grammar/test_queries.py"
+_RECOUNT = ("tests/daemon/learning/test_learning.py", "-k", "sqlite and recount")
+_WITHDRAWING = "tests/daemon/learning/test_withdrawing.py"
+
+STORE_FAULTS = (
+    # Commits of counts and derivations.
+    Fault(
+        "a delta is applied twice",
+        "storage/grammar/changes.py",
+        "before.counts + deltas.counts,",
+        "before.counts + 2 * deltas.counts,",
+        (_COMMITS, "-k", "sqlite and add_up"),
+    ),
+    Fault(
+        "of changes of one rule in one commit the last one counts",
+        "storage/grammar/changes.py",
+        "np.add.at(counts, firsts, deltas.counts[order])",
+        "counts[firsts] = deltas.counts[order]",
+        (_COMMITS, "-k", "sqlite and add_up"),
+    ),
+    Fault(
+        "expected uses may become negative",
+        "storage/grammar/changes.py",
+        "(after.counts < 0) | (after.expected < 0)",
+        "(after.counts < 0)",
+        (_COMMITS, "-k", "sqlite and bad_change"),
+    ),
+    Fault(
+        "a key may belong to two rules whose sources agree",
+        "storage/grammar/changes.py",
+        "if named.sources[row] != sources[place] or named.targets[row] != targets[place]:",
+        "if named.sources[row] != sources[place]:",
+        (_COMMITS, "-k", "sqlite and bad_change"),
+    ),
+    Fault(
+        "a pair that another process has sampled since it was read is overwritten",
+        "storage/grammar/commits.py",
+        "staged_progress.c.since != sentence_pairs.c.sweep",
+        "staged_progress.c.since > sentence_pairs.c.sweep",
+        (_COMMITS, "-k", "sqlite and two_who_sample"),
+    ),
+    Fault(
+        "a pair that settles is counted among those that are sampled, too",
+        "storage/grammar/commits.py",
+        "totals.count_pairs(state, -number)",
+        "totals.count_pairs(state, 0)",
+        (_COMMITS, "-k", "sqlite and replaces_the_one_before"),
+    ),
+    Fault(
+        "changes that were committed are committed again",
+        "daemon/learning/residents.py",
+        "        self.committed_state = self.state.copy()\n",
+        "",
+        ("tests/daemon/serving/test_sampling.py", "-k", "a_turn_ends"),
+    ),
+    Fault(
+        "expected uses are stored without their scale",
+        "daemon/learning/kinds/pairs.py",
+        "deltas.sampled[chosen] / ONE_USE",
+        "deltas.sampled[chosen] / 1.0",
+        _RECOUNT,
+    ),
+    Fault(
+        "the progress of a run is written outside the transaction of its sweeps",
+        "storage/grammar/rules.py",
+        "            if run is not None:\n                save_run(transaction, run)",
+        "        if run is not None:\n            self.save_run(run)",
+        (_COMMITS, "-k", "sqlite and with_its_sweeps"),
+    ),
+    Fault(
+        "an entry that takes back one of an older run is dropped too soon",
+        "storage/grammar/key_runs.py",
+        "kept_younger[gone if oldest else gone[numbers[same]]] = False",
+        "kept_younger[gone] = False",
+        (_KEY_RUNS, "-k", "merging"),
+    ),
+    Fault(
+        "rules that are used as often as the last one of a page are on no page",
+        "storage/grammar/rules.py",
+        "((uses == least) &",
+        "((uses < least) &",
+        (_QUERIES, "-k", "sqlite and follow_one_another"),
+    ),
+    Fault(
+        "pairs sampled in the last transaction are not indexed",
+        "storage/grammar/occurrences.py",
+        "resampled.c.position <= position",
+        "resampled.c.position < position",
+        (_COMMITS, "-k", "sqlite and at_a_position"),
+    ),
+    # Claims.
+    Fault(
+        "a commit does not look at the claim",
+        "storage/database/claims.py",
+        "            check_lease(writing, self._lease, self.url)\n",
+        "",
+        (_CLAIMS, "-k", "sqlite and (told_who_holds or not_renewed)"),
+    ),
+    Fault(
+        "a claim never lapses",
+        "storage/database/claims.py",
+        "claim.expires_at > database_time(connection) and ",
+        "",
+        (_CLAIMS, "-k", "sqlite and not_renewed"),
+    ),
+    Fault(
+        "the claim of a process that has ended holds until it lapses",
+        "storage/database/claims.py",
+        " and not has_ended(claim.process)",
+        "",
+        (_CLAIMS, "-k", "sqlite and has_ended"),
+    ),
+    # Pairs that come.
+    Fault(
+        "the identity of a pair leaves out its target side",
+        "storage/pairs/ingest.py",
+        "{len(source)}:{source}{len(target)}:{target}{len(alignment)}:",
+        "{len(source)}:{source}{len(alignment)}:",
+        (_IDENTITIES, "-k", "identities"),
+    ),
+    Fault(
+        "identities are the same in all corpora",
+        "storage/pairs/ingest.py",
+        'blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)',
+        "blake2b(digest_size=IDENTITY_BYTES)",
+        (_INGEST, "-k", "sqlite and two_corpora"),
+    ),
+    Fault(
+        "what an earlier batch did not keep of a run of rejected lines is lost",
+        "storage/pairs/rejections.py",
+        "    return rests\n",
+        "    return []\n",
+        (_INGEST, "-k", "sqlite and one_reason"),
+    ),
+    Fault(
+        "rejected lines are kept again whenever their input comes again",
+        "storage/pairs/rejections.py",
+        "        line = offered.pop(digest)\n",
+        "        line = offered[digest]\n",
+        (_INGEST, "-k", "sqlite and kept_once"),
+    ),
+    Fault(
+        "a request that someone else has recorded meanwhile is recorded over",
+        "storage/pairs/ingest.py",
+        "requests.c.lines == since, ",
+        "",
+        (_INGEST, "-k", "sqlite and goes_on_from"),
+    ),
+    # Pairs that leave.
+    Fault(
+        "a pair's rules stay counted when it leaves",
+        "daemon/learning/residents.py",
+        "batch.leaving() if batch else None",
+        "None",
+        (_WITHDRAWING, "-k", "sqlite and that_are_left"),
+    ),
+    Fault(
+        "a pair's words stay counted when it leaves",
+        "storage/pairs/withdrawals.py",
+        "count_words(writing, words, -1)",
+        "count_words(writing, words, 0)",
+        (_WITHDRAWALS, "-k", "sqlite and leaves_with"),
+    ),
+    Fault(
+        "a pair that was sampled since it was read leaves with older counts",
+        "storage/pairs/withdrawals.py",
+        "if sweeps.get(row.id) != row.sweep:",
+        "if row.id not in sweeps:",
+        (_WITHDRAWALS, "-k", "sqlite and something_is_wrong"),
+    ),
+    # Events.
+    Fault(
+        "one event more is kept than was asked for",
+        "storage/events/feed.py",
+        "events.c.id <= last - kept",
+        "events.c.id < last - kept",
+        (_EVENTS, "-k", "sqlite and too_late"),
+    ),
+    Fault(
+        "of many events at once a webhook hears the first hundred",
+        "storage/events/feed.py",
+        "page.events[-1].id if len(page.events) == _AT_ONCE else page.last",
+        "page.last",
+        (_EVENTS, "-k", "sqlite and many_deliveries"),
+    ),
+    Fault(
+        "a delivery is not due at the second that was named",
+        "storage/events/feed.py",
+        "table.next_at <= moment",
+        "table.next_at < moment",
+        (_EVENTS, "-k", "sqlite and test_deliveries"),
+    ),
+    Fault(
+        "what moved is compared with what it was long ago, and not when it was reported last",
+        "storage/events/rule_news.py",
+        "gone | changed, new | changed)",
+        "gone, new)",
+        (_EVENTS, "-k", "sqlite and adds_up"),
+    ),
+)
