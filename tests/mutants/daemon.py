@@ -61,7 +61,7 @@ DAEMON_FAULTS = (
     Fault(
         "a loop that gives no sign of life is waited for",
         "daemon/serving/supervision.py",
-        "if kept.heart.age > self._patience.stall:",
+        "if kept.heart.age > self._patience.stall_seconds:",
         "if kept.heart.age < 0:",
         (_SUPERVISION, "-k", "stands_still"),
     ),
@@ -116,10 +116,10 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a process that reads slowly is taken to stand still",
-        "daemon/child.py",
+        "storage/child.py",
         "if time.monotonic() - heard > self._silent:",
         "if time.monotonic() - heard > 0:",
-        ("tests/daemon/test_child.py", "-k", "stands_still"),
+        ("tests/storage/test_child.py", "-k", "stands_still"),
     ),
     # Workers.
     Fault(

@@ -103,8 +103,8 @@ STORE_FAULTS = (
     Fault(
         "a commit does not look at the claim",
         "storage/database/claims.py",
-        "            check_lease(writing, self._lease, self.url)\n",
-        "",
+        "                if claim is None or claim.token != self._lease:\n",
+        "                if claim is None:\n",
         (_CLAIMS, "-k", "sqlite and (told_who_holds or not_renewed)"),
     ),
     Fault(
@@ -139,8 +139,8 @@ STORE_FAULTS = (
     Fault(
         "what an earlier batch did not keep of a run of rejected lines is lost",
         "storage/pairs/rejections.py",
-        "    return rests\n",
-        "    return []\n",
+        "    return rests, kept\n",
+        "    return [], kept\n",
         (_INGEST, "-k", "sqlite and one_reason"),
     ),
     Fault(
