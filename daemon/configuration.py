@@ -18,14 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, m
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES, Limits
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.options import ExportJob
-from hierogram.daemon.plain_options import DEFAULT_STORE, constraints
 from hierogram.daemon.scoring.records import KeepOptions
 from hierogram.daemon.workers.section import WorkersSection
 from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
-from hierogram.storage.options import declared
+from hierogram.storage.options import DEFAULT_STORE, constraints, declared
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 
 if TYPE_CHECKING:

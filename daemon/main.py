@@ -27,9 +27,9 @@ from hierogram.daemon.commands import (
 from hierogram.daemon.commands.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.memory import collect_seldom
-from hierogram.daemon.plain_options import DEFAULT_STORE
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
+from hierogram.storage.options import DEFAULT_STORE
 
 STORE, LEARN, LOOK, TRANSLATE, SERVE, TOOLS = "Store", "Learn", "Look", "Translate", "Serve", "Tools"
 """The groups of commands, in the order in which help shows them."""

@@ -21,15 +21,14 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import Destination, ExportOptions
-from hierogram.daemon.plain_options import as_plain
 from hierogram.daemon.progress import Progress, progress
-from hierogram.storage.options import Option, OptionError, declared
+from hierogram.storage.options import Option, OptionError, as_plain, declared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hierogram.daemon.exports.exporting import Report
     from hierogram.daemon.exports.schedule import ScheduledJob
-    from hierogram.daemon.exports.writing import Report
     from hierogram.storage.store import Store
 
 
@@ -161,7 +160,7 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
     """Write a packed grammar, of a store or of an export."""
     from hierogram.daemon.decoding.grammars import write_grammar
     from hierogram.daemon.decoding.opening import equip
-    from hierogram.daemon.decoding.requests import TranslateOptions
+    from hierogram.daemon.decoding.options import TranslateOptions
 
     if destination.to is not None or destination.output is None or destination.is_standard_output:
         raise UsageError(f"--format {PACKED} writes one file: name it with -o grammar.{PACKED}")

@@ -13,8 +13,7 @@ import typer
 
 from hierogram.daemon.commands.common import STORE_HELP, was_given
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.plain_options import DEFAULT_STORE
-from hierogram.storage.options import Declared, Option, OptionError, check, declared
+from hierogram.storage.options import DEFAULT_STORE, Declared, Option, OptionError, check, declared
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import Without, with_options
 from hierogram.daemon.commands.learning import announce_compilation
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import DrawingError, ExportError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.tuning.options import TuningOptions

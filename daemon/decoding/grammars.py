@@ -1,27 +1,88 @@
 """Grammars to translate with: packed from rules of files or of a store, or mapped into memory from our binary form."""
 
+import json
+import math
 import tempfile
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.compressing import written
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
-from hierogram.daemon.exports.exporting import decided
+from hierogram.daemon.exports.exporting import decided, score_rules
 from hierogram.daemon.exports.formats.registry import promised_format
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import scratch
-from hierogram.daemon.exports.writing import score_rules
 from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
-from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
+from hierogram.samplers.decoding import grammar
+from hierogram.samplers.decoding.grammar import COUNTED, Grammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, lines_of
 from hierogram.samplers.grammar.kinds import TRANSLATION, notation_of
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.store import Store
+
+WORDS = COUNTED[grammar.WORDS]
+"""The feature that counts target words."""
+
+DEFAULT_WEIGHTS: Mapping[str, float] = {
+    "p_target_given_source": 0.25,
+    "p_source_given_target": 0.2,
+    "lex_target_given_source": 0.15,
+    "lex_source_given_target": 0.1,
+    "lm": 0.35,
+    "words": 1.0,
+    "rules": 0.0,
+    "glue": -0.1,
+    "unknown": -5.0,
+    "lm_unknown": -1.0,
+}
+"""Weights where nobody has tuned them; features that are not named weigh nothing."""
+
+
+def read_weights(path: str) -> dict[str, float]:
+    """Return the table `weights` of a TOML file; raises `InputError`."""
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as TOML: {error}") from error
+    weights = content.get("weights")
+    if not isinstance(weights, dict) or not weights:
+        raise InputError(f"{path}: has no table [weights]")
+    for name, value in weights.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InputError(f"{path}: the weight of {name} is {value!r}: it has to be a number")
+    return {name: float(value) for name, value in weights.items()}
+
+
+def write_weights(path: Path, weights: Mapping[str, float]) -> None:
+    """Write a file that `read_weights` reads, which appears when it is whole."""
+    with written(path) as file:
+        file.write("\n".join(toml_table("[weights]", weights)).encode())
+
+
+def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a table, the last one empty: numbers, texts and lists; what is None is left out."""
+    lines = [title]
+    for name, value in values.items():
+        plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+        if value is not None:
+            # Texts, numbers and lists of JSON are those of TOML.
+            lines.append(f"{name if plain else _json(name)} = {_json(value)}")
+    return [*lines, ""]
+
+
+_json = partial(json.dumps, ensure_ascii=False)
+
 
 _KIND, _VERSION = "grammar", 2
 _TEXTS = ("source_words", "target_words")

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
 from hierogram.daemon.decoding.fixed_words import Glossary, read_glossary
-from hierogram.daemon.decoding.grammars import TranslationGrammar, open_grammar, stored_grammar
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.grammars import (
+    DEFAULT_WEIGHTS,
+    TranslationGrammar,
+    open_grammar,
+    read_weights,
+    stored_grammar,
+)
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.decoding.translating import Translator
-from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS, read_weights
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.language_models.arpa import NamedModel

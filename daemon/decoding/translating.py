@@ -12,9 +12,8 @@ import numpy as np
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
-from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
+from hierogram.daemon.decoding.grammars import DEFAULT_WEIGHTS, TranslationGrammar, packed
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
-from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.daemon.learning.kinds.kind import RuleUse
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
@@ -25,6 +24,7 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 
 if TYPE_CHECKING:
     from hierogram.daemon.learning.kinds.kind import Loaded
+
 
 Span = tuple[int, int]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.formats.notation import NONTERMINAL
+from hierogram.daemon.exports.formats.format import NONTERMINAL
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import FilterCount
 from hierogram.daemon.exports.scratch import Scratch

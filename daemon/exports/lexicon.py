@@ -8,7 +8,7 @@ Means and products are taken in whole numbers (units of 2^-50 of a probability, 
 do not depend on the order in which threads add them up.
 """
 
-from hierogram.daemon.exports.formats.notation import is_nonterminal, symbols, word
+from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word
 from hierogram.daemon.exports.scratch import Blocks, Heard, Scratch
 
 FLOOR = 1e-7

@@ -17,11 +17,10 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from pydantic import ValidationError
 
 from hierogram.daemon.exceptions import ExportError, ScheduleError
-from hierogram.daemon.exports.exporting import Published, publish
+from hierogram.daemon.exports.exporting import Published, Report, publish
 from hierogram.daemon.exports.options import ExportJob
-from hierogram.daemon.exports.writing import Report
-from hierogram.daemon.plain_options import as_plain, from_plain
 from hierogram.storage.exports.exports import JobRow
+from hierogram.storage.options import as_plain, from_plain
 from hierogram.storage.store import Store
 
 Ended = Callable[[str, Published | None, Exception | None], None]

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
 from hierogram.daemon.decoding.fixed_words import split_words
-from hierogram.daemon.decoding.grammars import TranslationGrammar
+from hierogram.daemon.decoding.grammars import WORDS, TranslationGrammar, toml_table
 from hierogram.daemon.decoding.opening import TranslationResources
-from hierogram.daemon.decoding.weights import WORDS, toml_table
-from hierogram.daemon.plain_options import all_plain
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.tuning.options import TuningOptions
 from hierogram.daemon.tuning.tuning import Iteration, KBest, Tuned
+from hierogram.storage.options import all_plain
 
 
 class GrammarDecoder:

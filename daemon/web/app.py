@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.evidence import evidence_routes

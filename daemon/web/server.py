@@ -24,7 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration
 from hierogram.daemon.corpora.rejections import Limits
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
 from hierogram.daemon.web.app import build_app, build_browser

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.plain_options import constraints
 from hierogram.daemon.workers.options import Sharing, Workers, parse_blocks, parse_workers
-from hierogram.storage.options import declared
+from hierogram.storage.options import constraints, declared
 
 if TYPE_CHECKING:
     from hierogram.samplers.synchronous.sweeps import Blocks

@@ -27,7 +27,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from hierogram.storage.database.checkpoints import Checkpoints
 from hierogram.storage.exceptions import StoreRefusedError, StoreUnavailableError, StoreUrlError
-from hierogram.storage.schema.types import give_postgres_options
+from hierogram.storage.schema.tables import give_postgres_options
 
 SQLITE = "sqlite"
 POSTGRES = "postgresql"

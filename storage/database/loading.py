@@ -26,8 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.schema.tables import FERTILITIES, pair_scores
-from hierogram.storage.schema.types import MOMENT_FORMAT, SERIAL, TEXT, Moment, on_postgres
+from hierogram.storage.schema.tables import FERTILITIES, MOMENT_FORMAT, SERIAL, TEXT, Moment, on_postgres, pair_scores
 
 Row = Sequence[object]
 

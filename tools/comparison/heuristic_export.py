@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import Compression, compressed
 from hierogram.daemon.corpora.texts import TOKENS
+from hierogram.daemon.exports.exporting import ExportPlan, OutputFiles, WrittenRules, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_test_set
-from hierogram.daemon.exports.formats.notation import is_nonterminal, symbols, word
+from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexicon, weigh
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Scratch, scratch
-from hierogram.daemon.exports.writing import ExportPlan, OutputFiles, WrittenRules, score, write_rules
 from hierogram.storage.exports.snapshot import Block
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.bitexts import Bitexts, Numbering

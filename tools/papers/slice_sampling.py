@@ -29,7 +29,7 @@ from hierogram.daemon.alignment.evaluation import evaluate as evaluate_links
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links

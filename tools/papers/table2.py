@@ -17,7 +17,7 @@ import typer
 from hierogram.daemon.commands.common import note, plural, print_table
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.corpora.lines import write_lines
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.samplers.grammar.settings import DIRICHLET
 from hierogram.storage.options import Option
 from hierogram.tools.measures.results import Kept, check_settings, drawn

@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
-from hierogram.daemon.decoding.grammars import TranslationGrammar
+from hierogram.daemon.decoding.grammars import TranslationGrammar, read_weights, write_weights
 from hierogram.daemon.decoding.opening import TranslationResources, equip
-from hierogram.daemon.decoding.requests import TranslateOptions
-from hierogram.daemon.decoding.weights import read_weights, write_weights
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models.files import make
 from hierogram.daemon.language_models.options import EstimationOptions

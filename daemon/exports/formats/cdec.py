@@ -5,8 +5,7 @@ backslash, as in the store's own notation. An indicator is written where it is 1
 """
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
-from hierogram.daemon.exports.formats.notation import concatenated, is_plain, mapped, plain
+from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule, concatenated, is_plain, mapped, plain
 
 NAMES = {
     "p_target_given_source": "EGivenF",

@@ -9,8 +9,7 @@ from functools import partial
 
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exports.formats.cdec import NAMES, read_named
-from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
-from hierogram.daemon.exports.formats.notation import is_plain, mapped, plain, word
+from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule, is_plain, mapped, plain, word
 
 _FEATURES = (*NAMES, "glue")
 _NAMES = NAMES | {"glue": "IsGlue"}

@@ -5,9 +5,11 @@ the rule. `|`, `[` and `]` in words are written as Moses' own tokenizer escapes 
 """
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
-from hierogram.daemon.exports.formats.notation import (
+from hierogram.daemon.exports.formats.format import (
     NONTERMINAL,
+    Chosen,
+    Format,
+    ReadRule,
     concatenated,
     is_plain,
     links,

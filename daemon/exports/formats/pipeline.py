@@ -6,8 +6,7 @@ Those of word pairs count the links of the store's pairs; those of phrases are m
 from functools import partial
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
-from hierogram.daemon.exports.formats.notation import concatenated, plain, spaced, word
+from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule, concatenated, plain, spaced, word
 from hierogram.samplers.grammar.kinds import LINKS
 
 _BY_SOURCE, _BY_TARGET = "p_target_given_source", "p_source_given_target"

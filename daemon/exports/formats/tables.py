@@ -4,8 +4,7 @@ import csv
 import json
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import FEATURES, Chosen, Format, ReadRule
-from hierogram.daemon.exports.formats.notation import concatenated
+from hierogram.daemon.exports.formats.format import FEATURES, Chosen, Format, ReadRule, concatenated
 
 _SHAPE = ("scope", "nonterminals")
 _RULE = ("source", "target", "alignment", *_SHAPE, "source_count", "target_count")

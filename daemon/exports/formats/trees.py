@@ -1,8 +1,7 @@
 """Formats of tree grammars: fragments in brackets, and the CFG that has the same probabilities."""
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule
-from hierogram.daemon.exports.formats.notation import plain
+from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule, plain
 from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
 
 _FEATURES = ("p_target_given_source", "count")

@@ -9,9 +9,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
-from hierogram.daemon.plain_options import constraints
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.options import constraints
 
 _LONGEST = 10_000
 _UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"

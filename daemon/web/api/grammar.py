@@ -9,7 +9,6 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import DrawingError
 from hierogram.daemon.grammar.options import RuleQuery
-from hierogram.daemon.plain_options import constraints
 from hierogram.daemon.scoring.records import score_of
 from hierogram.daemon.web.api.records import (
     DerivationAnswer,
@@ -22,6 +21,7 @@ from hierogram.daemon.web.api.records import (
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.numbers import ONE_USE
+from hierogram.storage.options import constraints
 from hierogram.storage.records import PairRow, RuleRow
 
 SVG = "image/svg+xml"

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.web.protocol.bodies import json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from hierogram.daemon.commands.flags import flag_of, given, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.plain_options import all_plain, as_plain, from_plain
-from hierogram.storage.options import Option, OptionError, check, declared
+from hierogram.storage.options import Option, OptionError, all_plain, as_plain, check, declared, from_plain
 
 
 class Colour(StrEnum):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hierogram.daemon.decoding.fixed_words import Glossary
 from hierogram.daemon.decoding.opening import TranslationResources, equip
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 
 GRAMMAR = """\
 [X] ||| la maison ||| the house ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0 1-1

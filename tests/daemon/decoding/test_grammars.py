@@ -9,7 +9,7 @@ from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.decoding.grammars import open_grammar, stored_grammar
 from hierogram.daemon.decoding.opening import equip
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.learning.learning import learn

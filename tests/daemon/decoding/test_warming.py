@@ -31,7 +31,7 @@ def compiled():
 
 before = compiled()
 from hierogram.daemon.decoding.opening import Follower, TranslationResources, equip
-from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.decoding.translating import as_plain
 with open_store(sys.argv[1]) as store:
     for model in (None, sys.argv[3]):

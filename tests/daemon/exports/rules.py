@@ -7,15 +7,13 @@ from typing import NamedTuple, cast
 
 from hierogram.daemon.compressing import compressed
 from hierogram.daemon.corpora.texts import TOKENS
-from hierogram.daemon.exports.exporting import decided
+from hierogram.daemon.exports.exporting import OutputFiles, WrittenRules, decided, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, shape_of
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexicon, weigh
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import FilterCount
-from hierogram.daemon.exports.rules import link_rules, load_rules
-from hierogram.daemon.exports.scratch import scratch
-from hierogram.daemon.exports.writing import OutputFiles, WrittenRules, score, write_rules
+from hierogram.daemon.exports.scratch import link_rules, load_rules, scratch
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.storage.exports.snapshot import Block, Snapshot

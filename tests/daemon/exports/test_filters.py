@@ -13,8 +13,8 @@ from tests.daemon.exports.rules import Given, write
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.filters import TestSet
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.plain_options import from_plain
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
+from hierogram.storage.options import from_plain
 
 SIDES = [
     "a",

@@ -10,7 +10,7 @@ from tests.storage.building import query
 
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.schedule import ExportSchedule, add_job, list_jobs, remove_job
-from hierogram.daemon.plain_options import as_plain
+from hierogram.storage.options import as_plain
 from hierogram.storage.store import Store
 
 NIGHTLY = ExportJob(name="nightly", to=Path("/srv/grammars"), cron="0 3 * * mon", format="moses", keep=7)

@@ -20,7 +20,7 @@ from hierogram.daemon.exports.exporting import Published
 from hierogram.daemon.exports.options import ExportJob, parse_span
 from hierogram.daemon.exports.publication import versions
 from hierogram.daemon.exports.schedule import ExportSchedule, add_job, find_job, list_jobs, remove_job
-from hierogram.daemon.plain_options import from_plain
+from hierogram.storage.options import from_plain
 from hierogram.storage.store import Store, open_store
 
 PATIENCE = 60.0
