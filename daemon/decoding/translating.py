@@ -14,13 +14,10 @@ from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words,
 from hierogram.daemon.decoding.grammars import TranslationGrammar
 from hierogram.daemon.decoding.weights import weight_vector
 from hierogram.daemon.language_models.arpa import NamedModel
-from hierogram.daemon.learning.kinds.kind import RuleUse
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
 from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL
-from hierogram.samplers.grammar.rules import Symbol, render_side
-
-Span = tuple[int, int]
+from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 
 
 class _Use(NamedTuple):

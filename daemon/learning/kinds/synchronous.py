@@ -16,8 +16,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Loaded,
     Means,
     Report,
-    RuleUse,
-    Span,
     State,
     Sweep,
     SweepRequest,
@@ -32,7 +30,7 @@ from hierogram.samplers.forests.batch import Batch, initial_state
 from hierogram.samplers.forests.batch import State as Variables
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import rule_key
-from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
+from hierogram.samplers.grammar.rules import Rule, RuleUse, Side, Span, parse_side, render_side
 from hierogram.samplers.grammar.schedules import Annealing, PairSchedule, Schedule, at_temperature_one, quick_schedule
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, RANDOM, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size

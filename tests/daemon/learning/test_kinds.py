@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.daemon.conftest import LINES, Run, written
 from tests.daemon.serving.turns import SHORT, Hands
 
-from hierogram.daemon.learning.kinds.kind import Averages, Key, Loaded, Means, Report, RuleUse, Sweep
+from hierogram.daemon.learning.kinds.kind import Averages, Key, Loaded, Means, Report, Sweep
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
 from hierogram.daemon.learning.kinds.registry import KINDS
 from hierogram.daemon.learning.verifying import verify
@@ -19,7 +19,7 @@ from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.kinds import NOTATIONS, PAIRS, SOURCE, TARGET, Notation, WordPlace
-from hierogram.samplers.grammar.rules import Rule, parse_side, terminal_of
+from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side, terminal_of
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import JOINED
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
