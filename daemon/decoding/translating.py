@@ -15,18 +15,14 @@ from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words,
 from hierogram.daemon.decoding.grammars import DEFAULT_WEIGHTS, TranslationGrammar, packed
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
 from hierogram.daemon.language_models.arpa import NamedModel
-from hierogram.daemon.learning.kinds.kind import RuleUse
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
 from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
-from hierogram.samplers.grammar.rules import Symbol, render_side
+from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 
 if TYPE_CHECKING:
     from hierogram.daemon.learning.kinds.kind import Loaded
-
-
-Span = tuple[int, int]
 
 
 class _Use(NamedTuple):

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hierogram.daemon.learning.kinds.kind import RuleUse, Span
 from hierogram.daemon.learning.kinds.registry import count_rules_of, kind_of
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.storage.browsing import looking
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.pairs.pairs import pairs_by_id

@@ -9,8 +9,7 @@ from svgling.core import TreeLayout, TreeOptions
 from svgling.figure import Caption, RowByRow
 
 from hierogram.daemon.exceptions import DrawingError
-from hierogram.daemon.learning.kinds.kind import RuleUse
-from hierogram.samplers.grammar.rules import parse_side
+from hierogram.samplers.grammar.rules import RuleUse, parse_side
 
 _NO_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 _WIDE = 2.2

@@ -21,7 +21,7 @@ from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
 from hierogram.daemon.web.api.translating import translate_routes
 from hierogram.daemon.web.guard import Guard
-from hierogram.daemon.web.pages.site import Asking, build_pages
+from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
 from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
 from hierogram.daemon.web.protocol.service import Service
@@ -57,7 +57,7 @@ class _Switch:
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
+        """Answer a request."""
         to_pages = scope["type"] == "http" and not scope["path"].startswith(OF_THE_API)
         await (self._pages if to_pages and self._pages else self._api)(scope, receive, send)
 
@@ -69,13 +69,13 @@ def build_app(
     ending: Callable[[], bool] | None = None,
     translating: TranslateOptions | None = None,
 ) -> ASGIApp:
-    """The application that answers for the service; long requests end when `ending` says so (else the service).
+    """Return the application that answers for the service; long requests end when `ending` says so (else the service).
 
     `limits` bound how much of a body may be rejected; `translating` says what sentences are translated with.
     """
     metrics = RequestMetrics()
     reader = Reader(service.store.engine.url)
-    asking = _asking(reader, configuration) if configuration.pages else None
+    asker = _asker(reader, configuration) if configuration.pages else None
     app = FastAPI(
         title="Hierogram",
         summary="A grammar store that keeps learning.",
@@ -84,7 +84,7 @@ def build_app(
         dependencies=[Depends(refuse_unknown)],
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(reader, asking.asker if asking else None),
+        lifespan=_lifespan(reader, asker),
     )
     answer_problems(app)
     describe(app, with_token=configuration.token is not None)
@@ -101,28 +101,23 @@ def build_app(
     def document() -> JSONResponse:
         return JSONResponse(app.openapi())
 
-    sessions = _sessions(configuration)
-    pages = build_pages(reader, sessions, service, asking) if configuration.pages else None
+    sessions = Sessions(configuration.token)
+    pages = build_pages(reader, sessions, configuration, service, asker) if configuration.pages else None
     return Guard(_Switch(app, pages), configuration, metrics, sessions)
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
-    """The pages of a store without a daemon, where nothing can be changed."""
-    sessions = _sessions(configuration)
-    asking = _asking(reader, configuration)
-    pages = build_pages(reader, sessions, asking=asking, lifespan=_lifespan(asking.asker if asking else None))
+    """Return the pages of a store without a daemon, where nothing can be changed."""
+    sessions = Sessions(configuration.token)
+    asker = _asker(reader, configuration)
+    pages = build_pages(reader, sessions, configuration, asker=asker, lifespan=_lifespan(asker))
     return Guard(pages, configuration, RequestMetrics(), sessions)
 
 
-def _sessions(configuration: HttpConfiguration) -> Sessions:
-    return Sessions(configuration.token.get_secret_value() if configuration.token else None)
-
-
-def _asking(reader: Reader, configuration: HttpConfiguration) -> Asking | None:
+def _asker(reader: Reader, configuration: HttpConfiguration) -> Asker | None:
     if not configuration.ask:
         return None
-    role = configuration.ask_url.get_secret_value() if configuration.ask_url else None
-    asker = Asker(reader.engine.url, role)
+    asker = Asker(reader.engine.url, configuration.ask_url.get_secret_value() if configuration.ask_url else None)
     if asker.refusal is not None:
         _log.warning("%s", asker.refusal)
-    return Asking(asker, configuration.ask_seconds, configuration.ask_rows)
+    return asker

@@ -1,7 +1,6 @@
 """Who may ask, and how often: the door that every request goes through."""
 
 import asyncio
-import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from math import ceil
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,7 +18,7 @@ from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.document import OF_THE_API, OPEN_PATHS
 from hierogram.daemon.web.protocol.problems import ProblemError, answer
-from hierogram.daemon.web.protocol.sessions import ENTER, FILES, Sessions, cookie_of
+from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, Sessions
 
 _MOST_CLIENTS = 10_000
 _DISCARD_SECONDS = 3.0
@@ -42,7 +42,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, client: str) -> float:
-        """Takes a permission: 0.0 if there was one, else the seconds until there is one."""
+        """Take a permission; return 0.0 if there was one, else the seconds until there is one."""
         now = self._clock()
         level, since = self._buckets.pop(client, (self._burst, now))
         level = min(self._burst, level + (now - since) * self._rate)
@@ -65,14 +65,14 @@ class _Body:
         self._receive = receive
 
     async def receive(self) -> Message:
-        """The next message, as ASGI has it."""
+        """Return the next message, as ASGI has it."""
         message = await self._receive()
         if message["type"] != "http.request" or not message.get("more_body"):
             self.coming = False
         return message
 
     async def discard(self) -> None:
-        """Reads the rest and forgets it; not for long."""
+        """Read the rest and forget it; not for long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_DISCARD_SECONDS):
                 while self.coming:
@@ -87,17 +87,16 @@ class Guard:
         app: ASGIApp,
         configuration: HttpConfiguration,
         metrics: RequestMetrics,
-        sessions: Sessions | None = None,
+        sessions: Sessions,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._sessions = sessions
-        self._token = configuration.token.get_secret_value().encode() if configuration.token else None
         self._rates = Rates(configuration.max_rate, configuration.max_burst, clock)
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
+        """Answer a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -122,7 +121,13 @@ class Guard:
             refusal = self._refusal(scope)
             if refusal is None:
                 await self._app(scope, body.receive, send_on)
-            elif refusal.status == HTTPStatus.UNAUTHORIZED and self._may_enter(scope):
+            elif (
+                refusal.status == HTTPStatus.UNAUTHORIZED
+                and scope["method"] == "GET"
+                and not scope["path"].startswith(OF_THE_API)
+                and "text/html" in Headers(scope=scope).get("accept", "")
+            ):
+                # A browser asks for a page, and can be asked for the token.
                 place = scope["path"] + ("?" + scope["query_string"].decode("latin-1") if scope["query_string"] else "")
                 door = RedirectResponse(f"{ENTER}?{urlencode({'next': place})}", HTTPStatus.SEE_OTHER)
                 await door(scope, body.receive, send_on)
@@ -133,57 +138,36 @@ class Guard:
             self._metrics.count(scope["method"], route, status, time.perf_counter() - started)
 
     def _refusal(self, scope: Scope) -> ProblemError | None:
-        headers = Headers(scope=scope)
-        if self._token is None:
+        headers, path = Headers(scope=scope), scope["path"]
+        if not self._sessions.needed:
             # A web page whose name was made to point to this machine must not read the store through a browser, nor
             # use up what this machine's own programs may ask: so this is looked at before the rate.
-            host = headers.get("host", "").rsplit(":", 1)[0] if not _bare_address(headers) else headers.get("host", "")
+            host = headers.get("host", "")
+            if ":" in host and not host.endswith("]"):
+                host = host.rpartition(":")[0]
             if not is_loopback(host):
                 return ProblemError(
                     HTTPStatus.MISDIRECTED_REQUEST,
                     f"this daemon answers for this machine only (localhost, 127.0.0.1), not for {host!r}",
                 )
-        client = scope["client"][0] if scope.get("client") else "unknown"
-        wait = self._rates.wait(client)
+        wait = self._rates.wait(scope["client"][0] if scope.get("client") else "unknown")
         if wait:
             return ProblemError(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "too many requests from this address: ask less often",
                 {"Retry-After": str(ceil(wait))},
             )
-        if self._token is None or self._is_open(scope["path"]):
+        if not self._sessions.needed or path in OPEN_PATHS or path == ENTER or path.startswith(FILES):
             return None
-        if not (self._shows_token(headers) or self._has_entered(scope, headers)):
-            return ProblemError(
-                HTTPStatus.UNAUTHORIZED,
-                "a token is needed: send the header `Authorization: Bearer TOKEN`",
-                {"WWW-Authenticate": 'Bearer realm="hierogram"'},
-            )
-        return None
-
-    def _is_open(self, path: str) -> bool:
-        return path in OPEN_PATHS or (self._sessions is not None and (path == ENTER or path.startswith(FILES)))
-
-    def _has_entered(self, scope: Scope, headers: Headers) -> bool:
-        """Return whether a browser that has shown the token asks for a page; programs show it with every request."""
-        if self._sessions is None or scope["path"].startswith(OF_THE_API):
-            return False
-        return self._sessions.good(cookie_of(headers.get("cookie", "")))
-
-    def _may_enter(self, scope: Scope) -> bool:
-        """Return whether a browser asks for a page, and can be asked for the token."""
-        if self._sessions is None or scope["path"].startswith(OF_THE_API):
-            return False
-        return scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
-
-    def _shows_token(self, headers: Headers) -> bool:
         scheme, _, shown = headers.get("authorization", "").partition(" ")
-        assert self._token is not None
-        same = hmac.compare_digest(shown.strip().encode("utf-8", "surrogateescape"), self._token)
-        return same and scheme.lower() == "bearer"
-
-
-def _bare_address(headers: Headers) -> bool:
-    """Return whether the host header has no port."""
-    host = headers.get("host", "")
-    return ":" not in host or host.endswith("]")
+        if scheme.lower() == "bearer" and self._sessions.right(shown.strip()):
+            return None
+        # Programs show the token with every request; a browser that has shown it has a cookie, which is for pages.
+        cookie = HTTPConnection(scope).cookies.get(COOKIE)
+        if not path.startswith(OF_THE_API) and self._sessions.good(cookie):
+            return None
+        return ProblemError(
+            HTTPStatus.UNAUTHORIZED,
+            "a token is needed: send the header `Authorization: Bearer TOKEN`",
+            {"WWW-Authenticate": 'Bearer realm="hierogram"'},
+        )

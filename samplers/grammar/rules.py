@@ -21,6 +21,9 @@ _NUMBERED = re.escape(NONTERMINAL_BEGINS) + "([1-9][0-9]*)" + re.escape(NONTERMI
 _NONTERMINAL = re.compile(_NUMBERED)
 _NEEDS_ESCAPE = re.compile(rf"\\|{_NUMBERED}")
 
+Span = tuple[int, int]
+"""Words from the first to before the second, counted from 0."""
+
 HIERO_MAX_NONTERMINALS = 2
 HIERO_MAX_SOURCE_SYMBOLS = 5
 
@@ -76,6 +79,18 @@ def side_scope(source: Side) -> int:
     is_nonterminal = [isinstance(s, int) for s in source]
     adjacent = sum(a and b for a, b in pairwise(is_nonterminal))
     return adjacent + is_nonterminal[0] + is_nonterminal[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleUse:
+    """A rule where a derivation uses it: sides in the store's notation, half-open spans of words, and the uses that
+    fill its nonterminals 1, 2, …, by their place in the derivation."""
+
+    source: str
+    target: str
+    source_span: Span
+    target_span: Span
+    children: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,5 +127,5 @@ def read(connection: Connection, after: int | None, limit: int, kinds: Collectio
     if kinds:
         wanted = wanted.where(events.c.kind.in_(sorted(kinds)))
     rows = connection.execute(wanted.order_by(events.c.id).limit(limit)).all()
-    found = [Event._make((*row[:-1], None if row.detail is None else json.loads(row.detail))) for row in rows]
+    found = [Event(**{**row._mapping, "detail": row.detail and json.loads(row.detail)}) for row in rows]
     return EventPage(found, oldest, last, 0 if after is None else max(oldest - 1 - after, 0))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, Double, cast, func, select, tuple_, update
@@ -127,20 +128,19 @@ class Grammar(Leases):
         *,
         words: Sequence[str] = (),
         limit: int = 20,
+        after: tuple[float, str, str] | None = None,
         drawn: bool = False,
     ) -> list[RuleRow]:
-        """Rules that `find_rules` would find if their words had other accents or capital letters, likelier words first.
-
-        Likelier are words that occur more often.
-        """
+        """Rules that `find_rules` would find if their words had other accents or capital letters, in its order."""
         with self._reading() as connection:
-            wanted = Wanted(source, target, words, (), (), None, drawn)
-            found: dict[int, RuleRow] = {}
-            for conditions in respelled(connection, wanted):
-                found |= {rule.id: rule for rule in find_rules(connection, conditions, limit)}
-                if len(found) >= limit:
-                    break
-            return list(found.values())[:limit]
+            wanted = Wanted(source, target, words, (), (), after, drawn)
+            found = {
+                rule.id: rule
+                for conditions in respelled(connection, wanted)
+                for rule in find_rules(connection, conditions, limit)
+            }
+        uses = attrgetter("count" if drawn else "expected_uses")
+        return sorted(found.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
     def like_words(self, word: str, limit: int = 8) -> list[str]:
         """Words of either side that look like the word, begin with it, or are spelled almost so."""

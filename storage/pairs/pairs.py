@@ -206,7 +206,7 @@ def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
         .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
         .where(sentence_pairs.c.id == pair_id)
     ).one_or_none()
-    return None if row is None else PairRecord._make(row)
+    return None if row is None else PairRecord(*tuple(row))
 
 
 def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, get_args
 
 from hierogram.storage.records.pairs import UNSETTLED
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 CLASSES_OF_RULES = ("0", "1", "2", "3+")
 """Numbers of nonterminals, as rules are told apart by them."""
@@ -95,8 +92,10 @@ class ExportRow(NamedTuple):
     seconds: float | None
 
 
-RULE_NEW, RULE_GONE, RULE_MOVED, RULES_CHANGED = "rule-new", "rule-gone", "rule-moved", "rules-changed"
-PAIRS_REJECTED, EXPORT_DONE, EXPORT_FAILED = "pairs-rejected", "export-done", "export-failed"
+EventKind = Literal[
+    "rule-new", "rule-gone", "rule-moved", "rules-changed", "pairs-rejected", "export-done", "export-failed"
+]  # fmt: skip
+RULE_NEW, RULE_GONE, RULE_MOVED, RULES_CHANGED, PAIRS_REJECTED, EXPORT_DONE, EXPORT_FAILED = get_args(EventKind)
 EVENT_KINDS = {
     RULE_NEW: "a rule is expected to be used eight times or more",
     RULE_GONE: "one that was is expected to be used less than four times",
@@ -108,7 +107,8 @@ EVENT_KINDS = {
 }
 
 
-class Event(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Event:
     """Something that changed. `id` grows in the order of commits; what does not concern a kind is None.
 
     `error` is the Monte-Carlo standard error of the difference of a rule's expected uses. `number` counts lines or
@@ -117,19 +117,19 @@ class Event(NamedTuple):
 
     id: int
     at: datetime
-    kind: str
-    rule_id: int | None
-    source: str | None
-    target: str | None
-    expected_uses_before: float | None
-    expected_uses_now: float | None
-    error: float | None
-    number: int | None
-    detail: dict[str, Any] | None
+    kind: EventKind
+    rule_id: int | None = None
+    source: str | None = None
+    target: str | None = None
+    expected_uses_before: float | None = None
+    expected_uses_now: float | None = None
+    error: float | None = None
+    number: int | None = None
+    detail: dict[str, Any] | None = None
 
     def plain(self) -> dict[str, Any]:
-        """The event for JSON, without what does not concern its kind."""
-        values = {name: value for name, value in self._asdict().items() if value is not None}
+        """Return the event for JSON, without what does not concern its kind."""
+        values = {name: value for name, value in asdict(self).items() if value is not None}
         return values | {"at": self.at.isoformat().replace("+00:00", "Z")}
 
 

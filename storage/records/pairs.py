@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hierogram.samplers.grammar.known_links import KnownLinks
 
@@ -52,7 +52,7 @@ class NewPairs:
     known: Mapping[int, KnownLinks] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Return how many pairs there are."""
+        """Return the number of pairs."""
         return len(self.sources)
 
     def at(self, places: Sequence[int]) -> NewPairs:
@@ -83,13 +83,12 @@ def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
         list(chain.from_iterable(part.lines for part in parts)),
         list(chain.from_iterable(part.external_ids for part in parts)),
         list(chain.from_iterable(part.occurrences for part in parts)),
-        {first + k: known for first, part in _with_places(parts) for k, known in part.known.items()},
+        {
+            first + k: known
+            for first, part in zip(accumulate(map(len, parts), initial=0), parts, strict=False)
+            for k, known in part.known.items()
+        },
     )
-
-
-def _with_places(parts: Sequence[NewPairs]) -> Iterator[tuple[int, NewPairs]]:
-    """The parts, each with the number of pairs before it."""
-    return zip(accumulate(map(len, parts), initial=0), parts, strict=False)
 
 
 class RejectedLine(NamedTuple):
@@ -200,8 +199,9 @@ class PairPlace(NamedTuple):
     origin: str
 
 
-class PairRecord(NamedTuple):
-    """A stored pair as people ask for it."""
+@dataclass(frozen=True, slots=True)
+class PairRecord:
+    """A stored pair."""
 
     id: int
     corpus: str

@@ -14,7 +14,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Kind,
     Means,
     Report,
-    RuleUse,
     Sweep,
     SweepRequest,
     Trial,
@@ -31,7 +30,7 @@ from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, join_texts, no_blobs
 from hierogram.samplers.grammar.keys import hash_words, lexical_keys, rule_key
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
-from hierogram.samplers.grammar.rules import Rule, escape_terminal, render_side
+from hierogram.samplers.grammar.rules import Rule, RuleUse, escape_terminal, render_side
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import CUT, DIRICHLET, ITG
 from hierogram.samplers.grammar.sizes import pack_size

@@ -16,7 +16,7 @@ from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.numbers import CLASSES, ONE_USE
-from hierogram.samplers.grammar.rules import Rule, parse_side
+from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
@@ -212,21 +212,6 @@ class Trial(Protocol):
     def close(self) -> None:
         """End threads."""
         return
-
-
-Span = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class RuleUse:
-    """A rule where a derivation uses it: sides in the store's notation, half-open spans of words, and the uses that
-    fill its nonterminals 1, 2, …, by their place in the derivation."""
-
-    source: str
-    target: str
-    source_span: Span
-    target_span: Span
-    children: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Kind,
     Means,
     Report,
-    RuleUse,
-    Span,
     Sweep,
     SweepRequest,
     Trial,
@@ -31,7 +29,7 @@ from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import Forests
-from hierogram.samplers.grammar.rules import Side, render_side
+from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
 from hierogram.samplers.grammar.schedules import Annealing, PairSchedule, Schedule, at_temperature_one, quick_schedule
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, RANDOM, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size

@@ -13,7 +13,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Kind,
     Means,
     Report,
-    RuleUse,
     Sweep,
     SweepRequest,
     Trial,
@@ -34,6 +33,7 @@ from hierogram.samplers.grammar.brackets import check_size, productions, read_pa
 from hierogram.samplers.grammar.columns import join_texts
 from hierogram.samplers.grammar.keys import fragment_key, hash_words
 from hierogram.samplers.grammar.numbers import MAX_LABEL, ONE_SQUARE, ONE_USE
+from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
 from hierogram.samplers.grammar.sizes import source_terminals_of

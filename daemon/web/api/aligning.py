@@ -1,18 +1,17 @@
 """Links of words: POST /v1/align, and those of a stored pair that people fix and forbid."""
 
 import threading
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
-from hierogram.daemon.web.protocol.bodies import json_body, read_json
-from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.bodies import PairId, json_body, read_json
+from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
@@ -47,7 +46,7 @@ class PairToAlign(BaseModel):
 
 
 class AlignBody(BaseModel):
-    """What is to be aligned."""
+    """Pairs to align."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -104,22 +103,9 @@ class AlignAnswer(BaseModel):
 
 
 def align_routes(service: Service) -> APIRouter:
-    """The routes of this module."""
+    """Return the routes of texts to align."""
     router = APIRouter(prefix="/v1", tags=["aligning"])
     threads = CapacityLimiter(_AT_ONCE)
-    work = _aligning(service)
-
-    @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
-    async def align(request: Request) -> Response:
-        """Align pairs by what the store's aligner has learned until now; nothing is stored."""
-        body = await read_json(request, AlignBody, _MOST_BYTES)
-        return JSONResponse(await to_thread.run_sync(lambda: work(body), limiter=threads))
-
-    return router
-
-
-def _aligning(service: Service) -> Callable[[AlignBody], object]:
-    """Return what aligns; it is made at the first request."""
     lock = threading.Lock()
     made: list[AnsweringAligner] = []
 
@@ -143,10 +129,15 @@ def _aligning(service: Service) -> Callable[[AlignBody], object]:
             "advice": None if body.tokenized else made[0].advice(texts),
         }
 
-    return work
+    @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
+    async def align(request: Request) -> Response:
+        """Align pairs by what the store's aligner has learned until now; nothing is stored."""
+        body = await read_json(request, AlignBody, _MOST_BYTES)
+        return JSONResponse(await to_thread.run_sync(lambda: work(body), limiter=threads))
+
+    return router
 
 
-_LARGEST_ID = (1 << 63) - 1
 _MOST_LINKS = 1_000
 _MOST_WORDS = 1 << 15
 _MOST_LINK_BYTES = 1 << 20
@@ -155,20 +146,18 @@ _LATER: dict[int | str, dict[str, object]] = {
     202: {"description": "It is noted; the pair is aligned again as soon as sampling can see to it."}
 }
 
-PairId = Annotated[int, Path(ge=1, le=_LARGEST_ID, description="Number of the pair.")]
 
-
-def _whole(value: object) -> object:
-    """To JSON, 1.0 is as good a whole number as 1."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-_Position = Annotated[int, Field(ge=0, lt=_MOST_WORDS), BeforeValidator(_whole)]
+# To JSON, 1.0 is as good a whole number as 1.
+_Position = Annotated[
+    int,
+    Field(ge=0, lt=_MOST_WORDS),
+    BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value),
+]
 _Links = Annotated[list[Annotated[list[_Position], Field(min_length=2, max_length=2)]], Field(max_length=_MOST_LINKS)]
 
 
 class LinksBody(BaseModel):
-    """What people say of a pair's links, in place of all that they have said before."""
+    """Links of a pair that people fix and forbid, in place of all that they have said before."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -184,19 +173,42 @@ class LinksAnswer(BaseModel):
 
     pair: int
     alignment: str
-    fixed: list[list[int]]
-    forbidden: list[list[int]]
+    fixed: list[Link]
+    forbidden: list[Link]
     done: bool = Field(description="Whether the alignment follows them already.")
 
 
 def link_routes(service: Service) -> APIRouter:
-    """The routes of this module."""
+    """Return the routes of a pair's links."""
     router = APIRouter(prefix="/v1/pairs/{pair_id}/links", tags=["aligning"])
+    store = service.store
+
+    def correct(pair_id: int, known: KnownLinks, origin: str) -> bool:
+        notation = notation_of(store.settings().grammar)
+        if notation.takes != PAIRS:
+            raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: it has sentences of one language")
+        try:
+            done = service.correct(pair_id, known, origin)
+        except HumanLinksError as error:
+            raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
+        if done is None:
+            raise no_pair(pair_id)
+        return done
 
     @router.get("", responses=_MISSING)
     def links(pair_id: PairId) -> LinksAnswer:
         """The pair's alignment, and what people say of its links."""
-        return _links_answer(service, pair_id)
+        pair = store.find_pair(pair_id)
+        if pair is None:
+            raise no_pair(pair_id)
+        known = store.human_links([pair_id]).get(pair_id, KnownLinks())
+        return LinksAnswer(
+            pair=pair_id,
+            alignment=pair.alignment,
+            fixed=sorted(known.fixed),
+            forbidden=sorted(known.forbidden),
+            done=store.is_corrected(pair_id),
+        )
 
     @router.put(
         "",
@@ -214,50 +226,15 @@ def link_routes(service: Service) -> APIRouter:
     async def put(request: Request, pair_id: PairId) -> Response:
         """Fix and forbid links of the pair: it is aligned again, and keeps to them until they are taken back."""
         body = await read_json(request, LinksBody, _MOST_LINK_BYTES)
-        known = KnownLinks(_as_links(body.fixed), _as_links(body.forbidden))
-        done = await to_thread.run_sync(lambda: _correct(service, pair_id, known, body.origin))
-        answer = await to_thread.run_sync(lambda: _links_answer(service, pair_id))
-        return JSONResponse(answer.model_dump(), HTTPStatus.OK if done else HTTPStatus.ACCEPTED)
+        fixed, forbidden = (frozenset((s, t) for s, t in some) for some in (body.fixed, body.forbidden))
+        done = await to_thread.run_sync(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
+        answer = await to_thread.run_sync(lambda: links(pair_id))
+        return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if done else HTTPStatus.ACCEPTED)
 
     @router.delete("", status_code=204, responses={**_MISSING, **_LATER})
     def delete(pair_id: PairId) -> Response:
         """Take back all that people have said of the pair's links: it is aligned again without."""
-        done = _correct(service, pair_id, KnownLinks(), "http")
+        done = correct(pair_id, KnownLinks(), "http")
         return Response(status_code=HTTPStatus.NO_CONTENT if done else HTTPStatus.ACCEPTED)
 
     return router
-
-
-def _as_links(given: list[list[int]]) -> frozenset[Link]:
-    return frozenset((s, t) for s, t in given)
-
-
-def _correct(service: Service, pair_id: int, known: KnownLinks, origin: str) -> bool:
-    notation = notation_of(service.store.settings().grammar)
-    if notation.takes != PAIRS:
-        raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: it has sentences of one language")
-    try:
-        done = service.correct(pair_id, known, origin)
-    except HumanLinksError as error:
-        raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
-    if done is None:
-        raise _missing(pair_id)
-    return done
-
-
-def _links_answer(service: Service, pair_id: int) -> LinksAnswer:
-    pair = service.store.find_pair(pair_id)
-    if pair is None:
-        raise _missing(pair_id)
-    known = service.store.human_links([pair_id]).get(pair_id, KnownLinks())
-    return LinksAnswer(
-        pair=pair_id,
-        alignment=pair.alignment,
-        fixed=[[s, t] for s, t in sorted(known.fixed)],
-        forbidden=[[s, t] for s, t in sorted(known.forbidden)],
-        done=service.store.is_corrected(pair_id),
-    )
-
-
-def _missing(pair_id: int) -> ProblemError:
-    return ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}: it was withdrawn, or never stored")

@@ -1,8 +1,8 @@
 """Report whether the daemon is well: to those who start and watch it, to people, and to Prometheus."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Generic, TypeVar
@@ -20,12 +20,12 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.memory import resident_bytes
-from hierogram.daemon.serving.health import Condition, Lag
-from hierogram.daemon.web.api.records import HealthAnswer, StatusAnswer
+from hierogram.daemon.serving.health import Condition, Lag, SpoolCondition
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import IngestTotals, StoreStatus
@@ -34,7 +34,7 @@ _SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 
 
 class RequestMetrics:
-    """Counts requests and the lines that they brought."""
+    """Counters of requests and the lines that they brought."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -60,13 +60,13 @@ class RequestMetrics:
             self._lines.labels(outcome)
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request has been answered."""
+        """Count a request that has been answered."""
         known = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
         self._requests.labels(known, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def count_lines(self, totals: IngestTotals) -> None:
-        """Lines have been taken in."""
+        """Count lines that have been taken in."""
         self._lines.labels("accepted").inc(totals.accepted)
         self._lines.labels("duplicate").inc(totals.duplicates)
         self._lines.labels("rejected").inc(totals.rejected)
@@ -79,72 +79,97 @@ class _Present(Collector):
         self._condition = condition
         self._status = status
 
-    def collect(self) -> Iterable[Metric]:
-        """All figures."""
-        yield from _of_daemon(self._condition)
-        yield _gauge("hierogram_store_up", "Whether the store answers.", self._status is not None)
-        if self._status is not None:
-            yield from _of_store(self._status)
+    def collect(self) -> Iterator[Metric]:
+        """Yield all figures."""
+        condition, status = self._condition, self._status
+        lag, spool = condition.lag, condition.spool
+        yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime)
+        yield _gauge(
+            "hierogram_degraded", "Whether something keeps the daemon from its work.", bool(condition.degraded)
+        )
+        yield _gauge("hierogram_lag_pairs", "Pairs that are not through the sampling schedule yet.", lag.pairs)
+        yield _by_state("hierogram_lag_pairs_by_state", "The same pairs, by state.", lag.states)
+        yield _gauge("hierogram_lag_oldest_seconds", "How long the oldest of them has waited.", lag.oldest or 0.0)
+        yield _gauge("hierogram_sweeps_per_second", "Pair sweeps a second lately.", lag.sweeps_per_second)
+        yield _gauge(
+            "hierogram_spool_waiting_files", "Files in the spool that wait for their turn or others.", spool.waiting
+        )
+        yield _gauge("hierogram_spool_incomplete_inputs", "Inputs of which files are missing.", len(spool.incomplete))
+        ages = GaugeMetricFamily("hierogram_loop_age_seconds", "Seconds since a loop's last beat.", labels=["loop"])
+        restarts = CounterMetricFamily(
+            "hierogram_loop_restarts", "How often a loop was started again.", labels=["loop"]
+        )
+        for loop in condition.loops:
+            ages.add_metric([loop.name], loop.age)
+            restarts.add_metric([loop.name], loop.restarts)
+        yield ages
+        yield restarts
+        yield _gauge("hierogram_store_up", "Whether the store answers.", status is not None)
+        if status is None:
+            return
+        yield _by_state("hierogram_pairs", "Stored pairs, by state.", status.pairs)
+        yield _gauge("hierogram_rules", "Rules in the store.", status.rules)
+        yield _gauge("hierogram_rule_tokens", "Uses of rules in the present derivations.", status.rule_tokens)
+        if status.log_bytes is not None:
+            yield _gauge(
+                "hierogram_store_log_bytes", "Size of the log beside an SQLite store's file.", status.log_bytes
+            )
+        yield _gauge("hierogram_rejected_lines", "Rejected lines that are kept.", status.rejected)
+        yield CounterMetricFamily("hierogram_sweeps", "Sweeps recorded in the store.", value=status.sweeps)
+        yield CounterMetricFamily("hierogram_store_position", "Writing transactions of the store.", status.position)
+        if status.last_log_likelihood is not None:
+            yield _gauge(
+                "hierogram_log_likelihood", "Natural log-likelihood, as last known.", status.last_log_likelihood
+            )
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=float(value))
 
 
-def _of_daemon(condition: Condition) -> Iterator[Metric]:
-    lag = condition.lag
-    yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime)
-    yield _gauge("hierogram_degraded", "Whether something keeps the daemon from its work.", bool(condition.degraded))
-    yield _gauge("hierogram_lag_pairs", "Pairs that are not through the sampling schedule yet.", lag.pairs)
-    states = GaugeMetricFamily("hierogram_lag_pairs_by_state", "The same pairs, by state.", labels=["state"])
-    for state, number in lag.states.items():
-        states.add_metric([state], number)
-    yield states
-    yield _gauge("hierogram_lag_oldest_seconds", "How long the oldest of them has waited.", lag.oldest or 0.0)
-    yield _gauge("hierogram_sweeps_per_second", "Pair sweeps a second lately.", lag.sweeps_per_second)
-    ages = GaugeMetricFamily("hierogram_loop_age_seconds", "Seconds since a loop's last beat.", labels=["loop"])
-    restarts = CounterMetricFamily("hierogram_loop_restarts", "How often a loop was started again.", labels=["loop"])
-    spool = condition.spool
-    yield _gauge(
-        "hierogram_spool_waiting_files", "Files in the spool that wait for their turn or others.", spool.waiting
-    )
-    yield _gauge("hierogram_spool_incomplete_inputs", "Inputs of which files are missing.", len(spool.incomplete))
-    for loop in condition.loops:
-        ages.add_metric([loop.name], loop.age)
-        restarts.add_metric([loop.name], loop.restarts)
-    yield ages
-    yield restarts
+def _by_state(name: str, text: str, states: Mapping[str, int]) -> GaugeMetricFamily:
+    metric = GaugeMetricFamily(name, text, labels=["state"])
+    for state, number in states.items():
+        metric.add_metric([state], number)
+    return metric
 
 
-def _of_store(status: StoreStatus) -> Iterator[Metric]:
-    pairs = GaugeMetricFamily("hierogram_pairs", "Stored pairs, by state.", labels=["state"])
-    for state, number in status.pairs.items():
-        pairs.add_metric([state], number)
-    yield pairs
-    yield _gauge("hierogram_rules", "Rules in the store.", status.rules)
-    yield _gauge("hierogram_rule_tokens", "Uses of rules in the present derivations.", status.rule_tokens)
-    if status.log_bytes is not None:
-        yield _gauge("hierogram_store_log_bytes", "Size of the log beside an SQLite store's file.", status.log_bytes)
-    yield _gauge("hierogram_rejected_lines", "Rejected lines that are kept.", status.rejected)
-    yield CounterMetricFamily("hierogram_sweeps", "Sweeps recorded in the store.", value=status.sweeps)
-    yield CounterMetricFamily("hierogram_store_position", "Writing transactions of the store.", value=status.position)
-    if status.last_log_likelihood is not None:
-        yield _gauge("hierogram_log_likelihood", "Natural log-likelihood, as last known.", status.last_log_likelihood)
+class LoopAnswer(BaseModel):
+    """A loop of the daemon."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    age: float = Field(description="Seconds since its last beat.")
+    patience: float
+    turns: bool
+    restarts: int
+    error: str | None
 
 
-def render_metrics(requests: RequestMetrics, condition: Condition, status: StoreStatus | None) -> bytes:
-    """All metrics in Prometheus' text format."""
-    present = CollectorRegistry()
-    present.register(_Present(condition, status))
-    return generate_latest(present) + generate_latest(requests.registry)
+class StatusAnswer(BaseModel):
+    """State of the daemon and its store."""
+
+    version: str
+    uptime: float
+    degraded: str | None
+    log_likelihood: float | None
+    loops: list[LoopAnswer]
+    lag: Lag
+    spool: SpoolCondition
+    memory_bytes: int | None = Field(description="Memory that the daemon's process holds; null where it is not known.")
+    store: StoreStatus | None = Field(description="Null where the store does not answer.")
+    store_error: str | None
+
+
+class HealthAnswer(BaseModel):
+    """Whether the daemon is alive, or ready, and if not, why."""
+
+    ok: bool
+    reasons: list[str]
 
 
 _STORE_SECONDS = 10.0
-
-
-def _answer(reasons: list[str]) -> JSONResponse:
-    status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
-    return JSONResponse({"ok": not reasons, "reasons": reasons}, status)
 
 
 def _standing_loops(condition: Condition) -> list[str]:
@@ -177,90 +202,76 @@ class Shared(Generic[_Answer]):
             return self._made[1]
 
 
-async def _ask_store(service: Service) -> tuple[StoreStatus | None, str | None]:
-    """Return what the store holds, or why it does not answer; a store that hangs is not waited for."""
+def health_routes(service: Service, configuration: HttpConfiguration, metrics: RequestMetrics) -> APIRouter:
+    """Return the routes of this module."""
+    router = APIRouter(tags=["health"])
+    answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
 
     def ask() -> StoreStatus:
         service.store.check()
         return service.store.status()
 
-    with move_on_after(_STORE_SECONDS):
-        try:
-            return await to_thread.run_sync(ask, abandon_on_cancel=True), None
-        except StoreError as error:
-            return None, str(error)
-    return None, f"the store has not answered for {_STORE_SECONDS:.0f} s"
+    async def look() -> tuple[Condition, StoreStatus | None, str | None]:
+        """The daemon with its present lag, and what the store holds, or why it does not answer within some seconds."""
+        status, fault = None, f"the store has not answered for {_STORE_SECONDS:.0f} s"
+        with move_on_after(_STORE_SECONDS):
+            try:
+                status = await to_thread.run_sync(ask, abandon_on_cancel=True)
+            except StoreError as error:
+                fault = str(error)
+        condition = service.condition()
+        if status is None:
+            return condition, None, fault
+        return replace(condition, lag=condition.lag.by(status.pairs)), status, None
 
+    async def render() -> bytes:
+        condition, store, _ = await look()
+        present = CollectorRegistry()
+        present.register(_Present(condition, store))
+        return generate_latest(present) + generate_latest(metrics.registry)
 
-def _present_lag(condition: Condition, store: StoreStatus | None) -> Lag:
-    """The lag by what the store says; where it does not answer, as sampling last knew it."""
-    return condition.lag.by(store.pairs) if store else condition.lag
+    shared_look, shared_metrics = Shared(look), Shared(render)
 
-
-def health_routes(service: Service, configuration: HttpConfiguration, metrics: RequestMetrics) -> APIRouter:
-    """The routes of this module."""
-    router = APIRouter(tags=["health"])
-    ask_store = Shared(lambda: _ask_store(service))
-    answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
+    def said(reasons: list[str]) -> Response:
+        status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
+        return JSONResponse({"ok": not reasons, "reasons": reasons}, status)
 
     @router.get("/healthz", response_model=HealthAnswer, responses=answers)
     async def healthz() -> Response:
         """Alive: every loop has moved of late."""
-        return _answer(_standing_loops(service.condition()))
+        return said(_standing_loops(service.condition()))
 
     @router.get("/readyz", response_model=HealthAnswer, responses=answers)
     async def readyz() -> Response:
         """Ready: loops move, nothing is degraded, the store answers and has this version's schema, lag is in bounds."""
-        condition = service.condition()
+        condition, _, fault = await shared_look()
         reasons = _standing_loops(condition)
         if condition.degraded:
             reasons.append(condition.degraded)
-        store, fault = await ask_store()
-        lag = _present_lag(condition, store)
-        if lag.pairs > configuration.max_lag:
-            reasons.append(f"{lag.pairs:,} pairs wait for sampling, over {configuration.max_lag:,}")
+        if condition.lag.pairs > configuration.max_lag:
+            reasons.append(f"{condition.lag.pairs:,} pairs wait for sampling, over {configuration.max_lag:,}")
         if service.stopping():
             reasons.append("the daemon is stopping")
         if fault:
             reasons.append(fault)
-        return _answer(reasons)
+        return said(reasons)
 
-    @router.get("/v1/status", response_model=StatusAnswer)
-    async def status() -> Response:
+    @router.get("/v1/status")
+    async def status() -> StatusAnswer:
         """The daemon's loops and lag, and what the store holds."""
-        condition = service.condition()
-        store, fault = await ask_store()
-        return JSONResponse(
-            {
-                "version": version("hierogram"),
-                "uptime": condition.uptime,
-                "degraded": condition.degraded,
-                "log_likelihood": condition.log_likelihood,
-                "loops": [
-                    {
-                        "name": loop.name,
-                        "age": loop.age,
-                        "patience": loop.patience,
-                        "turns": loop.turns,
-                        "restarts": loop.restarts,
-                        "error": loop.error,
-                    }
-                    for loop in condition.loops
-                ],
-                "lag": asdict(_present_lag(condition, store)),
-                "spool": asdict(condition.spool),
-                "memory_bytes": resident_bytes(),
-                "store": asdict(store) if store else None,
-                "store_error": fault,
-            }
+        condition, store, fault = await shared_look()
+        return StatusAnswer(
+            version=version("hierogram"),
+            uptime=condition.uptime,
+            degraded=condition.degraded,
+            log_likelihood=condition.log_likelihood,
+            loops=[LoopAnswer.model_validate(loop) for loop in condition.loops],
+            lag=condition.lag,
+            spool=condition.spool,
+            memory_bytes=resident_bytes(),
+            store=store,
+            store_error=fault,
         )
-
-    async def render() -> bytes:
-        store, _ = await ask_store()
-        condition = service.condition()
-        return render_metrics(metrics, replace(condition, lag=_present_lag(condition, store)), store)
-
-    shared_metrics = Shared(render)
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def read_metrics() -> Response:

@@ -1,9 +1,8 @@
 """POST /v1/translate: sentences in, translations by the grammar as the store has it now."""
 
 import threading
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request
@@ -15,6 +14,10 @@ from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKi
 from hierogram.daemon.web.protocol.bodies import json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
+from hierogram.samplers.grammar.rules import RuleUse
+
+if TYPE_CHECKING:
+    from hierogram.daemon.decoding.opening import Follower
 
 MOST_SENTENCES = 100
 MOST_LETTERS = 10_000
@@ -32,7 +35,7 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
 
 
 class TranslateBody(BaseModel):
-    """What is to be translated."""
+    """Sentences to translate."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -45,16 +48,6 @@ class TranslateBody(BaseModel):
     markup: bool = Field(default=False, description='Whether they hold `<np translation="…">words</np>`.')
 
 
-class UseAnswer(BaseModel):
-    """A rule where a derivation uses it."""
-
-    source: str
-    target: str
-    source_span: tuple[int, int]
-    target_span: tuple[int, int]
-    children: list[int]
-
-
 class CandidateAnswer(BaseModel):
     """One translation of a sentence."""
 
@@ -62,7 +55,7 @@ class CandidateAnswer(BaseModel):
     score: float
     features: dict[str, float] = Field(description="Those that are not 0; the score is the sum of weight times value.")
     alignment: list[tuple[int, int]] = Field(description="Linked positions of source and target words.")
-    derivation: list[UseAnswer] = Field(description="Rules, top-down in source order.")
+    derivation: list[RuleUse] = Field(description="Rules, top-down in source order.")
 
 
 class SentenceAnswer(BaseModel):
@@ -83,29 +76,11 @@ class TranslateAnswer(BaseModel):
 
 
 def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
-    """The routes of this module."""
+    """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["translating"])
     threads = CapacityLimiter(_AT_ONCE)
-    work = _translating(service, options)
-
-    @router.post(
-        "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)
-    )
-    async def translate(
-        request: Request,
-        best: Annotated[int, Query(ge=1, le=MOST_BEST, description="Translations of each sentence.")] = 1,
-    ) -> Response:
-        """Translate sentences with the grammar as it is now; what the daemon learns changes it, within seconds."""
-        body = await read_json(request, TranslateBody, _MOST_BYTES)
-        return JSONResponse(await to_thread.run_sync(lambda: work(body, best), limiter=threads))
-
-    return router
-
-
-def _translating(service: Service, options: TranslateOptions) -> Callable[[TranslateBody, int], object]:
-    """Return what translates; all that it needs is read at the first request."""
     lock = threading.Lock()
-    made: list[object] = []
+    followers: list[Follower] = []
 
     def work(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.corpora.texts import AS_IT_IS, IN_REQUESTS, text_advice
@@ -113,12 +88,11 @@ def _translating(service: Service, options: TranslateOptions) -> Callable[[Trans
         from hierogram.daemon.decoding.translating import as_plain
 
         try:
+            # All that is needed is read at the first request.
             with lock:
-                if not made:
-                    made.append(Follower(service.store, equip(options)))
-            follower = made[0]
-            assert isinstance(follower, Follower)
-            translator, position = follower.now()
+                if not followers:
+                    followers.append(Follower(service.store, equip(options)))
+            translator, position = followers[0].now()
         except (NothingLearnedError, WrongKindError) as error:
             raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
         except InputError as error:
@@ -132,4 +106,15 @@ def _translating(service: Service, options: TranslateOptions) -> Callable[[Trans
             "advice": side and text_advice(side, "sentences", body.sentences, *IN_REQUESTS),
         }
 
-    return work
+    @router.post(
+        "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)
+    )
+    async def translate(
+        request: Request,
+        best: Annotated[int, Query(ge=1, le=MOST_BEST, description="Translations of each sentence.")] = 1,
+    ) -> Response:
+        """Translate sentences with the grammar as it is now; what the daemon learns changes it, within seconds."""
+        body = await read_json(request, TranslateBody, _MOST_BYTES)
+        return JSONResponse(await to_thread.run_sync(lambda: work(body, best), limiter=threads))
+
+    return router

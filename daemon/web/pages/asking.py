@@ -32,7 +32,7 @@ _PIECE = 1 << 16
 
 
 def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int) -> APIRouter:
-    """The routes of this module."""
+    """Return the routes of this module."""
     router = APIRouter()
     turns = BoundedSemaphore(_AT_A_TIME)
 
@@ -84,7 +84,7 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int) ->
             "_csv": address("/ask.csv", sql=question),
             "_json": address("/ask.json", sql=question),
         }
-        return page.view.page(request, "ask", content, status)
+        return page.html(request, "ask", content, status)
 
     @router.get("/ask.json")
     def as_json(request: Request) -> Response:

@@ -4,13 +4,13 @@ Lengths are in pixels. The source tree grows down to its words, the target tree 
 number in both.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hierogram.daemon.grammar.derivations import own_words
-from hierogram.daemon.learning.kinds.kind import RuleUse
 from hierogram.daemon.web.pages.rendering import Word, direction, links_of, short, visible, width
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.samplers.grammar.rules import RuleUse
 
 _EM = 15.0
 _GAP = 20.0
@@ -24,143 +24,110 @@ _MANY_WORDS = 60
 _LONGEST_LABEL = 18
 
 
-class PlacedWord(NamedTuple):
-    """A word, by the middle of its foot."""
-
-    x: float
-    y: float
-    text: str
-    word: Word
-
-
-class PlacedNode(NamedTuple):
-    """A rule of a derivation: number (from 1), colour, and the rule for a tooltip."""
-
-    x: float
-    y: float
-    number: int
-    colour: int
-    rule: str
-
-
-class Curve(NamedTuple):
-    """A line: its path, and the keys of what it joins (empty: part of a tree)."""
-
-    path: str
-    keys: str
-
-
-class Picture(NamedTuple):
-    """Two trees and the links between their words."""
-
-    width: float
-    height: float
-    words: list[PlacedWord]
-    nodes: list[PlacedNode]
-    branches: list[Curve]
-    arcs: list[Curve]
-
-
-class Grid(NamedTuple):
-    """Links as squares, source words beside rows, target words above columns; and the phrases of the derivation."""
-
-    width: float
-    height: float
-    left: float
-    top: float
-    cell: float
-    rows: list[str]
-    columns: list[str]
-    links: list[tuple[int, int]]
-    phrases: list[tuple[float, float, float, float, int]]
+Point = tuple[float, float]
 
 
 def colour_of(number: int) -> int:
-    """The colour of the rule with this number, from 1 on."""
+    """Return the colour of the rule with this number, from 1 on."""
     return (number - 1) % _COLOURS + 1
 
 
-def picture(uses: Sequence[RuleUse], source: Sequence[Word], target: Sequence[Word], alignment: str) -> Picture:
-    """The trees of a derivation (none, where it is empty) and the links between their words."""
-    places = {SOURCE: _along(source), TARGET: _along(target)}
-    widths = {side: (along[-1][1] if along else 0.0) for side, along in places.items()}
+def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[Word]], alignment: str) -> dict[str, Any]:
+    """Return the trees of a derivation (none, where it is empty) and the links between their words.
+
+    `words` are (x, y of the foot's middle, text, word), `nodes` (x, y, number of the rule from 1, colour, rule),
+    `branches` paths, and `arcs` paths with the keys of the words that they join.
+    """
+    along = {side: _along(words) for side, words in sides.items()}
+    widths = {side: places[-1][1] if places else 0.0 for side, places in along.items()}
     whole = max(widths.values()) + 2 * _MARGIN
-    levels = _levels(uses)
+    # Children come after their parents.
+    levels = [0] * len(uses)
+    for place, use in enumerate(uses):
+        for child in use.children:
+            levels[child] = levels[place] + 1
     depth = (max(levels) + 1) * _STEP if uses else 0.0
-    between = min(220.0, 70.0 + whole / 16)
-    source_foot = _MARGIN + depth + _WORD_HEIGHT
-    target_foot = source_foot + between + _WORD_HEIGHT
-    height = target_foot + (depth if target else 0.0) + _MARGIN
-    centres = {
-        side: [
-            _across(along[n][0] + (whole - widths[side]) / 2, whole, _is_rtl(words))
-            for n in range(len(words))
-        ]
-        for side, along, words in ((SOURCE, places[SOURCE], source), (TARGET, places[TARGET], target))
-    }  # fmt: skip
-    placed = [
-        PlacedWord(x, foot, short(visible(word.text), _LONGEST_WORD), word)
-        for words, side, foot in ((source, SOURCE, source_foot), (target, TARGET, target_foot))
-        for word, x in zip(words, centres[side], strict=True)
-    ]
-    nodes: list[PlacedNode] = []
-    branches: list[Curve] = []
+    feet = {SOURCE: _MARGIN + depth + _WORD_HEIGHT}
+    feet[TARGET] = feet[SOURCE] + min(220.0, 70.0 + whole / 16) + _WORD_HEIGHT
+    height = feet[TARGET] + (depth if sides[TARGET] else 0.0) + _MARGIN
+    centres: dict[str, list[float]] = {}
+    for side, words in sides.items():
+        xs = [middle + (whole - widths[side]) / 2 for middle, _ in along[side]]
+        rtl = direction(" ".join(word.text for word in words)) == "rtl"
+        centres[side] = [round(whole - x if rtl else x, 1) for x in xs]
+    nodes: list[tuple[float, float, int, int, str]] = []
+    branches: list[str] = []
     # A rule's nodes stand above the source words, and below the target words: where the root is, how levels go on, and
     # where the words are met.
-    trees = [(SOURCE, _MARGIN, _STEP, source_foot - _WORD_HEIGHT)]
+    trees = [(SOURCE, _MARGIN, _STEP, feet[SOURCE] - _WORD_HEIGHT)]
     if any(use.target_span[1] for use in uses):
-        trees.append((TARGET, height - _MARGIN, -_STEP, target_foot + 8.0))
+        trees.append((TARGET, height - _MARGIN, -_STEP, feet[TARGET] + 8.0))
     for side, root, step, foot in trees:
         spots = [
-            (_middle(centres[side], _span(use, side)), root + level * step)
+            (_middle(centres[side], use.source_span if side == SOURCE else use.target_span), root + level * step)
             for use, level in zip(uses, levels, strict=True)
         ]
         for number, (use, (x, y)) in enumerate(zip(uses, spots, strict=True), 1):
-            nodes.append(PlacedNode(x, y, number, colour_of(number), f"{use.source} ||| {use.target}"))
+            nodes.append((x, y, number, colour_of(number), f"{use.source} ||| {use.target}"))
             ends = [spots[child] for child in use.children]
             ends += [(centres[side][n], foot) for n in own_words(use, list(uses), side)]
-            branches += [Curve(_curve((x, y), end), "") for end in ends]
-    arcs = [
-        Curve(
-            _curve((centres[SOURCE][i], source_foot + 6.0), (centres[TARGET][j], target_foot - _WORD_HEIGHT + 4.0)),
-            f"s{i} t{j}",
-        )
-        for i, j in links_of(alignment)
-        if i < len(source) and j < len(target)
-    ]
-    return Picture(round(whole), round(height), placed, nodes, branches, arcs)
+            branches += [_curve((x, y), end) for end in ends]
+    return {
+        "width": round(whole),
+        "height": round(height),
+        "words": [
+            (x, feet[side], short(visible(word.text), _LONGEST_WORD), word)
+            for side, words in sides.items()
+            for word, x in zip(words, centres[side], strict=True)
+        ],
+        "nodes": nodes,
+        "branches": branches,
+        "arcs": [
+            (
+                _curve(
+                    (centres[SOURCE][i], feet[SOURCE] + 6.0), (centres[TARGET][j], feet[TARGET] - _WORD_HEIGHT + 4.0)
+                ),
+                f"s{i} t{j}",
+            )
+            for i, j in links_of(alignment)
+            if i < len(sides[SOURCE]) and j < len(sides[TARGET])
+        ],
+    }
 
 
-def grid(uses: Sequence[RuleUse], source: Sequence[Word], target: Sequence[Word], alignment: str) -> Grid:
-    """The links of a pair as a grid."""
-    cell = _SMALL_CELL if max(len(source), len(target)) > _MANY_WORDS else _CELL
-    rows = [short(visible(word.text), _LONGEST_LABEL) for word in source]
-    columns = [short(visible(word.text), _LONGEST_LABEL) for word in target]
+def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[Word]], alignment: str) -> dict[str, Any]:
+    """Return the links of a pair as squares, and the `phrases` of its derivation as (x, y, width, height, colour).
+
+    Source words stand beside `rows`, target words above `columns`, which begin at `left` and `top`.
+    """
+    rows, columns = ([short(visible(word.text), _LONGEST_LABEL) for word in sides[side]] for side in (SOURCE, TARGET))
+    cell = _SMALL_CELL if max(len(rows), len(columns)) > _MANY_WORDS else _CELL
     size = min(cell - 2.0, 13.0)
     left = max(map(width, rows), default=0.0) * size + 14.0
     top = max(map(width, columns), default=0.0) * size + 14.0
-    phrases = [
-        (
-            left + use.target_span[0] * cell,
-            top + use.source_span[0] * cell,
-            (use.target_span[1] - use.target_span[0]) * cell,
-            (use.source_span[1] - use.source_span[0]) * cell,
-            colour_of(number),
-        )
-        for number, use in enumerate(uses, 1)
-    ]
-    return Grid(
-        round(left + len(columns) * cell + 4.0),
-        round(top + len(rows) * cell + 4.0),
-        round(left, 1), round(top, 1), cell, rows, columns, links_of(alignment), phrases,
-    )  # fmt: skip
+    return {
+        "width": round(left + len(columns) * cell + 4.0),
+        "height": round(top + len(rows) * cell + 4.0),
+        "left": round(left, 1),
+        "top": round(top, 1),
+        "cell": cell,
+        "rows": rows,
+        "columns": columns,
+        "links": links_of(alignment),
+        "phrases": [
+            (
+                left + use.target_span[0] * cell,
+                top + use.source_span[0] * cell,
+                (use.target_span[1] - use.target_span[0]) * cell,
+                (use.source_span[1] - use.source_span[0]) * cell,
+                colour_of(number),
+            )
+            for number, use in enumerate(uses, 1)
+        ],
+    }
 
 
-def _span(use: RuleUse, side: str) -> tuple[int, int]:
-    return use.source_span if side == SOURCE else use.target_span
-
-
-def _along(words: Sequence[Word]) -> list[tuple[float, float]]:
+def _along(words: Sequence[Word]) -> list[Point]:
     """The middle of each word from the row's beginning, and where the row ends after it."""
     places = []
     end = 0.0
@@ -171,29 +138,12 @@ def _along(words: Sequence[Word]) -> list[tuple[float, float]]:
     return places
 
 
-def _is_rtl(words: Sequence[Word]) -> bool:
-    return direction(" ".join(word.text for word in words)) == "rtl"
-
-
-def _across(x: float, whole: float, rtl: bool) -> float:
-    return round(whole - x if rtl else x, 1)
-
-
-def _levels(uses: Sequence[RuleUse]) -> list[int]:
-    """Return how far below the root each rule is; children come after their parents."""
-    levels = [0] * len(uses)
-    for place, use in enumerate(uses):
-        for child in use.children:
-            levels[child] = levels[place] + 1
-    return levels
-
-
 def _middle(centres: Sequence[float], span: tuple[int, int]) -> float:
     start, end = span
     return round((centres[start] + centres[max(start, end - 1)]) / 2, 1) if centres else 0.0
 
 
-def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
+def _curve(start: Point, end: Point) -> str:
     (x, y), (to_x, to_y) = start, end
     middle = round((y + to_y) / 2, 1)
     return f"M{x:g} {y:g}C{x:g} {middle:g} {to_x:g} {middle:g} {to_x:g} {to_y:g}"

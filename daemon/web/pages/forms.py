@@ -1,6 +1,5 @@
 """Read what browsers send: the options and texts of an address's query, and forms that a page of ours made."""
 
-from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import UnionType
@@ -9,16 +8,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 from starlette.requests import Request
 
-from hierogram.daemon.web.protocol.bodies import whole
-from hierogram.daemon.web.protocol.problems import ProblemError, unknown_parameter
+from hierogram.daemon.web.protocol.bodies import LARGEST_ID, check_content, whole
+from hierogram.daemon.web.protocol.problems import ProblemError, query_of
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 from hierogram.storage.options import Declared, OptionError, check, declared
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-
-LARGEST_ID = (1 << 63) - 1
 
 _LONGEST = 60_000
 """Characters of a value; a request's head is not longer."""
@@ -28,17 +25,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 def texts(request: Request, *known: str) -> dict[str, str]:
     """The query's values by their names, those that are not there or empty left out; raises `ProblemError`."""
-    try:
-        given = parse_qsl(
-            request.scope["query_string"].decode("ascii"), errors="strict", max_num_fields=100
-        )  # fmt: skip
-    except ValueError as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "the query is not UTF-8, written with % and two digits") from error
-    for name, times in Counter(name for name, _ in given).items():
-        if name not in known:
-            raise unknown_parameter(name, list(known))
-        if times > 1:
-            raise _wrong(name, f"comes {times} times, but may come once")
+    given = query_of(request, dict.fromkeys(known, False))
     for name, value in given:
         if "\0" in value or len(value) > _LONGEST:
             raise _wrong(name, f"is a text without NUL, of {_LONGEST:,} characters at most")
@@ -89,8 +76,7 @@ TOKEN = "form_token"
 
 async def form_values(request: Request) -> dict[str, str]:
     """The fields of a form; raises `ProblemError`."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a form is sent as {_FORM}")
+    check_content(request, [_FORM], f"a form is sent as {_FORM}")
     body = await whole(request, _LARGEST)
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
 

@@ -22,13 +22,13 @@ _ROWS = 8
 
 
 def now_routes(page: PageContext) -> APIRouter:
-    """The routes of this module."""
+    """Return the routes of this module."""
     router = APIRouter()
 
     @router.get("/now")
     @router.get("/now.json")
     def now_page(request: Request) -> Response:
-        """Return what goes on."""
+        """Show the work of the moment."""
         texts(request)
         with page.reader.look() as look:
             status = progress.store_status(look, page.reader.url)
@@ -49,11 +49,15 @@ def now_routes(page: PageContext) -> APIRouter:
                 "batches": batches,
                 "rejected": progress.last_rejected(look, _ROWS),
                 "exports": progress.last_exports(look, _ROWS),
-                "jobs": [{**job, "next_run": _time(job["next_run"])} for job in progress.scheduled(look, _ROWS)],
+                "jobs": [
+                    {**job, "next_run": next_run and datetime.fromtimestamp(next_run, UTC).replace(microsecond=0)}
+                    for job in progress.scheduled(look, _ROWS)
+                    for next_run in [job["next_run"]]
+                ],
                 "at": datetime.now(UTC).replace(microsecond=0),
                 "sql": look.asked,
             }
-        return page.view.answer(request, "now", content)
+        return page.answer(request, "now", content)
 
     return router
 
@@ -106,7 +110,7 @@ def _diagnostics(
 
 
 def _daemon(page: PageContext, pairs: dict[str, int]) -> dict[str, Any] | None:
-    """Return how the daemon is; None where there is none."""
+    """Return the state of the daemon; None where there is none."""
     if page.service is None:
         return None
     condition = page.service.condition()
@@ -120,7 +124,3 @@ def _daemon(page: PageContext, pairs: dict[str, int]) -> dict[str, Any] | None:
             for loop in condition.loops
         ],
     }
-
-
-def _time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).replace(microsecond=0)

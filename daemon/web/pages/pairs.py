@@ -2,27 +2,28 @@
 
 from http import HTTPStatus
 from math import log
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Path
+from anyio import to_thread
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.web.pages.forms import LARGEST_ID, form_values, ours, texts
+from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.rendering import PageContext, sentences, symbols_of
-from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.bodies import PairId
+from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
+from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
 from hierogram.storage.browsing.looking import Uses, find_pair, neighbours, uses_of
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.records import PairRecord
 
-PairId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
-
 
 def pair_routes(page: PageContext) -> APIRouter:
-    """The routes of this module."""
+    """Return the routes of this module."""
     router = APIRouter()
 
     @router.get("/pairs/{pair_id:int}.json")
@@ -33,7 +34,7 @@ def pair_routes(page: PageContext) -> APIRouter:
         with page.reader.look() as look:
             content = _content(look, _found(look, pair_id))
         content["_may_leave"] = page.service is not None
-        return page.view.answer(request, "pair", content)
+        return page.answer(request, "pair", content)
 
     @router.get("/pairs/{pair_id:int}/withdraw")
     def ask_whether(request: Request, pair_id: PairId) -> Response:
@@ -43,14 +44,16 @@ def pair_routes(page: PageContext) -> APIRouter:
         with page.reader.look() as look:
             pair, one = _found(look, pair_id), notation_of(look.settings().grammar).one
         action = request.url.path
-        token = page.view.sessions.form_token(request.cookies.get(COOKIE), action)
-        return page.view.page(request, "withdraw", {"pair": pair, "one": one, "action": action, "form_token": token})
+        token = page.sessions.form_token(request.cookies.get(COOKIE), action)
+        return page.html(request, "withdraw", {"pair": pair, "one": one, "action": action, "form_token": token})
 
     @router.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
         """Takes the pair out."""
-        ours(request, page.view.sessions, await form_values(request))
-        return RedirectResponse(f"/withdrawn/{await _withdraw(page, pair_id)}", HTTPStatus.SEE_OTHER)
+        ours(request, page.sessions, await form_values(request))
+        if pair_id not in await to_thread.run_sync(_service(page).withdraw, [pair_id]):
+            raise no_pair(pair_id)
+        return RedirectResponse(f"/withdrawn/{pair_id}", HTTPStatus.SEE_OTHER)
 
     @router.get("/withdrawn/{pair_id:int}")
     def withdrawn(request: Request, pair_id: PairId) -> Response:
@@ -58,26 +61,17 @@ def pair_routes(page: PageContext) -> APIRouter:
         with page.reader.look() as look:
             still_there = find_pair(look, pair_id) is not None
             one = notation_of(look.settings().grammar).one
-        return page.view.page(request, "withdrawn", {"id": pair_id, "one": one, "still_there": still_there})
+        return page.html(request, "withdrawn", {"id": pair_id, "one": one, "still_there": still_there})
 
     return router
 
 
-def _service(page: PageContext) -> Any:
+def _service(page: PageContext) -> Service:
     if page.service is None:
         raise ProblemError(
             HTTPStatus.FORBIDDEN, "pairs leave where a daemon runs (`hierogram serve`); this is for looking only"
         )
     return page.service
-
-
-async def _withdraw(page: PageContext, pair_id: int) -> int:
-    from anyio import to_thread
-
-    service = _service(page)
-    if pair_id not in await to_thread.run_sync(service.withdraw, [pair_id]):
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}")
-    return pair_id
 
 
 def _found(look: Look, pair_id: int) -> PairRecord:
@@ -97,19 +91,22 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     settings = look.settings()
     notation = notation_of(settings.grammar)
     two_texts = notation.takes == PAIRS
-    sides = sentences(pair if two_texts else pair._replace(target="", alignment=""))
-    if not two_texts:
-        sides = sides._replace(target=[])
+    alignment = pair.alignment if two_texts else ""
+    sides = sentences(pair.source, pair.target if two_texts else "", alignment)
     trouble = None
     try:
         [row] = pairs_by_id(look.connection, [pair.id])
         uses, expected = derivation_of(row, settings), expected_rules(row, settings)
     except SamplerError as error:
         uses, expected, trouble = [], [], str(error)
-    alignment = pair.alignment if two_texts else ""
     stored = uses_of(look, {(use.source, use.target) for use in uses})
     of_all = [stored.get((use.source, use.target), Uses(0.0, 0)) for use in uses]
     before, after = neighbours(look, pair.id)
+    # The natural logarithm of the product of the rules' shares of all uses, where every rule is counted already.
+    score = None
+    total = look.row("SELECT rule_tokens FROM store_state", shown=False)
+    if of_all and total and total[0] and all(together.count for together in of_all):
+        score = sum(log(together.count / total[0]) for together in of_all)
     return {
         "pair": pair,
         "rules": [
@@ -120,8 +117,8 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
             }
             for number, (use, together) in enumerate(zip(uses, of_all, strict=True), 1)
         ],
-        "score": _score(look, [together.count for together in of_all]),
-        "words": len(sides.source) + len(sides.target),
+        "score": score,
+        "words": len(sides[SOURCE]) + len(sides[TARGET]),
         "expected": [rule._asdict() for rule in expected],
         "trouble": trouble,
         "sql": look.asked,
@@ -130,15 +127,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
         "_after": after,
         "_sides": sides,
         "_two_texts": two_texts,
-        "_picture": picture(uses, sides.source, sides.target, alignment),
-        "_grid": grid(uses, sides.source, sides.target, alignment) if two_texts and pair.alignment else None,
+        "_picture": picture(uses, sides, alignment),
+        "_grid": grid(uses, sides, alignment) if alignment else None,
         "_symbols": lambda side: symbols_of(side, notation),
     }  # fmt: skip
-
-
-def _score(look: Look, counts: list[int]) -> float | None:
-    """The natural logarithm of the product of the rules' shares of all uses; None where a rule is not counted yet."""
-    total = look.row("SELECT rule_tokens FROM store_state", shown=False)
-    if not counts or total is None or not total[0] or 0 in counts:
-        return None
-    return sum(log(count / total[0]) for count in counts)

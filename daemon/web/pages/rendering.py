@@ -1,15 +1,18 @@
 """From what pages say to HTML or JSON: texts, linked words, templates, addresses, numbers."""
 
 import unicodedata
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
+from functools import cache
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.metadata import version
 from importlib.resources import files
 from math import log2
-from typing import Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,7 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
-from hierogram.samplers.grammar.kinds import FRAGMENTS, Notation
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, Notation
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader
 
@@ -39,29 +42,25 @@ STATIC = (
 )  # fmt: skip
 
 
+@cache
 def static_content(name: str) -> bytes:
-    """A file that pages load, one of `STATIC`."""
+    """Return a file that pages load, one of `STATIC`."""
     return files("hierogram.daemon.web.pages").joinpath("static", *name.split("/")).read_bytes()
 
 
 def address(path: str, **values: object) -> str:
-    """An address with a query; values that are None are left out."""
+    """Return an address with a query; values that are None are left out."""
     query = urlencode({name: value for name, value in values.items() if value is not None})
     return f"{path}?{query}" if query else path
 
 
-def wants_json(request: Request) -> bool:
-    """Return whether a program asks: by the address, or by what it accepts."""
-    return request.url.path.endswith(JSON_ENDING)
-
-
 def wants_page(request: Request) -> bool:
     """Return whether a browser asks."""
-    return not wants_json(request) and "text/html" in request.headers.get("accept", "")
+    return not request.url.path.endswith(JSON_ENDING) and "text/html" in request.headers.get("accept", "")
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: records become objects, times texts."""
+    """Return a value as JSON has it: records become objects, times texts."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return plain(value._asdict())
     if is_dataclass(value) and not isinstance(value, type):
@@ -120,48 +119,37 @@ def _environment() -> Environment:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Nature:
-    """Describe the site itself: the store, whether pairs may be taken out, whether a browser has to enter."""
+class PageContext:
+    """A site: the store that is looked at, the daemon behind it (None: pairs cannot be taken out), who has entered, and
+    whether SQL can be asked. Renders the contents of pages.
+    """
 
-    store: str
-    writes: bool
-    asks: bool
-    live: bool
-
-
-class View:
-    """Renders what pages say."""
-
-    def __init__(self, nature: Nature, sessions: Sessions) -> None:
-        self.nature = nature
+    def __init__(self, reader: Reader, sessions: Sessions, service: Service | None, *, asks: bool) -> None:
+        self.reader = reader
         self.sessions = sessions
+        self.service = service
+        self.asks = asks
         self._templates = _environment()
 
-    def answer(
-        self, request: Request, name: str, content: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK
-    ) -> Response:
-        """The page of a name, or the same as JSON. What begins with an underscore is for the page alone."""
-        if wants_json(request):
-            told = {key: plain(value) for key, value in content.items() if not key.startswith("_")}
-            return JSONResponse(told, status, HEADERS)
-        return self.page(request, name, content, status)
+    def answer(self, request: Request, name: str, content: Mapping[str, Any]) -> Response:
+        """Return the page of a name, or the same as JSON. Keys that begin with an underscore are for the page alone."""
+        if request.url.path.endswith(JSON_ENDING):
+            shown = {key: plain(value) for key, value in content.items() if not key.startswith("_")}
+            return JSONResponse(shown, headers=HEADERS)
+        return self.html(request, name, content)
 
-    def page(
+    def html(
         self, request: Request, name: str, content: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK
     ) -> HTMLResponse:
-        """The page of a name."""
+        """Return the page of a name."""
         path = request.url.path
         twin = address(f"{path.rstrip('/') or '/index'}{JSON_ENDING}", **dict(request.query_params))
+        entered = self.sessions.needed and self.sessions.good(request.cookies.get(COOKIE))
         html = self._templates.get_template(f"{name}.html").render(
-            content, here=name, nature=self.nature, twin=twin, entered=self.entered(request)
+            content, here=name, site=self, twin=twin, entered=entered
         )
         # A lone half of a letter cannot be sent; no stored text has one, but a query may.
         return HTMLResponse(html.encode("utf-8", "replace"), status, HEADERS)
-
-    def entered(self, request: Request) -> bool:
-        """Return whether the browser has shown the token, and may leave."""
-        return self.sessions.needed and self.sessions.good(request.cookies.get(COOKIE))
 
 
 _RIGHT_TO_LEFT = ("R", "AL")
@@ -185,7 +173,7 @@ class Symbol(NamedTuple):
 
 
 def direction(text: str) -> str:
-    """`rtl` where the first letter with a direction is read from right to left, else `ltr`."""
+    """Return `rtl` where the first letter with a direction is read from right to left, else `ltr`."""
     for letter in text:
         kind = unicodedata.bidirectional(letter)
         if kind in _RIGHT_TO_LEFT:
@@ -205,42 +193,40 @@ def is_side(text: str) -> bool:
 
 
 def symbols_of(side: str, notation: Notation) -> list[Symbol]:
-    """The symbols of a rule's side; a fragment of a tree is one, and so is what is no side of a rule."""
+    """Return the symbols of a rule's side; a fragment of a tree is one, and so is what is no side of a rule."""
     if FRAGMENTS in notation.offers or not is_side(side):
         return [Symbol(side)]
     return [Symbol("", part) if isinstance(part, int) else Symbol(part) for part in parse_side(side)]
 
 
 def visible(text: str) -> str:
-    """The text with a picture in the place of each control character; what marks directions stays, and is isolated."""
+    """Return the text with a picture in the place of each control character; marks of directions stay, isolated."""
     if text.isprintable():
         return text
-    return "".join(_picture(letter) if unicodedata.category(letter) in _UNSEEN else letter for letter in text)
 
+    def picture(letter: str) -> str:
+        code = ord(letter)
+        return chr(_PICTURES + code) if code < 32 else "\u2421" if code == 127 else "\ufffd"
 
-def _picture(letter: str) -> str:
-    code = ord(letter)
-    if code < 32:
-        return chr(_PICTURES + code)
-    return "\u2421" if code == 127 else "\ufffd"
+    return "".join(picture(letter) if unicodedata.category(letter) in _UNSEEN else letter for letter in text)
 
 
 def short(text: str, most: int = 40) -> str:
-    """The text, cut where it is longer."""
+    """Return the text, cut where it is longer."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def width(text: str) -> float:
-    """About how wide a text is, in ems."""
-    return sum(_letter_width(letter) for letter in text)
-
-
-def _letter_width(letter: str) -> float:
-    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
-        return 0.0
-    if unicodedata.east_asian_width(letter) in "WF":
-        return 1.05
-    return 0.68 if letter.isupper() or letter in "mwMW—…%@" else 0.56
+    """Return about how wide a text is, in ems."""
+    ems = 0.0
+    for letter in text:
+        if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+            continue
+        if unicodedata.east_asian_width(letter) in "WF":
+            ems += 1.05
+        else:
+            ems += 0.68 if letter.isupper() or letter in "mwMW—…%@" else 0.56
+    return ems
 
 
 class Word(NamedTuple):
@@ -252,59 +238,24 @@ class Word(NamedTuple):
     marked: bool = False
 
 
-class Sentences(NamedTuple):
-    """Both sides of a pair."""
-
-    source: list[Word]
-    target: list[Word]
-
-
-class Linked(Protocol):
-    """A pair with texts and links."""
-
-    @property
-    def source(self) -> str:
-        """Words, separated by one space."""
-
-    @property
-    def target(self) -> str:
-        """Words, separated by one space."""
-
-    @property
-    def alignment(self) -> str:
-        """Links, `i-j`."""
-
-
 def links_of(alignment: str) -> list[tuple[int, int]]:
-    """The links of a Pharaoh line."""
+    """Return the links of a Pharaoh line."""
     return [(int(i), int(j)) for i, _, j in (link.partition("-") for link in alignment.split())]
 
 
-def sentences(pair: Linked) -> Sentences:
-    """The words of both sides; those of `source_words` and `target_words` are marked, where the pair has these."""
-    of_source: dict[int, list[str]] = {}
-    of_target: dict[int, list[str]] = {}
-    for i, j in links_of(pair.alignment):
-        of_source.setdefault(i, []).append(f"t{j}")
-        of_target.setdefault(j, []).append(f"s{i}")
-    marked_source = frozenset(getattr(pair, "source_words", ()))
-    marked_target = frozenset(getattr(pair, "target_words", ()))
-    return Sentences(
-        [
-            Word(word, f"s{n}", " ".join(of_source.get(n, ())), n in marked_source)
-            for n, word in enumerate(pair.source.split(" "))
-        ],
-        [
-            Word(word, f"t{n}", " ".join(of_target.get(n, ())), n in marked_target)
-            for n, word in enumerate(pair.target.split(" "))
-        ],
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class PageContext:
-    """A store that is looked at."""
-
-    reader: Reader
-    view: View
-    service: Service | None
+def sentences(
+    source: str, target: str, alignment: str, marked: Mapping[str, Collection[int]] = MappingProxyType({})
+) -> dict[str, list[Word]]:
+    """Return the words of both texts of a pair, by side; an empty text has none. `marked` are positions by side."""
+    partners: dict[str, dict[int, list[str]]] = {SOURCE: defaultdict(list), TARGET: defaultdict(list)}
+    for i, j in links_of(alignment):
+        partners[SOURCE][i].append(f"t{j}")
+        partners[TARGET][j].append(f"s{i}")
+    return {
+        side: [
+            Word(word, f"{side[0]}{n}", " ".join(partners[side].get(n, ())), n in marked.get(side, ()))
+            for n, word in enumerate(text.split(" "))
+            if text
+        ]
+        for side, text in ((SOURCE, source), (TARGET, target))
+    }

@@ -10,31 +10,34 @@ from hierogram.daemon.web.pages.forms import texts, whole_number
 from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences, symbols_of
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
 from hierogram.storage.browsing import looking
-from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import Found
 
 _RIVALS = 12
 _LINES = 10
 
 
 def rule_routes(page: PageContext) -> APIRouter:
-    """The routes of this module."""
+    """Return the routes of this module."""
     router = APIRouter()
 
     @router.get("/rule")
     @router.get("/rule.json")
     def rule_page(request: Request) -> Response:
         """A rule, by its sides."""
-        source, target = _sides(request)
+        given = texts(request, "source", "target", "after")
+        source, target = given.get("source", ""), given.get("target", "")
         with page.reader.look() as look:
             settings = look.settings()
             notation = notation_of(settings.grammar)
             found = looking.find_rule(look, source, target)
+            history: list[dict[str, Any]] = []
+            if found is not None:
+                history = looking.past_counts(look, found.id)
+                history.append({"day": "now", "expected_uses": found.expected_uses})
             content: dict[str, Any] = {
                 "source": source,
                 "target": target,
                 "rule": found,
-                "history": _history(look, found),
+                "history": history,
                 "rivals": {
                     SOURCE: looking.rivals(look, SOURCE, source, _RIVALS),
                     TARGET: looking.rivals(look, TARGET, target, _RIVALS),
@@ -47,7 +50,7 @@ def rule_routes(page: PageContext) -> APIRouter:
                 "_here": address("/rule", source=source, target=target),
                 "_pairs": address("/rule/pairs", source=source, target=target),
             }
-        return page.view.answer(request, "rule", content)
+        return page.answer(request, "rule", content)
 
     @router.get("/rule/pairs")
     @router.get("/rule/pairs.json")
@@ -56,12 +59,12 @@ def rule_routes(page: PageContext) -> APIRouter:
         # Whoever only looks for words needs no compiler.
         from hierogram.daemon.grammar.derivations import Lines, concordance
 
-        source, target = _sides(request)
-        after = texts(request, "source", "target", "after").get("after", "")
+        given = texts(request, "source", "target", "after")
+        source, target = given.get("source", ""), given.get("target", "")
         with page.reader.look() as look:
             notation = notation_of(look.settings().grammar)
             found = looking.find_rule(look, source, target)
-            start = whole_number(after) or 0
+            start = whole_number(given.get("after", "")) or 0
             # A pair may use a rule that is not stored yet, but none that cannot be written so.
             rule_id, possible = (found.id if found else None), is_side(source) and is_side(target)
             if found or possible:
@@ -73,26 +76,21 @@ def rule_routes(page: PageContext) -> APIRouter:
                 "target": target,
                 **lines._asdict(),
                 "sql": look.asked,
-                "_sentences": {line.id: sentences(line) for line in lines.lines},
+                "_sentences": {
+                    line.id: sentences(
+                        line.source,
+                        line.target,
+                        line.alignment,
+                        {SOURCE: line.source_words, TARGET: line.target_words},
+                    )
+                    for line in lines.lines
+                },
                 "_after": start,
                 "_next": address("/rule/pairs", source=source, target=target, after=lines.next),
                 "_symbols": lambda side: symbols_of(side, notation),
                 "_many": notation.many,
                 "_one": notation.one,
             }
-            return page.view.answer(request, "rule_pairs", content)
+            return page.answer(request, "rule_pairs", content)
 
     return router
-
-
-def _sides(request: Request) -> tuple[str, str]:
-    given = texts(request, "source", "target", "after")
-    return given.get("source", ""), given.get("target", "")
-
-
-def _history(look: Look, found: Found | None) -> list[dict[str, Any]]:
-    """The expected uses when days began on which they changed, and now."""
-    if found is None:
-        return []
-    past = looking.past_counts(look, found.id)
-    return [*past, {"day": "now", "expected_uses": found.expected_uses}]

@@ -7,8 +7,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.web.pages.forms import LARGEST_ID, options
+from hierogram.daemon.web.pages.forms import options
 from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
+from hierogram.daemon.web.protocol.bodies import LARGEST_ID
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, notation_of
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.browsing import progress, words
@@ -40,7 +41,7 @@ _EXACT, _NEAR = "0", "1"
 
 
 def search_routes(page: PageContext) -> APIRouter:
-    """The routes of this module."""
+    """Return the routes of this module."""
     router = APIRouter()
 
     @router.get("/")
@@ -80,7 +81,7 @@ def search_routes(page: PageContext) -> APIRouter:
             else:
                 content |= _beginning(look) | {"rules": []}
             content["sql"] = look.asked
-        return page.view.answer(request, "search", content)
+        return page.answer(request, "search", content)
 
     return router
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from math import log2
 from typing import Any
@@ -35,7 +34,7 @@ _RARE = 0.1
 
 
 def word_routes(page: PageContext) -> APIRouter:
-    """The routes of this module."""
+    """Return the routes of this module."""
     router = APIRouter()
 
     @router.get("/word")
@@ -48,7 +47,7 @@ def word_routes(page: PageContext) -> APIRouter:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"side: is {SOURCE} or {TARGET}")
         with page.reader.look() as look:
             content = _content(look, side, token)
-        return page.view.answer(request, "word", content)
+        return page.answer(request, "word", content)
 
     return router
 
@@ -62,13 +61,17 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
     within = most_used(look, phrase, side, _RULES)
     by_corpus = words.uses_by_corpus(look, [rule.id for rule in renderings[:_COMPARED]])
     lines = _lines(words.pairs_with(look, side, token, _LINES) if count else [], side, token, notation)
+    # As many equally probable renderings would be as uncertain.
+    total = sum(rule.probability for rule in renderings)
+    shares = [rule.probability / total for rule in renderings if rule.probability]
+    perplexity = float(2 ** -sum(share * log2(share) for share in shares)) if shares else None
     return {
         "side": side,
         "token": token,
         "count": count,
         "renderings": [_rendering(rule, side, phrase.side()) for rule in renderings[:_SHOWN_RENDERINGS]],
         "more_renderings": max(0, len(renderings) - _SHOWN_RENDERINGS),
-        "perplexity": _perplexity([rule.probability for rule in renderings]),
+        "perplexity": perplexity,
         "rules": [rule for rule in within if not two_sides or " " in getattr(rule, side)][:_SHOWN_RULES],
         "collocates": words.collocates(look, side, token, within, _COLLOCATES),
         "dispersion": words.dispersion(look, side, token),
@@ -79,21 +82,15 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
         "_two_sides": two_sides,
         "_pair": notation.one,
         "_pairs": notation.many,
-        "_sentences": {line["id"]: sentences(_Shown(**line)) for line in lines},
+        "_sentences": {
+            line["id"]: sentences(
+                line["source"], line["target"], line["alignment"],
+                {SOURCE: line["source_words"], TARGET: line["target_words"]},
+            )
+            for line in lines
+        },
         "_symbols": lambda text: symbols_of(text, notation),
     }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A pair with the places of the word, and of what it is linked to."""
-
-    id: int
-    source: str
-    target: str
-    alignment: str
-    source_words: list[int]
-    target_words: list[int]
 
 
 def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation) -> list[dict[str, Any]]:
@@ -108,8 +105,16 @@ def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation) 
             {j for i, j in links if i in places} if side == SOURCE else {i for i, j in links if j in places}
         )
         marked = (places, linked) if side == SOURCE or not two_texts else (linked, places)
-        shown = _Shown(row.id, row.source, row.target if two_texts else "", row.alignment if two_texts else "", *marked)
-        lines.append(asdict(shown))
+        lines.append(
+            {
+                "id": row.id,
+                "source": row.source,
+                "target": row.target if two_texts else "",
+                "alignment": row.alignment if two_texts else "",
+                "source_words": marked[0],
+                "target_words": marked[1],
+            }
+        )
     return lines
 
 
@@ -119,14 +124,6 @@ def _rendering(rule: Rival, side: str, text: str) -> dict[str, Any]:
         "text": rule.other, "expected_uses": rule.expected_uses, "probability": rule.probability,
         "source": sides[0], "target": sides[1],
     }  # fmt: skip
-
-
-def _perplexity(probabilities: Sequence[float]) -> float | None:
-    """Return how many equally probable renderings would be as uncertain."""
-    total = sum(probabilities)
-    if not total:
-        return None
-    return float(2 ** -sum(p / total * log2(p / total) for p in probabilities if p))
 
 
 def _inconsistent(

@@ -1,17 +1,22 @@
-"""Bodies of requests: as they come, at once, as lists of lines, or as one JSON object; of bounded size and memory."""
+"""Read what requests bring: numbers of pairs, and bodies as they come, at once, as lists of lines, or as one object of
+JSON, of bounded size and memory.
+"""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from fastapi import Request
+from fastapi import Path, Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from hierogram.daemon.corpora.lines import LineSplitter
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.web.protocol.problems import ProblemError, faults_of, said
+from hierogram.daemon.web.protocol.problems import ProblemError, wrong_values
+
+LARGEST_ID = (1 << 63) - 1
+PairId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="Number of the pair.")]
 
 _BLOCK = 1 << 16
 _LINES_A_CHUNK = 2_000
@@ -22,36 +27,40 @@ class ClientGoneError(DaemonError):
     """The client went away in the middle of its request."""
 
 
-def _too_large(most_bytes: int) -> ProblemError:
-    return ProblemError(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        f"the body is larger than {most_bytes} bytes: send it in parts",
-        {"Connection": "close"},
-    )
+def check_content(request: Request, kinds: Sequence[str], wanted: str) -> None:
+    """Raise `ProblemError` (415) where the body is not called one of these kinds; `wanted` says what to send."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in kinds:
+        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is called {kind or 'nothing'!r}: {wanted}")
 
 
 async def blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """The body as it comes; the protocol sees to it that it comes in time.
+    """Yield the body as it comes; the protocol sees to it that it comes in time.
 
     Raises `ProblemError` with 413 where it is or says that it is larger than `most_bytes`, with 408 where it comes too
     slowly, with 503 where the daemon ends, and `ClientGoneError`.
     """
+    too_large = ProblemError(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        f"the body is larger than {most_bytes} bytes: send it in parts",
+        {"Connection": "close"},
+    )
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most_bytes:
-        raise _too_large(most_bytes)
+        raise too_large
     size = 0
     try:
         async for block in request.stream():
             size += len(block)
             if size > most_bytes:
-                raise _too_large(most_bytes)
+                raise too_large
             yield block
     except ClientDisconnect as error:
         raise ClientGoneError(f"the client went away after {size} bytes") from error
 
 
 async def whole(request: Request, most_bytes: int) -> bytes:
-    """The body at once; raises as `blocks` does, but `ProblemError` where the client went away."""
+    """Return the body at once; raises as `blocks` does, but `ProblemError` where the client went away."""
     content = bytearray()
     try:
         async for block in blocks(request, most_bytes):
@@ -62,7 +71,7 @@ async def whole(request: Request, most_bytes: int) -> bytes:
 
 
 async def line_chunks(request: Request, most_bytes: int) -> AsyncIterator[list[bytes]]:
-    """The body's lines, some thousand or some megabytes at a time; raises as `blocks` does."""
+    """Yield the body's lines, some thousand or some megabytes at a time; raises as `blocks` does."""
     splitter = LineSplitter()
     gathered = bytearray()
     lines: list[bytes] = []
@@ -89,14 +98,10 @@ _Body = TypeVar("_Body", bound=BaseModel)
 
 
 def json_body(model: type[BaseModel]) -> dict[str, object]:
-    """Return what the OpenAPI document says of a body that `read_json` reads."""
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": _inlined(model.model_json_schema())}}}}
-
-
-def _inlined(schema: dict[str, object]) -> dict[str, object]:
-    """The schema without definitions of its own, which would stand in the wrong place of the document."""
+    """Return the OpenAPI document's part on a body that `read_json` reads."""
+    schema = model.model_json_schema()
+    # Definitions of its own would stand in the wrong place of the document.
     definitions = schema.pop("$defs", {})
-    assert isinstance(definitions, dict)
 
     def resolved(value: object) -> object:
         if isinstance(value, dict):
@@ -104,23 +109,16 @@ def _inlined(schema: dict[str, object]) -> dict[str, object]:
             return resolved(definitions[name]) if name else {key: resolved(item) for key, item in value.items()}
         return [resolved(item) for item in value] if isinstance(value, list) else value
 
-    found = resolved(schema)
-    assert isinstance(found, dict)
-    return found
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": resolved(schema)}}}}
 
 
 async def read_json(request: Request, model: type[_Body], most_bytes: int) -> _Body:
-    """The body as its model; raises `ProblemError` where it is too large, is not called JSON, or is something else."""
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != JSON:
-        raise ProblemError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is called {kind or 'nothing'!r}: send JSON as `{JSON}`"
-        )
+    """Return the body as its model; raises `ProblemError` where it is too large, not called JSON, or something else."""
+    check_content(request, [JSON], f"send JSON as `{JSON}`")
     content = await whole(request, most_bytes)
     try:
         return model.model_validate(json.loads(content))
     except ValidationError as error:
-        faults = faults_of(error.errors())
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, said(faults), faults=faults) from error
+        raise wrong_values(error.errors()) from error
     except (ValueError, RecursionError) as error:
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is no JSON: {error}") from error
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is not JSON: {error}") from error

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
@@ -12,10 +12,10 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.web.protocol.document import MEDIA_TYPE, methods_at, query_parameters
-from hierogram.storage.exceptions import StoreError
+from hierogram.daemon.web.protocol.document import MEDIA_TYPE, OF_THE_API, methods_at, query_parameters
+from hierogram.storage.exceptions import SlowQueryError, StoreError
 
 STORE_RETRY_SECONDS = 5
 
@@ -34,23 +34,19 @@ class ProblemError(Exception):
 
 
 def try_later(detail: str, seconds: int, **extra: object) -> ProblemError:
-    """Not now: the client may ask again after so many seconds."""
+    """Return the problem of a request that the client may send again after some seconds."""
     return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": str(seconds)}, **extra)
 
 
 def answer(problem: ProblemError) -> JSONResponse:
-    """The problem as an answer."""
+    """Return the problem as an answer."""
     content = {"title": problem.status.phrase, "status": int(problem.status), "detail": problem.detail}
     return JSONResponse(content | problem.extra, problem.status, problem.headers, MEDIA_TYPE)
 
 
-async def _of_problem(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ProblemError)
-    return answer(error)
-
-
-async def _of_store(_request: Request, error: Exception) -> JSONResponse:
-    return answer(try_later(str(error), STORE_RETRY_SECONDS))
+def no_pair(pair_id: int) -> ProblemError:
+    """Return the problem of a number that no pair has."""
+    return ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}: it was withdrawn, or never stored")
 
 
 _TYPES = {
@@ -75,14 +71,11 @@ _BOUNDS = {
 _SHOWN_CHARACTERS = 60
 
 
-def faults_of(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
     """Return what pydantic found, in plain words: `where` (`pairs.0.source`), and as `reason` what has to be there."""
-    return [{"where": ".".join(map(str, error["loc"])) or "body", "reason": _reason(error)} for error in errors]
-
-
-def said(faults: Iterable[Mapping[str, str]]) -> str:
-    """The faults as a sentence."""
-    return "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
+    faults = [{"where": ".".join(map(str, error["loc"])) or "body", "reason": _reason(error)} for error in errors]
+    sentence = "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, faults=faults)
 
 
 def _reason(error: Mapping[str, Any]) -> str:
@@ -104,69 +97,79 @@ def _reason(error: Mapping[str, Any]) -> str:
     return f"has to be {wanted}, and is {shown}"
 
 
-def problem_of_parameters(error: RequestValidationError) -> ProblemError:
-    """Return what is wrong with the parameters of a request."""
-    faults = faults_of(error.errors())
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, said(faults), faults=faults)
-
-
-async def _of_parameters(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    return answer(problem_of_parameters(error))
-
-
-async def _of_http(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    headers = dict(error.headers or {})
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        # Each route names its own method; the document knows all that an address has.
-        methods = methods_at(request.app.openapi(), request.url.path)
-        headers["Allow"] = ", ".join(methods) or headers.get("Allow", "GET")
-    return answer(ProblemError(HTTPStatus(error.status_code), str(error.detail), headers))
-
-
-async def _unforeseen(_request: Request, error: Exception) -> JSONResponse:
+def problem_of(request: Request, error: Exception) -> ProblemError:
+    """Return the problem that an error is to the client."""
+    match error:
+        case ProblemError():
+            return error
+        case RequestValidationError():
+            return wrong_values(error.errors())
+        case SlowQueryError():
+            return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        case StoreError() | PoolTimeoutError():
+            return try_later(str(error), STORE_RETRY_SECONDS)
+        case HTTPException():
+            status, detail, headers = HTTPStatus(error.status_code), str(error.detail), dict(error.headers or {})
+            path = request.url.path
+            if status == HTTPStatus.NOT_FOUND and not path.startswith(OF_THE_API):
+                detail = f"there is no page at {path}"
+            elif status == HTTPStatus.METHOD_NOT_ALLOWED and path.startswith(OF_THE_API):
+                # Each route names its own method; the document knows all that an address has.
+                headers["Allow"] = ", ".join(methods_at(request.app.openapi(), path)) or headers.get("Allow", "GET")
+            return ProblemError(status, detail, headers)
     detail = f"the daemon failed at this request ({type(error).__name__}); its log says more"
-    return answer(ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, detail))
+    return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
 
-def answer_problems(app: FastAPI) -> None:
-    """Has the app answer every error with a problem."""
-    app.add_exception_handler(ProblemError, _of_problem)
-    app.add_exception_handler(StoreError, _of_store)
-    app.add_exception_handler(PoolTimeoutError, _of_store)
-    app.add_exception_handler(RequestValidationError, _of_parameters)
-    app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(Exception, _unforeseen)
+def answer_problems(
+    app: FastAPI, say: Callable[[Request, ProblemError], Response] = lambda _request, problem: answer(problem)
+) -> None:
+    """Have the app answer every error with a problem, as `say` makes it."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        return say(request, problem_of(request, error))
+
+    for kind in (ProblemError, StoreError, PoolTimeoutError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, handle)
 
 
+_MOST_PARAMETERS = 100
 _SHOWN_NAME = 100
 _NEAR = 0.5
 """How alike two names are, as `difflib` measures it, where one may be meant for the other."""
 
 
-async def refuse_unknown(request: Request) -> None:
-    """Raise `ProblemError` (400) where the query holds a name that the route does not know, or one too often."""
-    path = getattr(request.scope["route"], "path_format", request.url.path)
-    known = query_parameters(request.app.openapi(), request.method, path)
-    query = request.scope["query_string"]
+def query_of(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str]]:
+    """Return names and values of the query, of `known` names, each of which may come several times or not.
+
+    Raises `ProblemError` (400) where it holds another name, or one too often, or is not UTF-8.
+    """
     try:
-        given = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+        given = parse_qsl(
+            request.scope["query_string"].decode("ascii"),
+            keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS,
+        )  # fmt: skip
     except UnicodeError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the query is not UTF-8, written with % and two digits") from error
     except ValueError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"the query cannot be read: {error}") from error
     for name, times in Counter(name for name, _ in given).items():
         if name not in known:
-            raise unknown_parameter(name, list(known))
+            raise _unknown_parameter(name, list(known))
         if times > 1 and not known[name]:
             raise ProblemError(
                 HTTPStatus.BAD_REQUEST, f"{name!r} comes {times} times, but may come once", parameter=name
             )
+    return given
 
 
-def unknown_parameter(name: str, known: list[str]) -> ProblemError:
-    """The problem of a name that an address does not know, with the nearest that it does."""
+async def refuse_unknown(request: Request) -> None:
+    """Raise `ProblemError` (400) where the query holds a name that the route does not know, or one too often."""
+    path = getattr(request.scope["route"], "path_format", request.url.path)
+    query_of(request, query_parameters(request.app.openapi(), request.method, path))
+
+
+def _unknown_parameter(name: str, known: list[str]) -> ProblemError:
     near = get_close_matches(name[:_SHOWN_NAME].lower(), known, 1, _NEAR)
     if near:
         hint = f"did you mean {near[0]!r}?"

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 
+from pydantic import SecretStr
+
 ENTER, FILES = "/enter", "/static/"
 """The page on which the token is shown, and where the files that pages load are: both need none."""
 
 COOKIE = "hierogram"
 LASTS_SECONDS = 12 * 3600
-"""How long a cookie is good for."""
+"""Life of a cookie."""
 
 
 class Sessions:
@@ -20,8 +22,8 @@ class Sessions:
     What is signed does not change while the token stays the same, so that a restart ends no session.
     """
 
-    def __init__(self, token: str | None, clock: Callable[[], float] = time.time) -> None:
-        self._token = token.encode() if token is not None else None
+    def __init__(self, token: SecretStr | None, clock: Callable[[], float] = time.time) -> None:
+        self._token = token.get_secret_value().encode() if token is not None else None
         self._key = hmac.digest(self._token or secrets.token_bytes(32), b"hierogram pages", "sha256")
         self._clock = clock
 
@@ -35,7 +37,7 @@ class Sessions:
         return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def begin(self) -> str:
-        """A cookie's value, for somebody who has shown the token."""
+        """Return a cookie's value, for somebody who has shown the token."""
         content = f"{secrets.token_urlsafe(16)}.{int(self._clock()) + LASTS_SECONDS}"
         return f"{content}.{self._sign('cookie', content)}"
 
@@ -47,7 +49,7 @@ class Sessions:
         return int(content.rpartition(".")[2]) > self._clock()
 
     def form_token(self, cookie: str | None, action: str) -> str:
-        """Return what a form that changes something has to send along: made here, for this browser and this action."""
+        """Return the token that a form for this action has to send along, made for this browser."""
         return self._sign("form", f"{action}\n{cookie or ''}")
 
     def form_is_ours(self, shown: str, cookie: str | None, action: str) -> bool:
@@ -56,12 +58,3 @@ class Sessions:
 
     def _sign(self, purpose: str, content: str) -> str:
         return hmac.new(self._key, f"{purpose}\n{content}".encode("utf-8", "replace"), sha256).hexdigest()
-
-
-def cookie_of(header: str) -> str | None:
-    """Our cookie in a header `Cookie`."""
-    for part in header.split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE:
-            return value
-    return None

@@ -17,7 +17,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Loaded,
     Means,
     Report,
-    RuleUse,
     Sweep,
     SweepRequest,
     key_of_sides,
@@ -29,7 +28,7 @@ from hierogram.daemon.serving.service import warm_up
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.grammar.kinds import NOTATIONS, PAIRS, SOURCE, TARGET, Notation, WordPlace
-from hierogram.samplers.grammar.rules import terminal_of
+from hierogram.samplers.grammar.rules import RuleUse, terminal_of
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import JOINED
 from hierogram.storage.records import WAITING, PairRow, Settings
