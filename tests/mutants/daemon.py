@@ -146,9 +146,9 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "the beginning of the token is enough",
-        "daemon/web/guard.py",
-        'hmac.compare_digest(shown.strip().encode("utf-8", "surrogateescape"), self._token)',
-        'self._token.startswith(shown.strip().encode("utf-8", "surrogateescape"))',
+        "daemon/web/protocol/sessions.py",
+        'hmac.compare_digest(token.encode("utf-8", "replace"), self._token)',
+        'self._token.startswith(token.encode("utf-8", "replace"))',
         (_GUARD, "-k", "sqlite and asked_for"),
     ),
     Fault(
@@ -161,8 +161,8 @@ DAEMON_FAULTS = (
     Fault(
         "streams are counted after they have begun",
         "daemon/web/api/events.py",
-        "        self._open += 1\n        try:\n            first = await feed.page(after, 1)\n",
-        "        try:\n            first = await feed.page(after, 1)\n            self._open += 1\n",
+        "        self._open += 1\n        try:\n            first = await self.page(kinds, after, 1)\n",
+        "        try:\n            first = await self.page(kinds, after, 1)\n            self._open += 1\n",
         (_STREAMS, "-k", "begin_at_once"),
     ),
     Fault(
