@@ -93,10 +93,12 @@ class Templates:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.made: dict[tuple[str, str], str] = {}
+        self.makers: dict[str, str] = {}
 
     def copy(self, name: str, url: str, make: Callable[[str], None], database: Callable[[], str]) -> None:
         """Puts a copy at the URL; `make` makes the template, at a Postgres database from `database` or in a file."""
         backend = make_url(url).get_backend_name()
+        assert self.makers.setdefault(name, make.__module__) == make.__module__, f"two modules make a store {name!r}"
         if (name, backend) not in self.made:
             template = f"sqlite:///{self.folder / name}.db" if backend == "sqlite" else database()
             make(template)

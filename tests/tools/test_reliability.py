@@ -27,6 +27,6 @@ def test_probabilities_are_compared_with_manual_links(tmp_path: Path, capsys: py
 
 def test_the_calibration_error_is_weighted_by_links() -> None:
     found = reliability_of("a", np.array([0.05, 0.95, 0.95, 1.0]), np.array([True, True, False, True]), 1)
-    assert [b.links for b in found.bins] == [1, 3]
-    assert found.bins[1].probability == pytest.approx(2.9 / 3)
+    assert [b["links"] for b in found.bins] == [1, 3]
+    assert found.bins[1]["probability"] == pytest.approx(2.9 / 3)
     assert found.error == pytest.approx((0.95 + 3 * (2.9 / 3 - 2 / 3)) / 4)

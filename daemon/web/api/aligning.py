@@ -14,7 +14,7 @@ from hierogram.daemon.web.protocol.bodies import PairId, json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.samplers.grammar.known_links import KnownLinks, Link
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import HumanLinksError
 
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ class LinksAnswer(BaseModel):
 
     pair: int
     alignment: str
-    fixed: list[Link]
-    forbidden: list[Link]
+    fixed: list[list[int]]
+    forbidden: list[list[int]]
     done: bool = Field(description="Whether the alignment follows them already.")
 
 
@@ -205,8 +205,8 @@ def link_routes(service: Service) -> APIRouter:
         return LinksAnswer(
             pair=pair_id,
             alignment=pair.alignment,
-            fixed=sorted(known.fixed),
-            forbidden=sorted(known.forbidden),
+            fixed=sorted(map(list, known.fixed)),
+            forbidden=sorted(map(list, known.forbidden)),
             done=store.is_corrected(pair_id),
         )
 

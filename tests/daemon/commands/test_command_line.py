@@ -206,7 +206,8 @@ def test_a_terminal_gets_an_aligned_table(hierogram: Run, corpus: Path, monkeypa
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "0")
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("hierogram.daemon.commands.common.is_terminal", lambda stream: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
     shown = hierogram("rules", "--containing", "maison")
     head = next(line for line in shown.out.splitlines() if "p(e|f)" in line)
     assert head.split() == ["expected_uses", "±", "p(e|f)", "p(f|e)", "source", "target"]

@@ -237,7 +237,7 @@ sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2
 def strike(*_):
     os.kill(os.getpid(), number)
 
-commit, report = ResidentBatch.commit, learning.say_learned
+commit, report = ResidentBatch.commit, learning.print_learned
 
 def committing(batch, store, records, labels, run):
     commit(batch, store, records, labels, run)
@@ -247,7 +247,7 @@ def committing(batch, store, records, labels, run):
 if point == "commit":
     ResidentBatch.commit = committing
 elif point == "report":
-    learning.say_learned = lambda *done: (strike(), report(*done))
+    learning.print_learned = lambda *done: (strike(), report(*done))
 elif point == "exit":
     atexit.register(strike)
 main()

@@ -198,7 +198,10 @@ def test_a_pair(learned_client: TestClient) -> None:
 @pytest.mark.parametrize("path", ["/v1/pairs/77", "/v1/pairs/77/derivation", "/v1/pairs/77/derivation.svg"])
 def test_a_pair_that_is_not_there(client: TestClient, path: str) -> None:
     answer = client.get(path)
-    assert (answer.status_code, answer.json()["detail"]) == (404, "there is no pair 77")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        404,
+        "there is no pair 77: it was withdrawn, or never stored",
+    )
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", str(1 << 63)])

@@ -33,7 +33,7 @@ GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", 
 @pytest.fixture
 def unanalyzed(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
     """The same store where neither autovacuum nor anyone has looked at the tables: Postgres guesses what they hold."""
-    copy_store("unanalyzed", store_url, make_unanalyzed)
+    copy_store("unanalyzed pages", store_url, make_unanalyzed)
     with Reader(store_url) as reader, reader.look() as looking:
         yield looking
 

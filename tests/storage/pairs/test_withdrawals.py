@@ -3,9 +3,7 @@
 import pytest
 from tests.storage.building import commit, counts_of, delta, ingest, pair, query, update, withdraw
 
-from hierogram.storage.database.transactions import Writing
 from hierogram.storage.exceptions import CountError, PairMovedError
-from hierogram.storage.pairs import withdrawals
 from hierogram.storage.store import Store
 
 
@@ -58,21 +56,6 @@ def test_nothing_leaves_where_something_is_wrong(store: Store) -> None:
         withdraw(store, store.pairs_by_id([1]), [delta("a", "x", -2)])
     assert [row.id for row in store.pairs()] == [1, 2]
     assert store.integrity() == []
-
-
-def test_others_hear_who_leaves_within_the_same_transaction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    ingest(store, [pair("a", "x"), pair("b", "x")])
-    heard: list[int] = []
-
-    def leave(writing: Writing) -> None:
-        rows = writing.connection.exec_driver_sql(
-            "SELECT p.id FROM staged_ids AS s JOIN sentence_pairs AS p ON p.id = s.id"
-        )
-        heard.extend(row.id for row in rows)
-
-    monkeypatch.setattr(withdrawals, "LEAVING", [leave])
-    withdraw(store, store.pairs_by_id([2]), [])
-    assert heard == [2]
 
 
 def test_pairs_are_chosen_by_where_they_came_from(store: Store) -> None:
