@@ -1,12 +1,14 @@
 """Likeness to a sentence: rules whose source words it holds, and pairs that hold its words on their source side."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.pairs.vocabulary import KnownWord
+from hierogram.storage.records import DICTIONARIES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,12 +31,12 @@ class Rendering(NamedTuple):
     probability: float
 
 
-class LikePair(NamedTuple):
-    """A pair with the name of its corpus, and the format of the input that it came in."""
+@dataclass(frozen=True, slots=True)
+class LikePair:
+    """A pair with the name of its corpus."""
 
     id: int
     corpus: str
-    format: str
     source: str
     target: str
 
@@ -107,24 +109,26 @@ SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most 
     return by_side
 
 
-def like_pairs(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[LikePair]:
-    """Pairs that hold most of the words on their source side, rare words counting more; some for each word.
+def like_pairs(look: Look, words: Mapping[str, KnownWord], limit: int) -> tuple[list[LikePair], list[LikePair]]:
+    """Return pairs that hold most of the words on their source side, and entries of dictionaries, in that order.
 
-    Of words that many pairs hold, only pairs that came last are looked at.
+    Rare words count more; there are some for each word. Of words that many pairs hold, only those that came last are
+    looked at.
     """
     ids = _likeliest(look, words, limit)
     if not ids:
-        return []
+        return [], []
     rows = look.rows(
-        f"""SELECT p.id, c.name, b.format, p.source, p.target
+        f"""SELECT p.id, c.name, p.source, p.target, b.format
   FROM sentence_pairs AS p
   JOIN corpora AS c ON c.id = p.corpus_id
   JOIN ingest_batches AS b ON b.id = p.batch_id
  WHERE p.id IN ({", ".join(map(str, ids))})""",
         False,
     )
-    found = {row[0]: LikePair(*row) for row in rows}
-    return [found[pair_id] for pair_id in ids if pair_id in found]
+    found = {row[0]: (LikePair(*row[:4]), row[4] in DICTIONARIES) for row in rows}
+    pairs, entries = ([found[k][0] for k in ids if k in found and found[k][1] == kind] for kind in (False, True))
+    return pairs, entries
 
 
 def _likeliest(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[int]:

@@ -36,7 +36,7 @@ def test_nothing_is_read_from_end_to_end(look: Look) -> None:
         words = [known.get(word) for word in ("s17", "common", "never")]
         assert set(source_sides(look, words)) == {"s17 common"}
         assert renderings(look, ["s17 common", "s18 common"], 3)
-        assert "s17 common" in [found.source for found in like_pairs(look, known, 20)]
+        assert "s17 common" in [found.source for found in like_pairs(look, known, 20)[0]]
     assert len(seen) >= 6
     for entry in seen:
         for table in GROWING:
@@ -89,7 +89,7 @@ def test_renderings_are_ordered_and_weighed(store: Store, store_url: str) -> Non
 def test_rare_words_count_more_and_every_word_has_its_pairs(store: Store, store_url: str) -> None:
     ingest(store, [pair(f"common w{n}", "x") for n in range(30)] + [pair("rare other", "x"), pair("rare common", "x")])
     with Reader(store_url) as reader, reader.look() as look:
-        found = like_pairs(look, source_words(look, ["common", "rare"]), 2)
+        found, _ = like_pairs(look, source_words(look, ["common", "rare"]), 2)
         assert [one.source for one in found[:2]] == ["rare common", "rare other"]
         assert sum(one.source.startswith("common") for one in found) == 22
-        assert like_pairs(look, source_words(look, ["never"]), 2) == []
+        assert like_pairs(look, source_words(look, ["never"]), 2) == ([], [])
