@@ -80,10 +80,6 @@ class RekeyError(StoreError):
     """The new keys do not cover the stored rules one to one."""
 
 
-class ExportUnknownError(StoreError):
-    """An export was named that is not recorded."""
-
-
 class RequestMovedError(StoreError):
     """Someone else is taking in the same request."""
 
@@ -102,7 +98,3 @@ class QuestionError(StoreError):
 
 class ChildError(StoreError):
     """Work in a process of its own stood still, was killed, took too much memory, or failed."""
-
-
-class ChildUnavailableError(StoreUnavailableError):
-    """No process can be started for such work: descriptors, processes or memory are used up."""

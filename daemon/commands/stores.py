@@ -236,7 +236,7 @@ def _seen(reader: "Reader") -> dict[str, Any]:
         sweeps = last_sweeps(look, _SWEEPS)
         latest = latest_rules(look, _WATCHED_RULES)
         kind = notation_of(look.settings().grammar)
-    seconds = sum(sweep.seconds for sweep in sweeps)
+    seconds = sum(sweep["seconds"] for sweep in sweeps)
     return {
         "store": now.url,
         "position": now.position,
@@ -245,7 +245,7 @@ def _seen(reader: "Reader") -> dict[str, Any]:
         "lag": sum(now.behind.values()),
         "rules": now.rules,
         "sweeps": now.sweeps,
-        "pair_sweeps_per_second": sum(sweep.pairs for sweep in sweeps) / seconds if seconds else 0.0,
+        "pair_sweeps_per_second": sum(sweep["pairs"] for sweep in sweeps) / seconds if seconds else 0.0,
         "log_likelihood": now.last_log_likelihood,
         "latest_rules": latest,
     }

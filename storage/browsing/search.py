@@ -10,6 +10,7 @@ from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.browsing.reader import Look, Value, readable
 from hierogram.storage.options import Option
 from hierogram.storage.pairs.vocabulary import KnownWord, folded, readings, spellings
+from hierogram.storage.records import RuleRow
 
 GAP = "_"
 """Stands for one symbol or more: words, or a nonterminal. A word that looks like it is typed with a backslash."""
@@ -32,11 +33,6 @@ class Phrase:
     def is_word(self) -> bool:
         """Return whether it is a single word."""
         return len(self.parts) == 1 and self.parts[0] is not None
-
-    @property
-    def has_gap(self) -> bool:
-        """Return whether something stands between its words."""
-        return None in self.parts
 
     def read_as(self, words: Mapping[str, str]) -> "Phrase":
         """The phrase with other words in the places of its own."""
@@ -115,28 +111,6 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A rule that was found, with what its sides say of each other.
-
-    `expected_uses_error` is the standard error of its expected uses, `count` how often present derivations use it. The
-    probabilities are those of the expected uses.
-    """
-
-    id: int
-    source: str
-    target: str
-    expected_uses: float
-    expected_uses_error: float
-    count: int
-    length: int
-    scope: int
-    nonterminals: int
-    hiero: bool
-    p_target_given_source: float
-    p_source_given_target: float
-
-
-@dataclass(frozen=True, slots=True)
 class Used:
     """A rule by its sides, and how often it is expected to be used."""
 
@@ -165,7 +139,7 @@ class Answer(NamedTuple):
     typed words that no pair has in any spelling, `labels` those that are labels of trees.
     """
 
-    rules: list[Found]
+    rules: list[RuleRow]
     next: Place | None
     readings: tuple[Phrase, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -230,19 +204,19 @@ def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None)
     in them. `(NP` is always a label, `NP` where no pair has such a word.
     """
     asked = _Asked(look, phrase, query)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     if after is None or not after.near:
         rows = asked.page([phrase], None, after, query.limit + 1)
     exact = len(rows)
     if exact <= query.limit and asked.readings:
         since = after if after is not None and after.near else None
         rows += asked.page(asked.readings, phrase, since, query.limit + 1 - exact)
-    rules = [Found(*row[:12]) for row in rows[: query.limit]]
+    probabilities = [row.pop("p", 0.0) for row in rows]
+    rules = [RuleRow(**row) for row in rows[: query.limit]]
     place = None
     if len(rows) > query.limit:
-        last = rows[query.limit - 1]
-        probability = 0.0 if query.order == USE else float(last[12])
-        place = Place(probability, float(last[3]), int(last[0]), near=query.limit > exact)
+        last = rules[-1]
+        place = Place(probabilities[query.limit - 1], last.expected_uses, last.id, near=query.limit > exact)
     return Answer(rules, place, tuple(asked.readings), asked.unknown, asked.labels, asked.exact)
 
 
@@ -260,7 +234,7 @@ def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
         limit,
         values,
     )
-    return [Used(*row) for row in rows]
+    return [Used(**row) for row in rows]
 
 
 class _Asked:
@@ -299,7 +273,7 @@ class _Asked:
 
     def page(
         self, wanted: Sequence[Phrase], but: Phrase | None, after: Place | None, most: int
-    ) -> list[tuple[Any, ...]]:
+    ) -> list[dict[str, Any]]:
         """So many rules at most that hold one of the phrases, but not the one; after a place."""
         values: dict[str, Value] = {}
         found = [self.conditions(phrase, f"p{n}_" if n else "", values) for n, phrase in enumerate(wanted)]
@@ -326,7 +300,7 @@ class _Asked:
             return None
         postgres, query = self.look.postgres, self.query
         where: list[str] = []
-        if query.match == WHOLE and self.two_sides and not phrase.has_gap:
+        if query.match == WHOLE and self.two_sides and None not in phrase.parts:
             values[f"{prefix}side"] = phrase.side()
             source, where = "rules AS r", [f"r.{query.side} = :{prefix}side"]
         elif not words:
@@ -379,11 +353,11 @@ def known_labels(look: Look) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> list[tuple[Any, ...]]:
+def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> list[dict[str, Any]]:
     """Return what the statement finds. It is asked with ids of words, since Postgres knows how many rules these have;
     what is shown has the words.
     """
-    found = look.rows(statement, False, most=most, **values)
+    found = look.records(statement, False, most=most, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
     look.asked.append(readable(named, {**values, "most": most}))
     return found

@@ -8,7 +8,7 @@ from hierogram.storage.database.claims import has_ended, this_process
 from hierogram.storage.database.connection import reading, writing_connection
 from hierogram.storage.database.transactions import Access, Writing, new_id, now
 from hierogram.storage.events.feed import append
-from hierogram.storage.exceptions import ExportUnknownError
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import DONE, FAILED, RUNNING
 from hierogram.storage.records import ExportRow
 from hierogram.storage.records.operations import EXPORT_DONE, EXPORT_FAILED, NewEvent
@@ -107,7 +107,7 @@ class Exports(Access):
         seconds: float | None = None,
         version: str | None = None,
     ) -> None:
-        """Records how an export ended (failed if there is an `error`); raises `ExportUnknownError`.
+        """Records how an export ended (failed if there is an `error`); raises `StoreError`.
 
         `version` is the name of the folder of a version, for the event.
         """
@@ -128,7 +128,7 @@ class Exports(Access):
                 )
             )
             if changed.rowcount != 1:
-                raise ExportUnknownError(f"export {export_id} is not recorded: begin with record_export")
+                raise StoreError(f"export {export_id} is not recorded: begin with record_export")
             _tell(writing, export_id, version)
 
     def close_abandoned_exports(self) -> list[int]:

@@ -37,23 +37,9 @@ MAX_TOKEN_BYTES = 1024
 _SURELY_SHORT = MAX_TOKEN_BYTES // 4
 
 _PAIR_COLUMNS = (
-    "id",
-    "corpus_id",
-    "batch_id",
-    "external_id",
-    "identity",
-    "source",
-    "target",
-    "alignment",
-    "aligned_by",
-    "source_length",
-    "target_length",
-    "state",
-    "stage",
-    "sweep",
-    "added_at",
-)
-
+    "id", "corpus_id", "batch_id", "external_id", "identity", "source", "target", "alignment", "aligned_by",
+    "source_length", "target_length", "state", "stage", "sweep", "added_at",
+)  # fmt: skip
 
 LONGEST_KEY = 255
 """Characters that the key of a request may have."""
