@@ -19,16 +19,18 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES, Limits
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.exceptions import ConfigurationError, UsageError
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.scoring.records import KeepOptions
-from hierogram.daemon.workers.section import WorkersSection
+from hierogram.daemon.workers.options import Sharing, Workers, parse_blocks, parse_workers
 from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
 from hierogram.storage.options import DEFAULT_STORE, constraints, declared
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from hierogram.samplers.synchronous.sweeps import Blocks
 
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
 
@@ -151,6 +153,33 @@ class SamplingSection(Section):
         default=60.0,
         description="How often the log-likelihood is computed, which takes time in proportion to the rules.",
     )
+
+
+class WorkersSection(Section):
+    """Who samples; see [scaling.md](scaling.md). Workers have the threads of `[sampling]` each, one where that is 0."""
+
+    workers: str | None = _declared(Sharing, "workers")
+    blocks: str | None = _declared(Sharing, "blocks")
+
+    @model_validator(mode="after")
+    def _parsed(self) -> Self:
+        try:
+            self.chosen()
+            if self.blocks is not None:
+                parse_blocks(self.blocks)
+        except UsageError as error:
+            raise ValueError(str(error).removeprefix("--")) from error
+        return self
+
+    def chosen(self) -> Workers | None:
+        """Return which workers are asked for."""
+        return None if self.workers is None else parse_workers(self.workers)
+
+    def in_blocks(self) -> "Blocks | None":
+        """Return the blocks in which pairs are sampled, where they do not follow from the number of pairs."""
+        from hierogram.samplers.synchronous.sweeps import Blocks
+
+        return None if self.blocks is None else Blocks(*parse_blocks(self.blocks))
 
 
 class AlignmentSection(Section):

@@ -73,19 +73,16 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoopHealth:
-    """A loop as others see it: seconds since its last beat and how many it may take, restarts, what ended it last."""
+    """A loop as others see it: seconds since its last beat and how many it may take, whether it turns (its last beat is
+    recent enough), restarts, what ended it last.
+    """
 
     name: str
     age: float
     patience: float
+    turns: bool = True
     restarts: int = 0
     error: str | None = None
-    failing: bool = False
-
-    @property
-    def turns(self) -> bool:
-        """Return whether its last beat is recent enough."""
-        return self.age <= self.patience
 
 
 class _Kept:
@@ -206,9 +203,11 @@ class Supervisor:
 
     def health(self) -> tuple[LoopHealth, ...]:
         """Return how the loops are."""
+        patience = self._patience.stall_seconds
+        ages = {name: kept.heart.age for name, kept in self._kept.items()}
         return tuple(
-            LoopHealth(name, heart.age, self._patience.stall_seconds, heart.restarts, heart.error, heart.failures > 0)
-            for name, heart in ((name, kept.heart) for name, kept in self._kept.items())
+            LoopHealth(name, ages[name], patience, ages[name] <= patience, kept.heart.restarts, kept.heart.error)
+            for name, kept in self._kept.items()
         )
 
     def trouble(self) -> str | None:

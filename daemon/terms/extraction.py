@@ -132,13 +132,6 @@ class TermCandidates(NamedTuple):
         return TermCandidates._make(column[rows] for column in self)
 
 
-def sketch_of(sketch: Sketch, pairs: Pairs, words: Vocabularies, options: TermOptions) -> None:
-    """Count the phrase pairs of some pairs in the sketch: the first pass."""
-    pair, sources, targets, _, _ = _found(pairs, words, options)
-    hashes = joint(sources, targets)
-    sketch.add(hashes[_first_ones(pair, hashes)])
-
-
 Passes = Callable[[], Iterable[Pairs]]
 """All pairs, from the first on each time that it is called."""
 
@@ -550,7 +543,9 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         for block in snapshot.dated_pair_blocks(_corpus(snapshot, options.corpus)):
             pairs = pairs_of(block, words)
             spool.add(pairs)
-            sketch_of(sketch, pairs, words, options)
+            pair, sources, targets, _, _ = _found(pairs, words, options)
+            hashes = joint(sources, targets)
+            sketch.add(hashes[_first_ones(pair, hashes)])
             if report:
                 report("reading", spool.pairs, total)
         if not spool.pairs:

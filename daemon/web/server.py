@@ -188,7 +188,9 @@ class PatientProtocol(H11Protocol):
                     message = await receive()
             except TimeoutError:
                 seconds = waited + self.loop.time() - since
-                self._refusal = self._refusal or _too_slow(f"{size} bytes of the body came in {seconds:.0f} s")
+                slow = f"the client is too slow: {size} bytes of the body came in {seconds:.0f} s; see client_timeout"
+                problem = ProblemError(HTTPStatus.REQUEST_TIMEOUT, slow, {"Connection": "close"})
+                self._refusal = self._refusal or problem
                 return self._no_more(started)
             finally:
                 self._body = None
@@ -296,12 +298,6 @@ class PatientProtocol(H11Protocol):
         self._head = None
         if self._between_requests():
             self.transport.close()
-
-
-def _too_slow(what: str) -> ProblemError:
-    return ProblemError(
-        HTTPStatus.REQUEST_TIMEOUT, f"the client is too slow: {what}; see client_timeout", {"Connection": "close"}
-    )
 
 
 class _Listener(socket.socket):

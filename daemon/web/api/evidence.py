@@ -1,15 +1,12 @@
 """GET /v1/evidence: what the store knows of a sentence, as JSON or as text for a prompt."""
 
 from dataclasses import asdict
-from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hierogram.daemon.evidence.options import EvidenceOptions
-from hierogram.daemon.exceptions import InputError, WrongKindError
-from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.options import constraints
 
@@ -52,14 +49,9 @@ def evidence_routes(reader: Reader) -> APIRouter:
     ) -> Response:
         """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
         wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
-        try:
-            with reader.look() as look:
-                found = gather(look, source, wanted)
-                languages = look.settings().languages
-        except WrongKindError as error:
-            raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
-        except InputError as error:
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        with reader.look() as look:
+            found = gather(look, source, wanted)
+            languages = look.settings().languages
         if format == "prompt":
             return PlainTextResponse(as_prompt(found, source, tuple(languages or ())))
         return JSONResponse(asdict(found))

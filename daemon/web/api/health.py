@@ -20,12 +20,13 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.serving.health import Condition, Lag, SpoolCondition
+from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import IngestTotals, StoreStatus
@@ -134,19 +135,6 @@ def _by_state(name: str, text: str, states: Mapping[str, int]) -> GaugeMetricFam
     return metric
 
 
-class LoopAnswer(BaseModel):
-    """A loop of the daemon."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
-    age: float = Field(description="Seconds since its last beat.")
-    patience: float
-    turns: bool
-    restarts: int
-    error: str | None
-
-
 class StatusAnswer(BaseModel):
     """State of the daemon and its store."""
 
@@ -154,7 +142,7 @@ class StatusAnswer(BaseModel):
     uptime: float
     degraded: str | None
     log_likelihood: float | None
-    loops: list[LoopAnswer]
+    loops: tuple[LoopHealth, ...]
     lag: Lag
     spool: SpoolCondition
     memory_bytes: int | None = Field(description="Memory that the daemon's process holds; null where it is not known.")
@@ -265,7 +253,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
             uptime=condition.uptime,
             degraded=condition.degraded,
             log_likelihood=condition.log_likelihood,
-            loops=[LoopAnswer.model_validate(loop) for loop in condition.loops],
+            loops=condition.loops,
             lag=condition.lag,
             spool=condition.spool,
             memory_bytes=resident_bytes(),

@@ -27,7 +27,7 @@ from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, L
 from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.web.api.health import RequestMetrics
-from hierogram.daemon.web.protocol.bodies import ClientGoneError, line_chunks
+from hierogram.daemon.web.protocol.bodies import ClientGoneError, check_content, line_chunks
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
@@ -377,7 +377,9 @@ def intake_routes(
         again until it is answered, and is counted once. `languages` says which the body has, source and target, as in
         `fr,en`; a store that has others refuses it.
         """
-        _check_content(request)
+        check_content(request, JSON_LINES, f"send JSON lines with `Content-Type: {JSON_LINES[0]}`")
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is compressed: send it as it is")
         async with intakes.place(idempotency_key):
             await intakes.in_thread(lambda: _check_languages(service.store, languages))
             await intakes.wait_for_lag()
@@ -397,17 +399,6 @@ def intake_routes(
         return JSONResponse(body.answer.model_dump(), headers=headers)
 
     return router
-
-
-def _check_content(request: Request) -> None:
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind not in JSON_LINES:
-        raise ProblemError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"the body is called {kind or 'nothing'!r}: send JSON lines with `Content-Type: {JSON_LINES[0]}`",
-        )
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is compressed: send it as it is")
 
 
 def _check_languages(store: Store, given: str | None) -> None:

@@ -67,7 +67,7 @@ def test_a_loop_that_fails_is_started_again_and_its_error_remembered() -> None:
     assert loop.settled.wait(LONG)
     supervisor.check()
     [health] = supervisor.health()
-    assert (health.name, health.restarts, health.error, health.failing) == ("ingest", 2, "two", False)
+    assert (health.name, health.restarts, health.error) == ("ingest", 2, "two")
     assert health.turns
     assert supervisor.trouble() is None
     assert supervisor.stop(LONG) == []
