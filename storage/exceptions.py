@@ -25,14 +25,6 @@ class SchemaOutdatedError(StoreError):
     """The store was made by an older version and has to be upgraded first."""
 
 
-class SchemaTooNewError(StoreError):
-    """The store was made by a newer version than this code."""
-
-
-class SettingsFixedError(StoreError):
-    """Settings were given that differ from those the store was made with."""
-
-
 class IngestError(StoreError):
     """Pairs were offered to a batch that does not exist or is already finished."""
 
@@ -82,10 +74,6 @@ class RekeyError(StoreError):
 
 class RequestMovedError(StoreError):
     """Someone else is taking in the same request."""
-
-
-class BackupError(StoreError):
-    """A backup cannot be written, or what was written is not sound."""
 
 
 class SlowQueryError(StoreError):

@@ -27,7 +27,7 @@ from hierogram.storage.database.migration import upgrade
 from hierogram.storage.database.settings import read_settings, write_settings
 from hierogram.storage.database.transactions import create_state, read_state
 from hierogram.storage.events.feed import Events
-from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
+from hierogram.storage.exceptions import StoreError, StoreUrlError
 from hierogram.storage.exports.exports import Exports
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.grammar.occurrences import Occurrences
@@ -53,8 +53,8 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
     """Opens the store at the URL; with `create`, makes it first if need be, with `settings` or the defaults.
 
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. Raises
-    `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, `SchemaTooNewError`,
-    and `SettingsFixedError` where the store exists with other settings than those given.
+    `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`,
+    and `StoreError` where a newer version made the store, or it exists with other settings than those given.
     """
     engine = make_engine(parse_url(url))
     try:
@@ -66,7 +66,7 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
             stored = store.settings()
             # The salt is the store's own affair: it changes when two rules are found to have one key.
             if replace(settings, key_salt=stored.key_salt) != stored:
-                raise SettingsFixedError(
+                raise StoreError(
                     f"the store at {store.url} was made with {stored}, not with {settings}: "
                     "settings are fixed for its life, make another store for other settings"
                 )
@@ -169,7 +169,7 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
         """Writes a copy of an SQLite store, one state of it, to a file, whole or not at all; returns its bytes.
 
         Others may write meanwhile. A file that is there is replaced. `report` hears bytes done and bytes in all.
-        Raises `BackupError`, also for a store on Postgres: `pg_dump` is for those.
+        Raises `StoreError`, also for a store on Postgres: `pg_dump` is for those.
         """
         with reading_snapshot(self._engine) as connection:
             return back_up(connection, target, report)
