@@ -9,14 +9,6 @@ class UsageError(DaemonError):
     """A command was given options that do not go together; the command line ends with exit code 2."""
 
 
-class ConfigurationError(UsageError):
-    """The daemon's configuration has an unknown key, or a value that does not fit."""
-
-
-class LoopFailedError(DaemonError):
-    """A loop of the daemon ended, failed too often, or stands still."""
-
-
 class SpoolError(DaemonError):
     """The spool's folder cannot be read, or a file in it cannot be moved."""
 
@@ -46,10 +38,6 @@ class NothingLearnedError(DaemonError):
 
 class AlignerUntrainedError(DaemonError):
     """A store's aligner has counted no links yet."""
-
-
-class WorkersError(DaemonError):
-    """Workers cannot be started, or were lost, or cannot sample what a store holds."""
 
 
 class DrawingError(DaemonError):

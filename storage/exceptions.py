@@ -25,10 +25,6 @@ class SchemaOutdatedError(StoreError):
     """The store was made by an older version and has to be upgraded first."""
 
 
-class IngestError(StoreError):
-    """Pairs were offered to a batch that does not exist or is already finished."""
-
-
 class CountError(StoreError):
     """A change would make a rule's count negative."""
 

@@ -1,6 +1,7 @@
 """Commands about a store as a whole: init, status, events."""
 
 import json
+import socket
 import sys
 import time
 from contextlib import ExitStack, suppress
@@ -173,9 +174,7 @@ def status(
 
 def _memory_of(writer: "Claim") -> int | None:
     """Return the bytes that the process holds which writes the store; None where it is on another machine."""
-    from hierogram.storage.database.claims import host_name
-
-    return resident_bytes(writer.pid) if writer.host == host_name() else None
+    return resident_bytes(writer.pid) if writer.host == socket.gethostname() else None
 
 
 def _left_out(now: "StoreStatus") -> str:

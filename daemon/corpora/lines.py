@@ -163,10 +163,8 @@ def _without_end(line: bytes) -> bytes:
     return line.removesuffix(b"\r")[: MAX_LINE_BYTES + 1]
 
 
-def in_chunks(
-    lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK, most_bytes: int = BYTES_A_CHUNK
-) -> Iterator[list[bytes]]:
-    """Yield the same lines in lists of `size`; shorter are only the last, and those of more than `most_bytes`."""
+def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
+    """Yield the same lines in lists of `size`; shorter are only the last, and those of more than `BYTES_A_CHUNK`."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:
@@ -178,7 +176,7 @@ def in_chunks(
                 yield gathered[start : start + size]
             gathered = gathered[whole:]
             held = sum(map(len, gathered))
-        if held > most_bytes:
+        if held > BYTES_A_CHUNK:
             yield gathered
             gathered, held = [], 0
     if gathered:

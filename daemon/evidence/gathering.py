@@ -9,10 +9,11 @@ from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.evidence.matching import Chosen, Pattern, Place, Sentence, choose
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, notation_of
 from hierogram.samplers.grammar.rules import escape_terminal, nonterminal, terminal_of
-from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides, source_words
+from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides
 from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import known_words
 
 MOST_WORDS = 200
 """Words of a sentence, at most."""
@@ -59,7 +60,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     or more than `MOST_WORDS`.
     """
     words = _words(look, text, options.tokenized)
-    found_words = source_words(look, [*words, *(word.lower() for word in words)])
+    found_words = known_words(look, [*words, *(word.lower() for word in words)]).get(SOURCE, {})
     # As at the beginning of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
     known = {word: found_words[word] for word in words if word in found_words}

@@ -194,7 +194,7 @@ class SamplingLoop:
         self._log = log.bind(loop=self.name)
 
     def prepare(self, configuration: Configuration) -> None:
-        """Raise `WorkersError` where workers are asked for and cannot sample this store."""
+        """Raise `DaemonError` where workers are asked for and cannot sample this store."""
         if configuration.workers.workers is not None:
             check_workers(self._store.settings())
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
-from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.pairs.vocabulary import KnownWord
 from hierogram.storage.records import DICTIONARIES
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_WORDS_A_QUERY = 500
 _MOST_HOLDING = 4_000
 """Pairs that hold a word and are looked at, about; of a word that more hold, only pairs of the last blocks."""
 _LAST_BLOCKS = 1
@@ -39,23 +37,6 @@ class LikePair:
     corpus: str
     source: str
     target: str
-
-
-def source_words(look: Look, words: Sequence[str]) -> dict[str, KnownWord]:
-    """Those of the words that the vocabulary of source sides has."""
-    found: dict[str, KnownWord] = {}
-    distinct = list(dict.fromkeys(words))
-    for first in range(0, len(distinct), _WORDS_A_QUERY):
-        names = {f"word{n}": word for n, word in enumerate(distinct[first : first + _WORDS_A_QUERY])}
-        rows = look.rows(
-            f"SELECT token, id, count FROM vocabulary WHERE side = :side AND token IN "
-            f"({', '.join(f':{name}' for name in names)})",
-            False,
-            side=SOURCE,
-            **names,
-        )
-        found |= {row[0]: KnownWord(*row) for row in rows}
-    return found
 
 
 def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, float]:

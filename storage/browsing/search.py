@@ -1,7 +1,7 @@
 """Rules that hold a phrase on a side, a page at a time, in the order that a person wants."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -148,15 +148,14 @@ class Answer(NamedTuple):
 
 
 Known = Mapping[str, Mapping[str, KnownWord]]
-"""Words of a phrase that the store knows, by side."""
+"""Words that the store knows, by side."""
 
 
-def known_words(look: Look, phrase: Phrase) -> Known:
-    """The words of the phrase that occur in stored pairs, by side."""
-    words = phrase.words
-    if not words:
+def known_words(look: Look, words: Iterable[str]) -> Known:
+    """Return those of some hundred words that the vocabulary has, by side."""
+    names = {f"word{n}": word for n, word in enumerate(dict.fromkeys(words))}
+    if not names:
         return {}
-    names = {f"word{n}": word for n, word in enumerate(words)}
     found = look.rows(
         f"SELECT token, side, id, count FROM vocabulary WHERE token IN ({', '.join(f':{name}' for name in names)})",
         False,
@@ -173,7 +172,7 @@ def likely_side(look: Look, phrase: Phrase) -> str:
 
     Where no side has the words as they are, that of the words that look like them.
     """
-    known = known_words(look, phrase)
+    known = known_words(look, phrase.words)
     if not any(all(word in known.get(side, {}) for word in phrase.words) for side in (SOURCE, TARGET)):
         known = {
             side: {word: found[0] for word, found in _spelled(look, side, phrase.words).items() if found}
@@ -246,7 +245,7 @@ class _Asked:
         self.two_sides = TWO_SIDES in notation.offers
         self.side = query.side if self.two_sides else SOURCE
         self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
-        self.known: dict[str, KnownWord] = dict(known_words(look, phrase).get(self.vocabulary, {}))
+        self.known: dict[str, KnownWord] = dict(known_words(look, phrase.words).get(self.vocabulary, {}))
         self._labels = _labels_of(look, phrase, self.known) if FRAGMENTS in notation.offers else {}
         words = self.words_of(phrase)
         self.exact = all(word in self.known for word in words)

@@ -128,11 +128,6 @@ def this_process() -> str:
     return f"{_machine()} {os.getpid()} {_started(os.getpid())}"
 
 
-def host_name() -> str:
-    """Return what people call this machine."""
-    return socket.gethostname()
-
-
 def has_ended(process: str) -> bool:
     """Return whether the process is known to have ended; one of another machine is never known to."""
     machine, _, rest = process.partition(" ")
@@ -167,7 +162,7 @@ def _enter(connection: Connection, name: str, command: str, seconds: float) -> s
         insert(claims).values(
             name=name,
             token=token,
-            host=host_name(),
+            host=socket.gethostname(),
             pid=os.getpid(),
             process=this_process(),
             command=command,

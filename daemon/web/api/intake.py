@@ -32,7 +32,7 @@ from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemE
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
 from hierogram.storage.pairs.ingest import LONGEST_KEY, Receipt
-from hierogram.storage.records import SETTLED, IngestTotals, RejectedLine, RequestRow
+from hierogram.storage.records import UNSETTLED, IngestTotals, RejectedLine, RequestRow
 from hierogram.storage.store import Store
 
 _SHOWN_REJECTIONS = 100
@@ -322,7 +322,7 @@ class _Intakes:
         while True:
             if self._ending():
                 raise try_later("the daemon is stopping: send the rest to the next one", STORE_RETRY_SECONDS)
-            waiting = await self.in_thread(self._unsettled)
+            waiting = await self.in_thread(partial(self._service.store.count_pairs, UNSETTLED))
             if waiting <= self._configuration.max_lag:
                 return
             if time.monotonic() - since >= self._configuration.lag_patience:
@@ -331,9 +331,6 @@ class _Intakes:
                     _LAG_RETRY_SECONDS,
                 )
             await asyncio.sleep(_LAG_LOOK_SECONDS)
-
-    def _unsettled(self) -> int:
-        return self._service.store.count_pairs() - self._service.store.count_pairs([SETTLED])
 
 
 def intake_routes(

@@ -119,7 +119,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
         ],
         "score": score,
         "words": len(sides[SOURCE]) + len(sides[TARGET]),
-        "expected": [rule._asdict() for rule in expected],
+        "expected": expected,
         "trouble": trouble,
         "sql": look.asked,
         "_one": notation.one,
