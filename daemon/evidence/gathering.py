@@ -69,7 +69,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     chosen = _chosen(sentence, matched, known)
     found = renderings(look, [match.side for match in chosen], options.renderings)
     rules = [
-        MatchedRule(match.side, rule.target, rule.expected_uses, rule.probability, match.places)
+        MatchedRule(match.side, rule.other, rule.expected_uses, rule.probability, match.places)
         for match in chosen
         for rule in found.get(match.side, ())
     ]

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from hierogram.storage.browsing.looking import Rival
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.pairs.vocabulary import KnownWord
 from hierogram.storage.records import DICTIONARIES
@@ -18,15 +19,6 @@ _MOST_HOLDING = 4_000
 _LAST_BLOCKS = 1
 _MOST_BLOCKS = 1_000
 _KEPT_OF_A_WORD = 12
-
-
-class Rendering(NamedTuple):
-    """A rule by its id and target side, with its expected uses, and the probability of the target given the source."""
-
-    id: int
-    target: str
-    expected_uses: float
-    probability: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +55,7 @@ def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, flo
     return dict(look.rows(f"SELECT r.source, sum(r.expected_uses) FROM {rules} GROUP BY r.source", False))
 
 
-def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[Rendering]]:
+def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[Rival]]:
     """The rules of each of the source sides, so many at most, the most used first; sides without any are left out."""
     if not sides:
         return {}
@@ -84,9 +76,9 @@ SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most 
         most=limit,
         **names,
     )
-    by_side: dict[str, list[Rendering]] = {}
+    by_side: dict[str, list[Rival]] = {}
     for side, rule_id, target, uses, total in rows:
-        by_side.setdefault(side, []).append(Rendering(rule_id, target, uses, uses / total))
+        by_side.setdefault(side, []).append(Rival(rule_id, target, uses, uses / total))
     return by_side
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from anyio import move_on_after, to_thread
 from fastapi import APIRouter
@@ -171,23 +171,24 @@ def _standing_loops(condition: Condition) -> list[str]:
 _Answer = TypeVar("_Answer")
 
 
-class Shared(Generic[_Answer]):
-    """An answer that is made once for all who wait for it: each gets one whose making began after the request came."""
+def shared(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
+    """Return what makes an answer once for all who wait for it: each gets one whose making began after he asked.
 
-    def __init__(self, make: Callable[[], Awaitable[_Answer]]) -> None:
-        self._make = make
-        self._turn = asyncio.Lock()
-        self._begun = 0
-        self._made: tuple[int, _Answer] | None = None
+    It raises what making it raises.
+    """
+    turn, begun = asyncio.Lock(), 0
+    made: tuple[int, _Answer] | None = None
 
-    async def __call__(self) -> _Answer:
-        """Return the answer; raises what making it raises."""
-        wanted = self._begun + 1
-        async with self._turn:
-            if self._made is None or self._made[0] < wanted:
-                self._begun += 1
-                self._made = self._begun, await self._make()
-            return self._made[1]
+    async def answer() -> _Answer:
+        nonlocal begun, made
+        wanted = begun + 1
+        async with turn:
+            if made is None or made[0] < wanted:
+                begun += 1
+                made = begun, await make()
+            return made[1]
+
+    return answer
 
 
 def health_routes(service: Service, configuration: HttpConfiguration, metrics: RequestMetrics) -> APIRouter:
@@ -218,7 +219,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
         present.register(_Present(condition, store))
         return generate_latest(present) + generate_latest(metrics.registry)
 
-    shared_look, shared_metrics = Shared(look), Shared(render)
+    shared_look, shared_metrics = shared(look), shared(render)
 
     def said(reasons: list[str]) -> Response:
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK

@@ -83,7 +83,7 @@ def test_renderings_are_ordered_and_weighed(store: Store, store_url: str) -> Non
     )  # fmt: skip
     with Reader(store_url) as reader, reader.look() as look:
         [found] = renderings(look, ["a", "b"], 2).values()
-        assert [(one.target, one.expected_uses) for one in found] == [("y", 5.0), ("x", 3.0)]
+        assert [(one.other, one.expected_uses) for one in found] == [("y", 5.0), ("x", 3.0)]
         assert [one.probability for one in found] == pytest.approx([5 / 8.25, 3 / 8.25])
         assert renderings(look, [], 2) == {}
 
