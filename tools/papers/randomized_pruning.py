@@ -15,7 +15,6 @@ count: words inside are emitted from words inside, words outside from words outs
 of these Model 1 probabilities in both directions.
 """
 
-import csv
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -32,7 +31,7 @@ from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
 from hierogram.samplers.charts.hypergraph import score, total_of
 from hierogram.samplers.charts.pairs import Mask, PairTask, span_of
 from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighed_mean
-from hierogram.tools.measures.results import drawn
+from hierogram.tools.measures.results import drawn, write_table
 from hierogram.tools.papers.pruning.pairs import GRAMMARS, LinkedCorpus, itg_edges, read_corpus
 
 _cell = cast("Callable[[int, int], int]", span_of)
@@ -360,7 +359,7 @@ def main(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Figure; a table is put beside it.")
     ] = Path("pruning.png"),
 ) -> None:
-    """Measure and draws."""
+    """Measure and draw."""
     corpus = read_corpus(source, target, links)
     chosen = list(chosen_pairs(corpus, pairs, seed))
     named = [grammar for grammar in grammars.split(",") if grammar]
@@ -379,10 +378,7 @@ def main(
         for grammar, pair in tasks:
             rows.append(measure(corpus, grammar, pair, seed))
             shown.update(len(rows), len(tasks), len(rows))
-    with output.with_suffix(".tsv").open("w", newline="") as file:
-        writer = csv.writer(file, delimiter="\t")
-        writer.writerow(COLUMNS)
-        writer.writerows(row[: len(COLUMNS)] for row in rows)
+    write_table(output.with_suffix(".tsv"), COLUMNS, (row[: len(COLUMNS)] for row in rows), "\t")
     draw(rows, output)
     for grammar in named:
         _tell(grammar, [row for row in rows if row.grammar == grammar])
