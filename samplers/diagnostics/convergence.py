@@ -228,7 +228,8 @@ def verdicts(draws: Draws, summary: Summary) -> list[str]:
     are apart.
     """
     halves, wholes = _variances(draws)
-    stuck = _is_stuck(draws)
+    deviations = draws.std(axis=2)
+    stuck = (deviations < _STILL * np.median(deviations, axis=1, keepdims=True)).any(axis=1)
     return [
         _verdict(float(r_hat), float(effective), bool(still), bool(moves))
         for r_hat, effective, still, moves in zip(
@@ -245,11 +246,6 @@ def _verdict(r_hat: float, effective: float, stuck: bool, moves: bool) -> str:
     if r_hat > R_HAT_LIMIT:
         return DRIFTING if moves else APART
     return SHORT if effective < FEWEST_EFFECTIVE else SOUND
-
-
-def _is_stuck(draws: Draws) -> NDArray[np.bool_]:
-    deviations = draws.std(axis=2)
-    return np.asarray((deviations < _STILL * np.median(deviations, axis=1, keepdims=True)).any(axis=1))
 
 
 def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -78,13 +78,20 @@ class ItgCounts(NamedTuple):
 
 class Weights(NamedTuple):
     """Probabilities of a pair's rules: `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m],
-    `rules` float64[5] of the rule types; emissions include that of their rule type.
+    `rules` float64[5] of the rule types; emissions include that of their rule type. Of a visit by slices, what the
+    emissions weigh that live, else 0.
     """
 
     pairs: NDArray[np.float64]
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
     rules: NDArray[np.float64]
+
+
+def make_weights(longest_source: int, longest_target: int) -> Weights:
+    """Room for the weights of one pair."""
+    n, m = longest_source, longest_target
+    return Weights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES))
 
 
 def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:

@@ -27,16 +27,6 @@ _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
 """Of float64: the bits of a number ≥ 0, read as an integer times 2^-52, are its exponent + 1023 and its fraction."""
 
 
-class LiveEmissions(NamedTuple):
-    """Weights of the emissions that live, else 0: `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls`
-    float64[m].
-    """
-
-    pairs: NDArray[np.float64]
-    source_nulls: NDArray[np.float64]
-    target_nulls: NDArray[np.float64]
-
-
 class Own(NamedTuple):
     """The cells of the present derivation: `first` int32[spans] is 1 + the first node with a source span, 0 for none,
     `next` int32[nodes] 1 + the next with the same source span; `nodes` NODE are those of the derivation.

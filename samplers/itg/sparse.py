@@ -20,10 +20,9 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.powers import Powers, make_powers
 from hierogram.samplers.compiled.streams import GOLDEN, advance, uniform
 from hierogram.samplers.itg.derivations import INVERTED, NODE, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
-from hierogram.samplers.itg.model import copy_emissions
+from hierogram.samplers.itg.model import Weights, copy_emissions, make_weights
 from hierogram.samplers.itg.slices import (
     UNSLICED,
-    LiveEmissions,
     Own,
     Slices,
     cut_emissions,
@@ -155,7 +154,7 @@ class SparseChart(NamedTuple):
     sums: NDArray[np.float64]
     columns: NDArray[np.uint64]
     nulls: NDArray[np.float64]
-    emissions: LiveEmissions
+    emissions: Weights
     scale: NDArray[np.float64]
     viability: Viability
     own: Own
@@ -186,7 +185,7 @@ def make_chart(
         np.zeros((2, n * (m + 1) ** 2)),
         np.zeros((n * (m + 1), words), np.uint64),
         np.zeros((m + 1, m + 1)),
-        LiveEmissions(np.zeros((n, m)), np.zeros(n), np.zeros(m)),
+        make_weights(n, m),
         np.zeros(n + m),
         make_viability(n, m),
         Own(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),

@@ -40,14 +40,6 @@ class FragmentUses(NamedTuple):
     log_base: NDArray[np.float64]
 
 
-class GroupedFragments(NamedTuple):
-    """Fragments by label: those of label c have the numbers `order[starts[c] : starts[c+1]]`, int64."""
-
-    fragments: FragmentUses
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-
-
 class BaseDraws(NamedTuple):
     """The decisions of all draws from the base, by label: `expanded`, `stopped` int64[L]; `drawn` whether any are made.
 
@@ -137,24 +129,26 @@ def _fragments(
     return fragments, draws
 
 
-def _grouped(batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> GroupedFragments:
-    """The fragments of all derivations, in the order in which they are met, by label."""
+def _grouped(
+    batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace
+) -> tuple[FragmentUses, NDArray[np.int64]]:
+    """The fragments of all derivations by label, in the order in which they are met; where each label's begin."""
     fragments, _ = _fragments(batch, state, model, space, None)
     order = np.argsort(fragments.label, kind="stable")
-    starts = np.searchsorted(fragments.label[order], np.arange(len(state.labels.strength) + 1))
-    return GroupedFragments(fragments, order, starts)
+    by_label = FragmentUses(*(column[order] for column in fragments))
+    return by_label, np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
 
 
 @njit
 def _log_likelihood_of_label(c, strength, log_strength, grouped):
     """ln of Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e)) over the fragments of a label."""
+    fragments, starts = grouped
     total = 0
     result = 0.0
-    for k in range(grouped.starts[c], grouped.starts[c + 1]):
-        e = grouped.order[k]
-        log_fresh = log_strength + grouped.fragments.log_base[e]
-        result += log_rising(math.exp(log_fresh), log_fresh, grouped.fragments.uses[e])
-        total += grouped.fragments.uses[e]
+    for e in range(starts[c], starts[c + 1]):
+        log_fresh = log_strength + fragments.log_base[e]
+        result += log_rising(math.exp(log_fresh), log_fresh, fragments.uses[e])
+        total += fragments.uses[e]
     if total > 0:
         result -= log_rising(strength, log_strength, total)
     return result
@@ -163,8 +157,9 @@ def _log_likelihood_of_label(c, strength, log_strength, grouped):
 @njit
 def _move_strengths(key, sweep, grouped, labels, variance):
     accepted = 0
+    _, starts = grouped
     for c in range(1, len(labels.strength)):
-        if grouped.starts[c + 1] == grouped.starts[c]:
+        if starts[c + 1] == starts[c]:
             continue
         random = stream(key, np.int64(_STRENGTHS << 32) + c, sweep)
         noise, random = draw_normal(random)

@@ -146,8 +146,8 @@ CHART_FAULTS = (
     Fault(
         "a remembered mask gives one derivation again and again",
         "charts/pruning/chain.py",
-        "known.draws.pop()",
-        "known.draws[-1]",
+        "unused.pop()",
+        "unused[-1]",
         (_PRUNING, "-k", "remembered"),
     ),
     Fault(

@@ -31,18 +31,14 @@ class TreePruningKernel:
         words = grammar.words
         self._kept = np.ones(words * (words + 1) // 2, np.bool_)
 
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        """The spans that the last mask keeps, bool[cells]; the next step overwrites it."""
-        return self._kept
-
     def init(self, key: int) -> PruningState:
         """A derivation with as many spans as can be: they are dropped one after the other until there is one.
 
         Raises `GrammarError` where there is no derivation at all.
         """
         required = np.ones(len(self._spans), np.bool_)
-        while not self._has_derivation(chart := self._fill(required, required)):
+        whole = self._root, 0, self._grammar.words
+        while not np.isfinite((chart := self._fill(required, required)).log_weight(*whole)):
             left = np.flatnonzero(required)
             if not len(left):
                 raise GrammarError("the sentence has no derivation")
@@ -60,9 +56,6 @@ class TreePruningKernel:
     def _fill(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Chart:
         keep_spans(self._spans, selected, assigned, self._grammar.words, self._kept)
         return fill_chart(self._grammar, self._kept)
-
-    def _has_derivation(self, chart: Chart) -> bool:
-        return bool(np.isfinite(chart.log_weight(self._root, 0, self._grammar.words)))
 
     def _drawn(self, forest: Forest, key: int, draw: int) -> NDArray[np.bool_]:
         """Which spans are constituents in a drawn derivation."""
