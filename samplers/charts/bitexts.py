@@ -254,10 +254,13 @@ class PairBuilder:
             self._segments = make_segments(len(self._segments.rule), task.rules.longest)
         if items >= len(self._graph.first):
             self._graph = self._graph._replace(first=np.zeros(2 * items + 1, np.int64))
-        reach = self._reach_of(task)
+        if self._pair is None or self._pair[0] is not task.rules or self._pair[1] is not task.words:
+            # Found once for all masks of a pair.
+            self._pair = task.rules, task.words
+            self._reach = make_reach(task.rules, task.words, task.empty_sides)
         while True:
             self._graph.size[ITEMS] = items
-            lacking = write_edges(task, reach, self._cells, self._segments, self._graph)
+            lacking = write_edges(task, self._reach, self._cells, self._segments, self._graph)
             if lacking == _NOTHING:
                 return PairGraph(self._graph, self._cells.place[:items])
             if lacking == _SEGMENTS:
@@ -269,13 +272,6 @@ class PairBuilder:
                         raise ChartTooLargeError(f"a chart of {n} and {m} words has more than {self._most:,} edges")
                     edges = min(edges, self._most)
                 self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
-
-    def _reach_of(self, task: PairTask) -> Reach:
-        """The rules' reach in the pair, found once for all its masks."""
-        if self._pair is None or self._pair[0] is not task.rules or self._pair[1] is not task.words:
-            self._pair = task.rules, task.words
-            self._reach = make_reach(task.rules, task.words, task.empty_sides)
-        return self._reach
 
 
 def emitted(bitext: PairGraph, edges: NDArray[np.int64], amount: NDArray[np.float64], task: PairTask) -> Emissions:

@@ -180,25 +180,20 @@ def tail_size(draws: Draws, share: float = TAIL) -> Values:
     return np.minimum(*sizes)
 
 
-def mean_error(draws: Draws) -> Values:
-    """Monte Carlo standard error of the mean of all draws."""
-    deviation = draws.std(axis=(1, 2), ddof=1)
-    return np.asarray(deviation / np.sqrt(effective_size(split(draws))))
-
-
 def summarize(draws: Draws) -> Summary:
     """All of it; raises `ValueError` where there are fewer than four draws a chain."""
     if draws.ndim != 3 or draws.shape[2] < FEWEST_DRAWS:
         raise ValueError(f"at least {FEWEST_DRAWS} draws a chain are needed, by quantity, chain and draw")
     halves = split(draws)
     scores = normal_scores(halves)
+    deviation = draws.std(axis=(1, 2), ddof=1)
     return Summary(
         draws.mean(axis=(1, 2)),
-        draws.std(axis=(1, 2), ddof=1),
+        deviation,
         _larger_r_hat(halves, scores),
         effective_size(scores),
         tail_size(draws),
-        mean_error(draws),
+        deviation / np.sqrt(effective_size(halves)),
     )
 
 

@@ -15,7 +15,6 @@ from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.itg.charts import (
     Drawn,
     ItemWeights,
-    chart_cells,
     draw_derivation,
     make_drawn,
     make_items,
@@ -74,7 +73,7 @@ def make_local(longest: int) -> Local:
     """Scratch memory for derivations of so many rules at most."""
     return Local(
         make_items(PIECES, PIECES),
-        np.zeros(chart_cells(PIECES, PIECES)),
+        np.zeros((PIECES + 1) * (PIECES + 2) // 2 * (PIECES + 1) ** 2),
         make_drawn(PIECES, PIECES),
         np.zeros(PIECES, np.int32),
         np.zeros((PIECES, 2), np.int32),

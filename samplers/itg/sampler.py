@@ -54,7 +54,7 @@ from hierogram.samplers.itg.model import (
     weigh_rules,
 )
 from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sparse import (
+from hierogram.samplers.itg.slices import (
     CELLS,
     COMBINATIONS,
     GIVEN_UP,

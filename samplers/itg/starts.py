@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
-from hierogram.samplers.itg.sparse import NO_ROOM, draw_from_emissions
+from hierogram.samplers.itg.slices import NO_ROOM, draw_from_emissions
 
 LEFT_BRANCHING, MODEL1, LINKS = "lb", "m1", "m4"
 STARTS = (LEFT_BRANCHING, MODEL1, LINKS)

@@ -67,16 +67,6 @@ def _send(pairs, alone, received, sent):
             after += pairs[i, x] * received[i, x]
 
 
-def fix_links(
-    links: NDArray[np.int32], selected: NDArray[np.bool_], assigned: NDArray[np.bool_], fixed: NDArray[np.int8]
-) -> None:
-    """Fill `fixed` int8[n, m]: 1 for links [V, 2] that are selected and positive, -1 for selected and negative ones,
-    else 0. `selected`, `assigned` bool[V]."""
-    fixed[:] = 0
-    chosen = links[selected]
-    fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
-
-
 @njit
 def keep_spans(spans, selected, assigned, words, kept):
     """Fill `kept` bool[cells]: which spans of so many words a mask keeps. `spans` int32[V, 2], half open.
@@ -183,7 +173,9 @@ class PairSystem(System):
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
         """The derivations in which the selected variables have their assigned values, both bool[V]."""
-        fix_links(self.links, selected, assigned, self._task.mask.fixed)
+        fixed, chosen = self._task.mask.fixed, self.links[selected]
+        fixed[:] = 0
+        fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
         self.bitext = self._builder.build(self._task)
         return self.bitext.graph
 
