@@ -246,10 +246,10 @@ class PairBuilder:
         n, m = len(task.words.source), len(task.words.target)
         if self._cells.covered.shape != (n + 1, m):
             self._cells = make_cells(n, m, len(self._cells.place))
-        items = lay_cells(task.mask.fixed, task.empty_sides, self._cells)
+        items = lay_cells(task.fixed, task.empty_sides, self._cells)
         if items > len(self._cells.place):
             self._cells = make_cells(n, m, 2 * items)
-            lay_cells(task.mask.fixed, task.empty_sides, self._cells)
+            lay_cells(task.fixed, task.empty_sides, self._cells)
         if task.rules.longest > self._segments.spans.shape[1]:
             self._segments = make_segments(len(self._segments.rule), task.rules.longest)
         if items >= len(self._graph.first):
@@ -276,7 +276,7 @@ class PairBuilder:
 
 def emitted(bitext: PairGraph, edges: NDArray[np.int64], amount: NDArray[np.float64], task: PairTask) -> Emissions:
     """Return what edges emit, edge number `edges[k]` counted `amount[k]` times."""
-    n, m = task.mask.fixed.shape
+    n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     add_emissions(bitext, edges, amount, found, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
     return found
@@ -296,7 +296,7 @@ def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
     """Which of `links` int32[V, 2] one rule emits in each of so many drawn derivations, bool[draws, V]."""
-    n, m = task.mask.fixed.shape
+    n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     most = most_used(bitext.graph)
     edges = np.empty(most, np.int64), np.empty(most, np.int64)
@@ -373,9 +373,8 @@ def _uncovered(graph, place, e, side, positions):
 
 
 @njit
-def _agrees(mask, cells, segments, number, targets):
+def _agrees(fixed, cells, segments, number, targets):
     """Return whether the rule of segmentation `number` may emit its source words with these `targets` target words."""
-    fixed = mask.fixed
     n, m = fixed.shape
     sources = segments.emitted[number]
     for k in range(sources):
@@ -463,7 +462,7 @@ def _finish(item, number, emits, task, cells, segments, graph):
     False where there is no room.
     """
     targets, wild = emits
-    if not _agrees(task.mask, cells, segments, number, targets):
+    if not _agrees(task.fixed, cells, segments, number, targets):
         return True
     weight = _weigh(task, segments, number, targets, wild)
     return weight <= 0.0 or _write(item, number, weight, segments, graph)
@@ -518,8 +517,8 @@ def _lay_target(item, number, task, cells, segments, graph):
 @njit
 def write_edges(task, reach, cells, segments, graph):
     """Write the edges of all items, which are laid out; what there was no room for."""
-    n, m = task.mask.fixed.shape
-    kept = task.mask.kept
+    n, m = task.fixed.shape
+    kept = task.kept
     graph.size[EDGES] = 0
     graph.size[TAILS] = 0
     graph.tail_first[0] = 0

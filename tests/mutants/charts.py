@@ -41,8 +41,8 @@ CHART_FAULTS = (
     Fault(
         "rules of words and nonterminals may emit a positive pair's words apart",
         "charts/bitexts.py",
-        "    if not _agrees(task.mask, cells, segments, number, targets):",
-        "    if segments.arity[number] == 0 and not _agrees(task.mask, cells, segments, number, targets):",
+        "    if not _agrees(task.fixed, cells, segments, number, targets):",
+        "    if segments.arity[number] == 0 and not _agrees(task.fixed, cells, segments, number, targets):",
         _BITEXTS,
     ),
     Fault(
@@ -300,8 +300,8 @@ CHART_FAULTS = (
     Fault(
         "words that are emitted alone are not masked",
         "charts/bitexts.py",
-        "    if not _agrees(task.mask, cells, segments, number, targets):",
-        "    if targets * segments.emitted[number] > 0 and not _agrees(task.mask, cells, segments, number, targets):",
+        "    if not _agrees(task.fixed, cells, segments, number, targets):",
+        "    if targets * segments.emitted[number] > 0 and not _agrees(task.fixed, cells, segments, number, targets):",
         _BITEXTS,
         (_ALL_BISPANS,),
     ),

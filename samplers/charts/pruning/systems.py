@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_links, expected_emissions
 from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
-from hierogram.samplers.charts.pairs import Mask, PairTask, PairWords, Rules, branching
+from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmasked
 from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
@@ -156,8 +156,7 @@ class PairSystem(System):
         self.links = links
         self.variables = len(links)
         self.branching = max(2, branching(rules))
-        size = len(words.source), len(words.target)
-        self._task = PairTask(rules, words, Mask(np.zeros(size, np.int8), np.zeros((0, 0), np.bool_)), empty_sides)
+        self._task = unmasked(rules, words, empty_sides)
         self._builder = PairBuilder(most_edges)
         self.bitext: PairGraph
 
@@ -173,7 +172,7 @@ class PairSystem(System):
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
         """The derivations in which the selected variables have their assigned values, both bool[V]."""
-        fixed, chosen = self._task.mask.fixed, self.links[selected]
+        fixed, chosen = self._task.fixed, self.links[selected]
         fixed[:] = 0
         fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
         self.bitext = self._builder.build(self._task)
