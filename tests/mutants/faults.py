@@ -633,8 +633,8 @@ FAULTS = (
     Fault(
         "nulls are not put back",
         "itg/model.py",
-        'counts.source_nulls[batch.source[s + node["i"]]] += change',
-        'counts.source_nulls[batch.source[s + node["i"]]] += min(change, 0)',
+        "counts.source_nulls[batch.source[batch.source_offset[pair] + i]] += change",
+        "counts.source_nulls[batch.source[batch.source_offset[pair] + i]] += min(change, 0)",
         _ITG_SLICE,
     ),
     Fault(
