@@ -17,7 +17,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.tools.measures.results import temporary_folder, timed
+from hierogram.tools.measures.results import run_command, temporary_folder, timed
 
 _WORDS = 50_000
 _SENTENCES = 50
@@ -50,13 +50,9 @@ def measure(rules: int, ngrams: int) -> list[Form]:
         _write_model(model, ngrams, random)
         text.write_text("".join(f"{line}\n" for line in _lines(_drawn(random, (_SENTENCES, _LENGTH)), "f")))
         packed, binary = folder / "grammar.packed", folder / "target.lm"
-        _run("export", "--format", "packed", "--grammar", str(grammar), "-o", str(packed))
-        _run("lm", "--convert", str(model), "-o", str(binary))
+        run_command("export", "--format", "packed", "--grammar", str(grammar), "-o", str(packed))
+        run_command("lm", "--convert", str(model), "-o", str(binary))
         return [_opened("text", grammar, model, text), _opened("binary", packed, binary, text)]
-
-
-def _run(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "hierogram.daemon.main", *arguments], check=True, capture_output=True)
 
 
 def _opened(form: str, grammar: Path, model: Path, text: Path) -> Form:

@@ -180,25 +180,20 @@ def tail_size(draws: Draws, share: float = TAIL) -> Values:
     return np.minimum(*sizes)
 
 
-def mean_error(draws: Draws) -> Values:
-    """Monte Carlo standard error of the mean of all draws."""
-    deviation = draws.std(axis=(1, 2), ddof=1)
-    return np.asarray(deviation / np.sqrt(effective_size(split(draws))))
-
-
 def summarize(draws: Draws) -> Summary:
     """All of it; raises `ValueError` where there are fewer than four draws a chain."""
     if draws.ndim != 3 or draws.shape[2] < FEWEST_DRAWS:
         raise ValueError(f"at least {FEWEST_DRAWS} draws a chain are needed, by quantity, chain and draw")
     halves = split(draws)
     scores = normal_scores(halves)
+    deviation = draws.std(axis=(1, 2), ddof=1)
     return Summary(
         draws.mean(axis=(1, 2)),
-        draws.std(axis=(1, 2), ddof=1),
+        deviation,
         _larger_r_hat(halves, scores),
         effective_size(scores),
         tail_size(draws),
-        mean_error(draws),
+        deviation / np.sqrt(effective_size(halves)),
     )
 
 
@@ -228,7 +223,8 @@ def verdicts(draws: Draws, summary: Summary) -> list[str]:
     are apart.
     """
     halves, wholes = _variances(draws)
-    stuck = _is_stuck(draws)
+    deviations = draws.std(axis=2)
+    stuck = (deviations < _STILL * np.median(deviations, axis=1, keepdims=True)).any(axis=1)
     return [
         _verdict(float(r_hat), float(effective), bool(still), bool(moves))
         for r_hat, effective, still, moves in zip(
@@ -245,11 +241,6 @@ def _verdict(r_hat: float, effective: float, stuck: bool, moves: bool) -> str:
     if r_hat > R_HAT_LIMIT:
         return DRIFTING if moves else APART
     return SHORT if effective < FEWEST_EFFECTIVE else SOUND
-
-
-def _is_stuck(draws: Draws) -> NDArray[np.bool_]:
-    deviations = draws.std(axis=2)
-    return np.asarray((deviations < _STILL * np.median(deviations, axis=1, keepdims=True)).any(axis=1))
 
 
 def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

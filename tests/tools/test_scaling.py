@@ -38,10 +38,10 @@ def test_prices_are_told_and_kept(tmp_path: Path) -> None:
     options = ["--schemes", "2x4", "--sweeps", "3", "--seeds", "2"]
     said = run("prices", tmp_path, *names, *options)
     assert [line.split(":")[0] for line in said.splitlines()] == [SEQUENTIAL, "2x4"]
-    before = (tmp_path / "prices.csv").read_text()
-    assert len(before.splitlines()) == 5
+    before = (tmp_path / "prices.json").read_text()
+    assert len(json.loads(before)) == 4
     assert run("prices", tmp_path, *names, *options) == said
-    assert (tmp_path / "prices.csv").read_text() == before
+    assert (tmp_path / "prices.json").read_text() == before
 
 
 def test_a_price_is_in_deviations_of_sequential_sampling() -> None:

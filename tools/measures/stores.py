@@ -23,7 +23,6 @@ from hierogram.tools.measures.sampling import read_rows
 _INGEST_ROUNDS = 3
 _ABSORBED = 1_000
 _ABSORB_ROUNDS = 5
-_SMALL, _LARGE = 5_000, 150_000
 _WARMING = 100
 _PAIRS_A_CHUNK = 5_000
 _SECONDS_A_LIKELIHOOD = 60.0
@@ -43,8 +42,8 @@ def measure_ingest(corpus: Corpus) -> Figures:
     with temporary_folder() as folder:
         paths = corpus.files(folder)
         urls = [("sqlite", f"sqlite:///{folder}/ingest{k}.db") for k in range(_INGEST_ROUNDS)]
-        if "postgres" in corpus.extra:
-            urls.append(("postgres", corpus.extra["postgres"]))
+        if corpus.postgres:
+            urls.append(("postgres", corpus.postgres))
         for name, url in urls:
             with open_store(url, create=True) as store:
                 pairs, seconds = _ingest(store, paths)
@@ -139,29 +138,26 @@ def measure_absorbing(corpus: Corpus) -> Figures:
     small store takes the place of the first, so that it stays small. `ratio` is that of the sums of all rounds, whose
     pairs differ; `ratio_of_medians` that of their medians.
     """
-    sizes = {
-        "small": int(corpus.extra.get("small", _SMALL)),
-        "large": int(corpus.extra.get("large", _LARGE)),
-    }
+    sizes = {"small": corpus.small, "large": corpus.large}
     figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}
-    fresh = max(sizes.values())
     with temporary_folder() as folder:
         # Kernels that are not in the cache would be compiled within the small store's first round.
         with _learned(f"sqlite:///{folder}/warm.db", corpus, _WARMING) as (store, learner):
             _absorb(store, learner, _pairs(corpus, _WARMING, 2 * _WARMING))
-        _absorb_in_turn(folder, corpus, sizes, fresh, figures)
+        _absorb_in_turn(folder, corpus, figures)
     figures["ratio"] = sum(figures["seconds"]["large"]) / sum(figures["seconds"]["small"])
     medians = {name: float(np.median(seconds)) for name, seconds in figures["seconds"].items()}
     figures["ratio_of_medians"] = medians["large"] / medians["small"]
     return figures
 
 
-def _absorb_in_turn(folder: Path, corpus: Corpus, sizes: dict[str, int], fresh: int, figures: Figures) -> None:
-    """Absorb pairs `fresh` and after into small stores and a large one, and enter the seconds in the figures."""
-    with _learned(f"sqlite:///{folder}/large.db", corpus, sizes["large"]) as large:
+def _absorb_in_turn(folder: Path, corpus: Corpus, figures: Figures) -> None:
+    """Absorb pairs that no store has into small stores and a large one, and enter the seconds in the figures."""
+    fresh = max(corpus.small, corpus.large)
+    with _learned(f"sqlite:///{folder}/large.db", corpus, corpus.large) as large:
         figures["rules_large"] = large[0].status().rules
         for half in range(2):
-            with _learned(f"sqlite:///{folder}/small{half}.db", corpus, sizes["small"]) as small:
+            with _learned(f"sqlite:///{folder}/small{half}.db", corpus, corpus.small) as small:
                 figures["rules_small"] = small[0].status().rules
                 for k in range(half * _ABSORB_ROUNDS, (half + 1) * _ABSORB_ROUNDS):
                     pairs = _pairs(corpus, fresh + k * _ABSORBED, fresh + (k + 1) * _ABSORBED)
@@ -171,17 +167,12 @@ def _absorb_in_turn(folder: Path, corpus: Corpus, sizes: dict[str, int], fresh: 
 
 @contextmanager
 def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learner]]:
-    """A store of n pairs, each with a derivation, and its learner."""
+    """A store of n pairs, each with a derivation by one sweep of the first stage, and its learner."""
     with open_store(url, create=True) as store:
         for first in range(0, size, _PAIRS_A_CHUNK * 4):
             _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, size)))
         with Learner(store, LearnOptions(corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD)) as learner:
-            _settle(store, learner)
+            while rows := store.pairs(states=["waiting"], limit=4 * _PAIRS_A_CHUNK):
+                batch = learner.open(rows)
+                learner.sweep(batch, batch.sweeps + 1)
             yield store, learner
-
-
-def _settle(store: Store, learner: Learner) -> None:
-    """Give every waiting pair a derivation by one sweep of the first stage."""
-    while rows := store.pairs(states=["waiting"], limit=4 * _PAIRS_A_CHUNK):
-        batch = learner.open(rows)
-        learner.sweep(batch, batch.sweeps + 1)

@@ -46,7 +46,7 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
 def measure_trees(corpus: Corpus) -> Figures:
     """A chain annealed from whole trees: decisions a second in its first sweep, in its last ones, and over all."""
     how = Transformations()
-    clean = [cleaned(tree, how) for tree in read_trees(corpus.extra["treebank"], corpus.pairs)]
+    clean = [cleaned(tree, how) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
     vocabulary = vocabulary_of(map(words_of, clean), how.rare)
     texts = [str(transformed(vocabulary.in_tree(tree), how)) for tree in clean]
     figures: Figures = {"trees": len(texts)}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_links, expected_emissions
 from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
-from hierogram.samplers.charts.pairs import Mask, PairTask, PairWords, Rules, branching
+from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmasked
 from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
@@ -65,16 +65,6 @@ def _send(pairs, alone, received, sent):
         for x in range(m - 1, -1, -1):
             sent[i, x] = 1.0 / max(sent[i, x] + after, _SMALLEST)
             after += pairs[i, x] * received[i, x]
-
-
-def fix_links(
-    links: NDArray[np.int32], selected: NDArray[np.bool_], assigned: NDArray[np.bool_], fixed: NDArray[np.int8]
-) -> None:
-    """Fill `fixed` int8[n, m]: 1 for links [V, 2] that are selected and positive, -1 for selected and negative ones,
-    else 0. `selected`, `assigned` bool[V]."""
-    fixed[:] = 0
-    chosen = links[selected]
-    fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
 
 
 @njit
@@ -166,8 +156,7 @@ class PairSystem(System):
         self.links = links
         self.variables = len(links)
         self.branching = max(2, branching(rules))
-        size = len(words.source), len(words.target)
-        self._task = PairTask(rules, words, Mask(np.zeros(size, np.int8), np.zeros((0, 0), np.bool_)), empty_sides)
+        self._task = unmasked(rules, words, empty_sides)
         self._builder = PairBuilder(most_edges)
         self.bitext: PairGraph
 
@@ -183,7 +172,9 @@ class PairSystem(System):
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
         """The derivations in which the selected variables have their assigned values, both bool[V]."""
-        fix_links(self.links, selected, assigned, self._task.mask.fixed)
+        fixed, chosen = self._task.fixed, self.links[selected]
+        fixed[:] = 0
+        fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
         self.bitext = self._builder.build(self._task)
         return self.bitext.graph
 

@@ -1,12 +1,12 @@
 """Measure what blocks cost in likelihood: chains of several seeds under several blocks, beside sequential ones.
 
-python -m hierogram.tools.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.csv
+python -m hierogram.tools.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
 
 Each chain is written down when it is done, and one that is there already is not run again.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -20,7 +20,7 @@ from hierogram.daemon.workers.options import parse_blocks
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.settings import PITMAN_YOR, RANDOM
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.tools.measures.results import BitextFile, Corpus
+from hierogram.tools.measures.results import BitextFile, Corpus, Kept
 from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
 
 SEQUENTIAL = "sequential"
@@ -64,7 +64,7 @@ def main(
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Table of chains, CSV.")] = Path("prices.csv"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Chains, JSON.")] = Path("prices.json"),
     schemes: Annotated[str, typer.Option(help="Blocks, separated by commas.")] = "4x64,20x16,313x16",
     pairs: Annotated[int, typer.Option(min=2, help="The first n pairs.")] = 5000,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of each chain.")] = 100,
@@ -73,21 +73,12 @@ def main(
     """Sample a corpus in sequence and in blocks, and say what that changes of the log-likelihood."""
     rows = read_rows(Corpus(str(source), str(target), str(alignment), pairs))
     batch = load_pairs(rows, SETTINGS).batch
-    chains: list[PricedChain] = []
-    if output.exists():
-        with output.open(newline="") as file:
-            known = csv.reader(file)
-            next(known)
-            chains += (PricedChain(name, int(of), float(end), int(rules)) for name, of, end, rules in known)
-    for seed in range(1, seeds + 1):
-        for scheme in (SEQUENTIAL, *schemes.split(",")):
-            if any((chain.scheme, chain.seed) == (scheme, seed) for chain in chains):
-                continue
-            chains.append(run(batch, scheme, seed, sweeps))
-            with output.open("w", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow(PricedChain._fields)
-                writer.writerows(chains)
+    kept = Kept(output)
+    chains = [
+        PricedChain(*kept.find(f"{scheme}, seed {seed}", partial(run, batch, scheme, seed, sweeps)))
+        for seed in range(1, seeds + 1)
+        for scheme in (SEQUENTIAL, *schemes.split(","))
+    ]
     for scheme, mean, deviation, excess in prices(chains):
         print(
             f"{scheme}: log-likelihood {mean:,.0f} ± {deviation:,.0f}, "
