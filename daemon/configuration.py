@@ -30,8 +30,6 @@ from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPOR
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from hierogram.samplers.synchronous.sweeps import Blocks
-
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
 
 _SHORTEST_TOKEN = 16
@@ -165,8 +163,7 @@ class WorkersSection(Section):
     def _parsed(self) -> Self:
         try:
             self.chosen()
-            if self.blocks is not None:
-                parse_blocks(self.blocks)
+            self.in_blocks()
         except UsageError as error:
             raise ValueError(str(error).removeprefix("--")) from error
         return self
@@ -175,11 +172,9 @@ class WorkersSection(Section):
         """Return which workers are asked for."""
         return None if self.workers is None else parse_workers(self.workers)
 
-    def in_blocks(self) -> "Blocks | None":
-        """Return the blocks in which pairs are sampled, where they do not follow from the number of pairs."""
-        from hierogram.samplers.synchronous.sweeps import Blocks
-
-        return None if self.blocks is None else Blocks(*parse_blocks(self.blocks))
+    def in_blocks(self) -> tuple[int, int] | None:
+        """Return pairs a block and blocks a round; None where they follow from the number of pairs."""
+        return None if self.blocks is None else parse_blocks(self.blocks)
 
 
 class AlignmentSection(Section):

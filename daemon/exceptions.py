@@ -38,7 +38,3 @@ class NothingLearnedError(DaemonError):
 
 class AlignerUntrainedError(DaemonError):
     """A store's aligner has counted no links yet."""
-
-
-class DrawingError(DaemonError):
-    """A derivation cannot be drawn."""

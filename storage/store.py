@@ -40,7 +40,6 @@ from hierogram.storage.records import (
     AlignerChange,
     PairRow,
     RuleDeltas,
-    RuleRow,
     Settings,
     StoreStatus,
 )
@@ -106,15 +105,11 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
         with self._reading() as connection:
             return read_state(connection).position
 
-    def check(self) -> None:
-        """Asks the database; raises as `open_store` does where it does not answer or has another schema by now."""
-        migration.check_schema(self._engine)
-
     def status(self) -> StoreStatus:
         """Return how much the store holds; takes the same time whatever its size."""
         with self._reading() as connection:
             found = status(connection, url=self.url, schema=self._schema)
-        file = sqlite_file(self._engine.url)
+        file = sqlite_file(self.engine.url)
         return found if file is None else replace(found, log_bytes=log_bytes(str(file)))
 
     def withdraw(
@@ -136,21 +131,8 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """One state of the store to read from, however long that takes and whoever writes meanwhile."""
-        with reading_snapshot(self._engine) as connection:
+        with reading_snapshot(self.engine) as connection:
             yield Snapshot(connection, url=self.url, schema=self._schema)
-
-    @contextmanager
-    def iterate_rules(
-        self,
-        *,
-        max_scope: int | None = None,
-        hiero: bool = False,
-        min_count: int = 1,
-        expected: bool = False,
-    ) -> Iterator[Iterator[RuleRow]]:
-        """`Snapshot.iterate_rules` in a snapshot of its own: `with store.iterate_rules() as rules:`."""
-        with self.snapshot() as snapshot:
-            yield snapshot.iterate_rules(max_scope=max_scope, hiero=hiero, min_count=min_count, expected=expected)
 
     @contextmanager
     def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
@@ -171,7 +153,7 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
         Others may write meanwhile. A file that is there is replaced. `report` hears bytes done and bytes in all.
         Raises `StoreError`, also for a store on Postgres: `pg_dump` is for those.
         """
-        with reading_snapshot(self._engine) as connection:
+        with reading_snapshot(self.engine) as connection:
             return back_up(connection, target, report)
 
     def integrity(self) -> list[str]:

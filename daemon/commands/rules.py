@@ -214,15 +214,14 @@ def _print_evidence(found: "Evidence") -> None:
 
     columns, *rows = table_of_rules(found)
     print_table(columns, rows, numeric=(2, 3))
-    pairs = [(str(pair.id), pair.corpus, pair.source, pair.target) for pair in found.pairs]
-    entries = [(entry.corpus, entry.source, entry.target) for entry in found.entries]
-    for columns, rows, numeric in (
-        (["pair", "corpus", "source", "target"], pairs, (0,)),
-        (["dictionary", "source", "target"], entries, ()),
-    ):
-        if rows:
-            print()
-            print_table(columns, rows, numeric)
+    if found.pairs:
+        print()
+        pairs = [(str(pair.id), pair.corpus, pair.source, pair.target) for pair in found.pairs]
+        print_table(("pair", "corpus", "source", "target"), pairs, (0,))
+    if found.entries:
+        print()
+        entries = [(entry.corpus, entry.source, entry.target) for entry in found.entries]
+        print_table(("dictionary", "source", "target"), entries)
     if not found.rules:
         note("no rule matches: nothing is learned yet, or no rule has these words")
     if found.unknown:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,8 +231,9 @@ def choose(
             continue
         own = np.flatnonzero(has[best])
         fresh = np.flatnonzero(has[best] & ~covered)
+        pair = ordered[best]
         spans = units.covered(own.tolist()), units.covered(fresh.tolist())
-        found.append(Chosen(*astuple(ordered[best]), *spans))
+        found.append(Chosen(pair.id, pair.corpus, pair.source, pair.target, *spans))
         covered = covered | has[best]
         left[best] = False
     return found

@@ -74,6 +74,10 @@ class RayCluster:
         """Return the numbers of the workers that there are, none of which is known to be lost."""
         return list(self._actors)
 
+    def process(self, worker: int) -> int:
+        """Return the number of a worker's process on its machine."""
+        return int(self.result(self.call(worker, "ready")))
+
     def start(self) -> int | None:
         """Start one more worker; None where no processor is free for it."""
         if self._actors and _ray.available_resources().get("CPU", 0) < self._threads:

@@ -46,7 +46,7 @@ class Leases(Access):
         """Hold the claim for so many seconds from now; raises `LeaseLostError` where it is gone."""
         if self._lease is None:
             return
-        with writing_connection(self._engine) as connection:
+        with writing_connection(self.engine) as connection:
             until = database_time(connection) + timedelta(seconds=seconds)
             renewed = connection.execute(
                 update(claims).where(claims.c.name == GRAMMAR, claims.c.token == self._lease).values(expires_at=until)
@@ -58,7 +58,7 @@ class Leases(Access):
         """Give the claim up; one that is lost already is left alone."""
         token, self._lease = self._lease, None
         if token is not None:
-            with writing_connection(self._engine) as connection:
+            with writing_connection(self.engine) as connection:
                 connection.execute(delete(claims).where(claims.c.name == GRAMMAR, claims.c.token == token))
 
     def lease(self) -> Claim | None:

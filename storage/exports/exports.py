@@ -135,18 +135,18 @@ class Exports(Access):
             "INSERT INTO scheduled_jobs (id, next_run, job) VALUES (:id, :next_run, :job)"
             " ON CONFLICT (id) DO UPDATE SET next_run = excluded.next_run, job = excluded.job"
         )
-        with writing_connection(self._engine) as connection:
+        with writing_connection(self.engine) as connection:
             connection.execute(statement, asdict(row))
 
     def postpone_job(self, row: JobRow) -> bool:
         """Set when a job runs next; return False where it is gone, or does something else by now."""
         columns = scheduled_jobs.c
         same = (columns.id == row.id) & (columns.job == row.job)
-        with writing_connection(self._engine) as connection:
+        with writing_connection(self.engine) as connection:
             changed = connection.execute(update(scheduled_jobs).where(same).values(next_run=row.next_run))
             return changed.rowcount == 1
 
     def remove_job(self, job_id: str) -> bool:
         """Remove a job; return False where there is none with the id."""
-        with writing_connection(self._engine) as connection:
+        with writing_connection(self.engine) as connection:
             return connection.execute(delete(scheduled_jobs).where(scheduled_jobs.c.id == job_id)).rowcount == 1

@@ -28,6 +28,7 @@ from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.serving.health import Condition, Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.protocol.service import Service
+from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import IngestTotals, StoreStatus
 
@@ -197,7 +198,8 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
 
     def ask() -> StoreStatus:
-        service.store.check()
+        # Raises where the store does not answer, or has another schema by now.
+        check_schema(service.store.engine)
         return service.store.status()
 
     async def look() -> tuple[Condition, StoreStatus | None, str | None]:

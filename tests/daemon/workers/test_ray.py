@@ -59,8 +59,7 @@ def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, stor
 
         def call(self, worker: int, method: str, *arguments: object) -> Any:
             Killing.calls += method == "work"
-            killed = method == "work" and Killing.calls in (10, 40)
-            process = int(self.result(super().call(worker, "ready"))) if killed else None
+            process = self.process(worker) if method == "work" and Killing.calls in (10, 40) else None
             called = super().call(worker, method, *arguments)
             if process is not None:
                 os.kill(process, signal.SIGKILL)
