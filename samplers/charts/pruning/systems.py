@@ -18,7 +18,7 @@ from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_link
 from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
 from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmasked
-from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
+from hierogram.samplers.charts.sentences import CHAIN, Sentence, SentenceBuilder, SpanItems
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
@@ -227,7 +227,7 @@ class SentenceSystem(System):
         words = sentence.grammar.words
         self._kept = np.ones(words * (words + 1) // 2, np.bool_)
         self._builder = SentenceBuilder(sentence)
-        self.parsed: Parsed
+        self.parsed: tuple[Hypergraph, SpanItems]
 
     @property
     def log_scale(self) -> float:
@@ -238,7 +238,7 @@ class SentenceSystem(System):
         """The derivations in which the selected variables have their assigned values, both bool[V]."""
         keep_spans(self.spans, selected, assigned, self._sentence.grammar.words, self._kept)
         self.parsed = self._builder.build(self._kept)
-        return self.parsed.graph
+        return self.parsed[0]
 
     def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
         """See `System.draws`: one."""
