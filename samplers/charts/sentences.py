@@ -35,11 +35,6 @@ class Sentence(NamedTuple):
     root: int
     scale: NDArray[np.float64]
 
-    @property
-    def log_scale(self) -> float:
-        """Natural log of the factor that all derivations have."""
-        return float(np.log(self.scale).sum())
-
 
 def make_sentence(rules: Sorted, words: NDArray[np.int32], root: int) -> Sentence:
     """The sentence of these words, int32[n], under a grammar."""

@@ -211,7 +211,7 @@ class SentenceSystem(System):
         self.spans = spans
         self.variables = len(spans)
         self._rules = rules
-        self.log_scale = sentence.log_scale
+        self.log_scale = float(np.log(sentence.scale).sum())
         self._words = words = sentence.grammar.words
         self._kept = np.ones(words * (words + 1) // 2, np.bool_)
         self._builder = SentenceBuilder(sentence)
