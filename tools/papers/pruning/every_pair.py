@@ -9,6 +9,7 @@ was interrupted.
 """
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,11 @@ def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> tuple[in
     kernel = PruningKernel(corpus.system(grammar, pair), pair)
     _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
     return int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun
+
+
+def sample_all(corpus: LinkedCorpus, grammar: str, pairs: list[int], seed: int) -> list[tuple[int, int, float]]:
+    """Do the same for several pairs."""
+    return [sample(corpus, grammar, pair, seed) for pair in pairs]
 
 
 def main(
@@ -57,7 +63,7 @@ def main(
     with progress("sample", "pairs") as shown:
         for some in (pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)):
             name = f"{grammar}, seed {seed}, {len(some)} pairs from {some[0]} to {some[-1]}"
-            rows += kept.find(name, lambda some=some: [sample(corpus, grammar, pair, seed) for pair in some])
+            rows += kept.find(name, partial(sample_all, corpus, grammar, some, seed))
             shown.update(len(rows), len(pairs), len(rows))
     word_pairs, edges, seconds = np.array(rows, np.float64).reshape(-1, 3).T
     columns = ("pairs", "mean word pairs", "mean edges", "seconds", "ms a pair", "median ms", "longest s", "reading s")
