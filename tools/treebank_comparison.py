@@ -146,7 +146,7 @@ def all_runs(tasks: Sequence[Task], results: Path, jobs: int) -> list[dict[str, 
     names = [json.dumps({**asdict(task), "treebank": Path(task.treebank).name}, sort_keys=True) for task in tasks]
     with ProcessPoolExecutor(jobs) as pool:
         made = {name: pool.submit(run, task) for name, task in zip(names, tasks, strict=True) if name not in kept}
-        return [kept.find(name, lambda name=name: made[name].result()) for name in names]  # type: ignore[misc]
+        return [kept.find(name, made[name].result if name in made else dict) for name in names]
 
 
 METHODS = {

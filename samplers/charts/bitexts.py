@@ -274,14 +274,6 @@ class PairBuilder:
                 self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
 
 
-def emitted(bitext: PairGraph, edges: NDArray[np.int64], amount: NDArray[np.float64], task: PairTask) -> Emissions:
-    """Return what edges emit, edge number `edges[k]` counted `amount[k]` times."""
-    n, m = task.fixed.shape
-    found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
-    add_emissions(bitext, edges, amount, found, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
-    return found
-
-
 def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: PairTask) -> Emissions:
     """Return what a derivation emits on average, for the expected uses of all edges."""
     rules, uses = task.rules, expected > 0
@@ -289,7 +281,10 @@ def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: P
         bitext.graph.rule[: len(expected)]
     ]
     edges = np.flatnonzero(uses)
-    return emitted(bitext, edges, expected[edges], task)
+    n, m = task.fixed.shape
+    found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
+    add_emissions(bitext, edges, expected[edges], found, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
+    return found
 
 
 def drawn_links(
@@ -321,7 +316,7 @@ def _draw_links(bitext, inside, key, links, room, values):
 
 @njit
 def add_emissions(bitext, edges, amount, found, room):
-    """Add what edges emit."""
+    """Add what edges emit, edge number `edges[k]` counted `amount[k]` times."""
     for number in range(len(edges)):
         _add_edge(bitext, edges[number], amount[number], found, room)
 

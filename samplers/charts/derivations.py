@@ -56,14 +56,14 @@ class Items(NamedTuple):
     weights: NDArray[np.void]
 
 
-def empty_items(grammar: SentenceGrammar, chart: Chart, items: int = 1 << 15, edges: int = 1 << 20) -> Items:
+def empty_items(grammar: SentenceGrammar, chart: Chart) -> Items:
     """No items, and room for some: memory that is not used costs nothing."""
     rules = int(np.diff(grammar.parent_start).max(initial=0)) * max(1, grammar.words)
     rules += int(np.diff(grammar.word_start).max(initial=0)) + int(np.diff(grammar.unary_start).max(initial=0))
     return Items(
         np.zeros(chart.value.shape, np.int32),
-        np.empty(items, ITEM),
-        np.empty(edges, EDGE),
+        np.empty(1 << 15, ITEM),
+        np.empty(1 << 20, EDGE),
         np.zeros(2, np.int64),
         np.empty(rules + 1, EDGE),
     )

@@ -171,10 +171,10 @@ def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
         kept[above, lag + 2] = before[above] / 2.0
 
 
-def tail_size(draws: Draws, share: float = TAIL) -> Values:
-    """Tail effective sample size: the smaller one of those of both tails, each with a `share` of the draws."""
+def tail_size(draws: Draws) -> Values:
+    """Tail effective sample size: the smaller one of those of both tails."""
     sizes = []
-    for quantile in (share, 1.0 - share):
+    for quantile in (TAIL, 1.0 - TAIL):
         border = np.quantile(draws, quantile, axis=(1, 2), keepdims=True)
         sizes.append(effective_size(split((draws <= border).astype(np.float64))))
     return np.minimum(*sizes)

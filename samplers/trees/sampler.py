@@ -674,12 +674,11 @@ class TreeKernel:
 
     model: TreeModel
     batch: Batch
-    start: str
     space: TreeSpace
 
     def init(self, key: int) -> TreeState:
-        """Cuts by `start`, a uniformly random edge at each node, the labels' processes of the model."""
-        return self.resume(initial_state(key, self.batch, self.start), self.model.labels)
+        """Whole trees as fragments, a uniformly random edge at each node, the labels' processes of the model."""
+        return self.resume(initial_state(key, self.batch, JOINED), self.model.labels)
 
     def resume(self, derivations: State, labels: LabelProcesses) -> TreeState:
         """The state that has these derivations and the labels' processes given (a copy)."""
@@ -733,9 +732,9 @@ class TreeKernel:
         return self.model._replace(labels=state.labels)
 
 
-def build(model: TreeModel, trees: TreeBatch, *, start: str = JOINED) -> TreeKernel:
-    """The kernel that sweeps over a treebank, with the scratch memory for all sweeps; `start`: see `STARTS`."""
-    return TreeKernel(model, trees.batch, start, tree_space(trees.batch))
+def build(model: TreeModel, trees: TreeBatch) -> TreeKernel:
+    """The kernel that sweeps over a treebank, with the scratch memory for all sweeps."""
+    return TreeKernel(model, trees.batch, tree_space(trees.batch))
 
 
 def _room(batch: Batch, first: int, last: int) -> int:

@@ -33,8 +33,8 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What is measured: three parallel files and how many of their pairs, a treebank, how many rules of a made grammar;
-    pairs of the small and of the large store that absorb others, and the URL of an empty Postgres database."""
+    """Name what is measured: three parallel files and how many of their pairs, a treebank, how many rules of a made
+    grammar; pairs of the small and of the large store that absorb others, and the URL of an empty Postgres database."""
 
     source: str
     target: str

@@ -31,15 +31,16 @@ from hierogram.tools.measures.results import Corpus, Figures, timed
 SETTINGS = Settings()
 _FULL_SWEEPS = 3
 _REPEATS = 3
+_READS = 2_000_000
 
 
-def read_rows(corpus: Corpus, settings: Settings = SETTINGS) -> list[PairRow]:
+def read_rows(corpus: Corpus) -> list[PairRow]:
     """Return the corpus as rows of pairs that have not been sampled; bad lines are left out."""
     rows: list[PairRow] = []
     repeats = Repeats()
     with Input(corpus.paths) as opened:
         for fields in opened.fields:
-            pairs, _ = validate(fields, settings.max_tokens, repeats)
+            pairs, _ = validate(fields, SETTINGS.max_tokens, repeats)
             for source, target, alignment in zip(pairs.sources, pairs.targets, pairs.alignments, strict=True):
                 links = alignment or ""
                 rows.append(PairRow(len(rows) + 1, source, target, links, WAITING, 0, 0, None, None))
@@ -91,12 +92,12 @@ def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64
     return total
 
 
-def random_read_seconds(table: RuleTable, reads: int = 2_000_000) -> float:
+def random_read_seconds(table: RuleTable) -> float:
     """Return the floor: seconds of one dependent random read from an array as large as the rule table."""
     rows = np.zeros(table.rows.shape, np.uint64)
     rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
     _random_reads(rows, 1000, 1)
-    return min(timed(partial(_random_reads, rows, reads, repeat))[0] for repeat in range(_REPEATS)) / reads
+    return min(timed(partial(_random_reads, rows, _READS, repeat))[0] for repeat in range(_REPEATS)) / _READS
 
 
 class Chain:

@@ -17,7 +17,7 @@ from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.storage.records import NewPairs
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.measures.results import Corpus, Figures, temporary_folder
+from hierogram.tools.measures.results import Corpus, Figures, temporary_folder, timed
 from hierogram.tools.measures.sampling import read_rows
 
 _INGEST_ROUNDS = 3
@@ -31,9 +31,8 @@ _SECONDS_A_LIKELIHOOD = 60.0
 
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
     with Input(paths) as source:
-        started = time.perf_counter()
-        done = ingest(store, source)
-        return done.totals.accepted, time.perf_counter() - started
+        seconds, done = timed(lambda: ingest(store, source))
+        return done.totals.accepted, seconds
 
 
 def measure_ingest(corpus: Corpus) -> Figures:
@@ -68,9 +67,8 @@ def measure_learning(corpus: Corpus) -> Figures:
             opening = time.perf_counter() - started
             learner.sweep(batch, batch.sweeps + 1)
             status = store.status()
-            started = time.perf_counter()
-            manifest = export(store, folder / "grammar.zst", ExportOptions(max_scope=99, drawn=True))
-            export_seconds = time.perf_counter() - started
+            options = ExportOptions(max_scope=99, drawn=True)
+            export_seconds, manifest = timed(lambda: export(store, folder / "grammar.zst", options))
         return {
             "pairs": pairs,
             "ingest_seconds": ingest_seconds,

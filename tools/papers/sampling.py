@@ -30,7 +30,7 @@ from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.synchronous.sweeps import METROPOLIS
 from hierogram.storage.records import WAITING, PairRow
 from hierogram.tools.measures import results
-from hierogram.tools.measures.results import BitextFile, Corpus, drawn
+from hierogram.tools.measures.results import BitextFile, Corpus, drawn, timed
 from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
@@ -95,9 +95,7 @@ def _chain(batch: Batch, model: Model, way: Way, seed: int, sweeps: int) -> Iter
     seconds = 0.0
     yield Point(way.label, seed, 0, 0.0, trial.log_likelihood())
     for sweep in range(1, min(sweeps, way.most) + 1):
-        started = time.process_time()
-        trial.sweep()
-        seconds += time.process_time() - started
+        seconds += timed(trial.sweep, time.process_time)[0]
         yield Point(way.label, seed, sweep, seconds, trial.log_likelihood())
     trial.close()
 

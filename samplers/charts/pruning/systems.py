@@ -18,7 +18,7 @@ from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_link
 from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
 from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmasked
-from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
+from hierogram.samplers.charts.sentences import CHAIN, Sentence, SentenceBuilder, SpanItems
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
@@ -106,11 +106,8 @@ class System(ABC):
     branching: int = 2
     """Nonterminals of the largest rule that has no words of its own, 2 at least: the larger it is, the faster charts
     grow."""
-
-    @property
-    @abstractmethod
-    def log_scale(self) -> float:
-        """Natural log of the factor that the weights of all derivations have."""
+    log_scale: float
+    """Natural log of the factor that the weights of all derivations have."""
 
     @abstractmethod
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
@@ -157,18 +154,9 @@ class PairSystem(System):
         self.variables = len(links)
         self.branching = max(2, branching(rules))
         self._task = unmasked(rules, words, empty_sides)
+        self.words, self.log_scale = words, words.log_scale
         self._builder = PairBuilder(most_edges)
         self.bitext: PairGraph
-
-    @property
-    def words(self) -> PairWords:
-        """The words with their emissions."""
-        return self._task.words
-
-    @property
-    def log_scale(self) -> float:
-        """Natural log of the factor that the weights of all derivations have."""
-        return self._task.words.log_scale
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
         """The derivations in which the selected variables have their assigned values, both bool[V]."""
@@ -193,14 +181,14 @@ class PairSystem(System):
         """Links that are emitted about as easily as the best of either word: others make a poor start."""
         if not self.variables:
             return super().preferred()
-        pairs = self._task.words.pairs
+        pairs = self.words.pairs
         i, x = self.links[:, 0], self.links[:, 1]
         best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
         return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
         """Return how probable it is, in a model of one-to-one links, that a link's words are not partners."""
-        words, (i, x) = self._task.words, self.links.T
+        words, (i, x) = self.words, self.links.T
         pairs = words.pairs
         if without is not None:
             pairs = pairs.copy()
@@ -223,22 +211,17 @@ class SentenceSystem(System):
         self.spans = spans
         self.variables = len(spans)
         self._rules = rules
-        self._sentence = sentence
-        words = sentence.grammar.words
+        self.log_scale = float(np.log(sentence.scale).sum())
+        self._words = words = sentence.grammar.words
         self._kept = np.ones(words * (words + 1) // 2, np.bool_)
         self._builder = SentenceBuilder(sentence)
-        self.parsed: Parsed
-
-    @property
-    def log_scale(self) -> float:
-        """Natural log of the factor that the weights of all derivations have."""
-        return self._sentence.log_scale
+        self.parsed: tuple[Hypergraph, SpanItems]
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
         """The derivations in which the selected variables have their assigned values, both bool[V]."""
-        keep_spans(self.spans, selected, assigned, self._sentence.grammar.words, self._kept)
+        keep_spans(self.spans, selected, assigned, self._words, self._kept)
         self.parsed = self._builder.build(self._kept)
-        return self.parsed.graph
+        return self.parsed[0]
 
     def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
         """See `System.draws`: one."""

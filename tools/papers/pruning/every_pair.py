@@ -9,8 +9,9 @@ was interrupted.
 """
 
 import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -24,21 +25,17 @@ _AT_ONCE = 1_000
 """Pairs after which what is done is written."""
 
 
-class PairMask(NamedTuple):
-    """A pair: its number from 0, its word pairs, edges of the mask, processor seconds."""
-
-    pair: int
-    size: int
-    edges: int
-    seconds: float
-
-
-def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PairMask:
-    """Return the first derivation and one mask of a pair."""
+def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> tuple[int, int, float]:
+    """Make the first derivation and one mask of a pair; its word pairs, edges of the mask, processor seconds."""
     begun = time.process_time()
     kernel = PruningKernel(corpus.system(grammar, pair), pair)
     _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
-    return PairMask(pair, int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun)
+    return int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun
+
+
+def sample_all(corpus: LinkedCorpus, grammar: str, pairs: list[int], seed: int) -> list[tuple[int, int, float]]:
+    """Do the same for several pairs."""
+    return [sample(corpus, grammar, pair, seed) for pair in pairs]
 
 
 def main(
@@ -59,32 +56,22 @@ def main(
     reading = time.process_time() - begun
     sizes = corpus.sizes()
     pairs = np.flatnonzero((sizes > 0) & (sizes < below))[::every].tolist()
-    kept, rows = Kept(output), list[PairMask]()
+    kept, rows = Kept(output), list[tuple[int, int, float]]()
     # Kernels are compiled, or loaded, before the clock counts.
     for pair in pairs[:2]:
         sample(corpus, grammar, pair, seed)
     with progress("sample", "pairs") as shown:
         for some in (pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)):
             name = f"{grammar}, seed {seed}, {len(some)} pairs from {some[0]} to {some[-1]}"
-            found = kept.find(name, lambda some=some: [sample(corpus, grammar, pair, seed) for pair in some])
-            rows += (PairMask(*row) for row in found)
+            rows += kept.find(name, partial(sample_all, corpus, grammar, some, seed))
             shown.update(len(rows), len(pairs), len(rows))
-    seconds = np.array([row.seconds for row in rows])
-    print(
-        "pairs",
-        "mean word pairs",
-        "mean edges",
-        "seconds",
-        "ms a pair",
-        "median ms",
-        "longest s",
-        "reading s",
-        sep="\t",
-    )
+    word_pairs, edges, seconds = np.array(rows, np.float64).reshape(-1, 3).T
+    columns = ("pairs", "mean word pairs", "mean edges", "seconds", "ms a pair", "median ms", "longest s", "reading s")
+    print(*columns, sep="\t")
     print(
         len(rows),
-        f"{np.mean([row.size for row in rows]):.0f}",
-        f"{np.mean([row.edges for row in rows]):.0f}",
+        f"{word_pairs.mean():.0f}",
+        f"{edges.mean():.0f}",
         f"{seconds.sum():.1f}",
         f"{1e3 * seconds.mean():.2f}",
         f"{1e3 * np.median(seconds):.2f}",
