@@ -44,6 +44,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if chosen or cores == 1 else min(cores, MOST_WORKERS)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out tests on a database that their mark does not name."""
+
+    def wanted(item: pytest.Item) -> bool:
+        mark = item.get_closest_marker("database")
+        backend = item.callspec.params.get("store_url") if mark and hasattr(item, "callspec") else None
+        return backend is None or backend in mark.args
+
+    items[:] = [item for item in items if wanted(item)]
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """URL of a Postgres server: that of HIEROGRAM_TEST_POSTGRES, or one started for the session."""
