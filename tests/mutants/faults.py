@@ -499,7 +499,7 @@ FAULTS = (
         "levels enter one sweep late",
         "grammar/schedules.py",
         "np.where(level > self.levels, EVERY_LEVEL, level)",
-        "np.where(level > self.levels + 1, EVERY_LEVEL, level - 1)",
+        "np.where(level > self.levels + 2, EVERY_LEVEL, level - 2)",
         (SCHEDULES,),
     ),
     Fault(

@@ -131,9 +131,8 @@ def test_metropolis_with_discount_against_the_sequential_product() -> None:
     assert p_value(kernel_samples(case, SAMPLES, thinning=METROPOLIS_THINNING, method=METROPOLIS), expected) > ALPHA
 
 
-@pytest.mark.parametrize(("leaving", "thinning"), [(False, GIBBS_THINNING), (True, LEAVING_THINNING)])
-@pytest.mark.parametrize("stage", range(1, 8))
-def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leaving: bool, thinning: int) -> None:
+@pytest.mark.parametrize(("stage", "leaving"), [*((stage, False) for stage in range(1, 8)), (3, True), (5, True)])
+def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leaving: bool) -> None:
     """Nodes above the stage keep their initial edges and cuts; the rest is distributed given them."""
     forest = examples.FOUR
     start = KernelChain([forest], DP, seed=2).variables()[0]
@@ -146,6 +145,7 @@ def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leavi
     expected = {trees: p for trees, p in exact(Case([forest], DP)).items() if trees[0] in possible}
     whole = sum(expected.values())
     assert tree_of(forest, start) in possible
+    thinning = LEAVING_THINNING if leaving else GIBBS_THINNING
     samples = kernel_samples(Case([forest], DP), SAMPLES, thinning=thinning, seed=2, stage=stage, leaving=leaving)
     assert p_value(samples, {trees: p / whole for trees, p in expected.items()}) > ALPHA
 
