@@ -18,7 +18,7 @@ from typing import BinaryIO
 from hierogram.daemon.compressing import CompressedFile, Compression, compressed, divided_name
 from hierogram.daemon.corpora.texts import TextSide, pipeline_of
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
-from hierogram.daemon.exports.filters import apply_filters, read_test_set, shape_of
+from hierogram.daemon.exports.filters import TestSet, apply_filters, read_test_set, shape_of
 from hierogram.daemon.exports.formats.cdec import CDEC
 from hierogram.daemon.exports.formats.format import NUMBER_MACRO, Chosen, Feature, Format
 from hierogram.daemon.exports.formats.registry import EVERY, check_kind, find_format, promised_format, usual_format
@@ -118,7 +118,7 @@ def score_rules(
 ) -> tuple[list[FilterCount], int]:
     """Make the view `scored` of the store's rules that the plan's filters leave; returns what each left, and all.
 
-    With a test set there is a table `matching` too (source, sentence). Raises `ExportError`.
+    Raises `ExportError`.
     """
     settings, options = snapshot.settings(), plan.options
     states = snapshot.status().pairs.items()
@@ -188,8 +188,8 @@ def write_rules(scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: T
     if output.final is not None:
         assert plan.options.filter_for is not None
         rules = scratch.row("SELECT count(*) FROM scored")[0]
-        sentences = read_test_set(plan.options.filter_for, side).texts
-        return WrittenRules(rules, _write_sentences(scratch, features, sentences, output, output.final))
+        test_set = read_test_set(plan.options.filter_for, side)
+        return WrittenRules(rules, _write_sentences(scratch, features, test_set, output, output.final))
     if format.line is None:
         rules, file = _write_table(scratch, features, format, output.path)
     else:
@@ -234,7 +234,7 @@ def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path)
 
 
 def _write_sentences(
-    scratch: Scratch, features: Chosen, sentences: Sequence[str], output: OutputFiles, final: Path
+    scratch: Scratch, features: Chosen, test_set: TestSet, output: OutputFiles, final: Path
 ) -> list[ExportedFile]:
     """Write a grammar for each sentence of the test set, and the list of them, which comes first in the result.
 
@@ -242,10 +242,13 @@ def _write_sentences(
     as input: `<seg id="N" grammar="…/grammar.N.gz"> words </seg>`.
     """
     assert CDEC.line is not None
-    folder, ending = output.path.parent, output.path.suffix
+    folder, ending, sentences = output.path.parent, output.path.suffix, test_set.texts
+    scratch.run("CREATE TABLE matched (source VARCHAR, sentence BIGINT)")
+    for rows in scratch.columns("SELECT DISTINCT source FROM scored"):
+        scratch.insert("matched", [(source, number) for (source,) in rows for number in test_set.matches(source)])
     query = f"""
         SELECT sentence, line FROM (
-            SELECT sentence, source, target, {CDEC.line(features)} AS line FROM scored JOIN matching USING (source)
+            SELECT sentence, source, target, {CDEC.line(features)} AS line FROM scored JOIN matched USING (source)
         ) ORDER BY sentence, source, target"""
     rows = (row for block in scratch.columns(query) for row in block)
     files: dict[int, ExportedFile] = {}
