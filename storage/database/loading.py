@@ -88,6 +88,7 @@ staged_counts = _staged(
     Column("count", SERIAL),
     Column("expected_uses", Double),
     Column("expected_uses_variance", Double),
+    Column("minimal_uses", SERIAL),
 )
 staged_ids = _staged("staged_ids", Column("id", SERIAL))
 staged_rule_words = _staged("staged_rule_words", Column("word_id", SERIAL), Column("rule_id", SERIAL))
