@@ -119,6 +119,7 @@ def test_probabilities_among_those_left(tmp_path: Path) -> None:
             format="tsv",
             features=("p_target_given_source", "p_source_given_target"),
             normalization=normalization,
+            smoothing=0,
             min_count=3,
             max_source_symbols=5,
         )
@@ -134,7 +135,7 @@ def test_averaged_counts_are_filtered_by_what_is_written(tmp_path: Path) -> None
 
 
 def test_unknown_options_are_told() -> None:
-    for wrong in ({"format": "word"}, {"features": ("magic",)}, {"format": "moses", "features": ("count",)}, {"x": 1}):
+    for wrong in ({"format": "word"}, {"features": ("magic",)}, {"format": "vmap", "features": ("count",)}, {"x": 1}):
         with pytest.raises(ValidationError, match=r"cdec|magic|fixed|Unexpected"):
             from_plain(ExportOptions, wrong)
 
