@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +43,28 @@ _NO_WORD = "\x01"
 _GAP = re.compile(r"\[X,[1-9]\]\Z")
 
 
+MASS, SIGNIFICANCE = "mass", "significance"
+
+
+class Pruning(NamedTuple):
+    """The best `rules` of a heuristic grammar up to a scope, by mass, or by significance [Johnson et al. 2007].
+
+    That is Fisher's exact test: how improbable it is that a rule's sides come together as often as they do, if
+    extractions put source and target sides together by chance.
+    """
+
+    by: str
+    rules: int
+    max_scope: int = 2
+
+
 def export_heuristic(
-    store: Store, path: Path, options: ExportOptions, *, singletons: bool = True
+    store: Store,
+    path: Path,
+    options: ExportOptions,
+    *,
+    singletons: bool = True,
+    pruning: Pruning | None = None,
 ) -> tuple[WrittenRules, list[int]]:
     """Write the heuristic grammar of a store's pairs to a new file, and the format's glue rules beside it.
 
@@ -62,7 +83,8 @@ def export_heuristic(
             words = None
             if options.filter_for is not None:
                 words = {word for text in read_test_set(options.filter_for).texts for word in text.split(" ")}
-            gathered = _Gathered(grammar, source, target, singletons, words)
+            chosen = None if pruning is None else chosen_rules(grammar, pruning)
+            gathered = _Gathered(grammar, source, target, singletons, words, chosen)
             rules.load("loaded", _KINDS, gathered.blocks())
             rules.load("loaded", _KINDS, gathered.others())
             # As exports have it.
@@ -108,6 +130,42 @@ def _link(rules: Scratch) -> None:
     rules.run("DROP TABLE chosen")
 
 
+def chosen_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
+    """Return which of a grammar's rules, in their order, stay; of those that are as good some that are evenly drawn."""
+    shape = grammar.shape
+    columns: list[tuple[NDArray[Any], ...]] = []
+    for block in grammar.blocks():
+        _, scopes, _ = read_sources(block, shape)
+        sides = _hashed(block[:, : shape.source_words]), _hashed(block[:, shape.source_words : shape.symbol_words])
+        columns.append((scopes <= pruning.max_scope, block[:, shape.mass], block[:, shape.occurrences], *sides))
+    within, mass, seen, source, target = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    if pruning.by == MASS:
+        goodness = mass.astype(np.float64)
+    else:
+        of_sides = []
+        for side in (source, target):
+            _, places = np.unique(side, return_inverse=True)
+            of_sides.append(np.bincount(places, weights=seen)[places].astype(np.int64))
+        goodness = significance(seen.astype(np.int64), *of_sides)
+    drawn = _hashed(np.stack([source, target], axis=1))
+    best = np.lexsort((drawn, -goodness, ~within))
+    kept = np.zeros(len(best), np.bool_)
+    kept[best[: min(pruning.rules, int(within.sum()))]] = True
+    return kept
+
+
+def significance(
+    together: NDArray[np.int64], of_source: NDArray[np.int64], of_target: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return -ln of the probability that sides that come so often come together so often, or more, by chance."""
+    from scipy.stats import hypergeom
+
+    total = int(together.sum())
+    different, places = np.unique(np.stack([together, of_source, of_target], axis=1), axis=0, return_inverse=True)
+    values = -hypergeom.logsf(different[:, 0] - 1, total, different[:, 1], different[:, 2])
+    return np.asarray(values[places.reshape(-1)], np.float64)
+
+
 class _Gathered:
     """The rules of a heuristic grammar as blocks; with a test set, those whose source words all are in it.
 
@@ -122,11 +180,13 @@ class _Gathered:
         target: Numbering,
         singletons: bool,
         words: set[str] | None,
+        chosen: NDArray[np.bool_] | None = None,
     ) -> None:
         self._grammar = grammar
         self._source = source
         self._target = target
         self._singletons = singletons
+        self._chosen = chosen
         self._known = None if words is None else np.array([word in words for word in source], np.bool_)
         self.by_scope: NDArray[np.int64] = np.zeros(1, np.int64)
         self._hashes: list[NDArray[np.uint64]] = []
@@ -141,8 +201,10 @@ class _Gathered:
         for block in self._grammar.blocks():
             sides, scopes, words = read_sources(block, shape)
             chosen = np.ones(len(block), np.bool_)
+            if self._chosen is not None:
+                chosen &= self._chosen[done : done + len(block)]
             if not self._singletons:
-                chosen = (block[:, shape.occurrences] > 1) | (words <= 1)
+                chosen &= (block[:, shape.occurrences] > 1) | (words <= 1)
             found = np.bincount(scopes[chosen], minlength=len(self.by_scope))
             found[: len(self.by_scope)] += self.by_scope
             self.by_scope = found

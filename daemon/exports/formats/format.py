@@ -31,7 +31,10 @@ class Feature:
 
 
 def _probability(name: str, of: str, given: str, weight: float) -> Feature:
-    """A share of the counts with one side, less the discounts, whose mass is divided by how often others are seen."""
+    """Return a share of the counts with one side, less the discounts; their mass goes where the other side is seen.
+
+    See `docs/model.md`, Smoothed probabilities [Foster, Kuhn & Johnson 2006].
+    """
     value = f"(uses - smoothing * seen + smoothing * {given}_seen * ({of}_seen / all_seen)) / {given}_uses"
     return Feature(name, f"share of the counts with that {given} side, smoothed", value, weight, logarithmic=True)
 
