@@ -18,8 +18,8 @@ from hierogram.storage.options import Option, OptionError, check
 if TYPE_CHECKING:
     from apscheduler.triggers.base import BaseTrigger
 
-MEANS_HELP = "How often rules are expected to be used, instead of the grammar for translating."
-DRAWN_HELP = "Counts of the present derivations, one draw, instead of the grammar for translating."
+MEANS_HELP = "how often rules are expected to be used, instead of the grammar for translating."
+DRAWN_HELP = "counts of the present derivations, one draw, instead of the grammar for translating."
 VersionName = Annotated[str, Option("Name of the versions.", metavar="NAME")]
 Keep = Annotated[int | None, Option("Versions to keep.", least=1, shown="all")]
 
@@ -98,8 +98,8 @@ class ExportOptions:
     compression_threads: Annotated[
         int, Option("zstd: threads beside the writing one.", least=0, most=256, expert=True)
     ] = 0
-    means: Annotated[bool, Option(MEANS_HELP)] = False
-    drawn: Annotated[bool, Option(DRAWN_HELP)] = False
+    means: Annotated[bool, Option(f"Write {MEANS_HELP}")] = False
+    drawn: Annotated[bool, Option(f"Write {DRAWN_HELP}")] = False
     smoothing: Annotated[
         float | None,
         Option(

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from hierogram.storage.exports.snapshot import Block
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.bitexts import Bitexts, Numbering
 from hierogram.tools.comparison.extraction import MASS_UNIT, HeuristicGrammar, read_sources, rule_lines
+from hierogram.tools.comparison.pruning import Pruning, chosen_rules, hashed
 
 UNITS = 10_000
 """Counts are whole numbers of such parts."""
@@ -37,25 +37,9 @@ _SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals")
 _COUNTS = {"uses": "BIGINT", "seen": "BIGINT"}
 _KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), **_COUNTS}
 _MEMORY = 1 << 30
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _NO_WORD = "\x01"
 """What no sentence holds: the lines of corpora have no control characters."""
 _GAP = re.compile(r"\[X,[1-9]\]\Z")
-
-
-MASS, SIGNIFICANCE = "mass", "significance"
-
-
-class Pruning(NamedTuple):
-    """The best `rules` of a heuristic grammar up to a scope, by mass, or by significance [Johnson et al. 2007].
-
-    That is Fisher's exact test: how improbable it is that a rule's sides come together as often as they do, if
-    extractions put source and target sides together by chance.
-    """
-
-    by: str
-    rules: int
-    max_scope: int = 2
 
 
 def export_heuristic(
@@ -130,42 +114,6 @@ def _link(rules: Scratch) -> None:
     rules.run("DROP TABLE chosen")
 
 
-def chosen_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
-    """Return which of a grammar's rules, in their order, stay; of those that are as good some that are evenly drawn."""
-    shape = grammar.shape
-    columns: list[tuple[NDArray[Any], ...]] = []
-    for block in grammar.blocks():
-        _, scopes, _ = read_sources(block, shape)
-        sides = _hashed(block[:, : shape.source_words]), _hashed(block[:, shape.source_words : shape.symbol_words])
-        columns.append((scopes <= pruning.max_scope, block[:, shape.mass], block[:, shape.occurrences], *sides))
-    within, mass, seen, source, target = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    if pruning.by == MASS:
-        goodness = mass.astype(np.float64)
-    else:
-        of_sides = []
-        for side in (source, target):
-            _, places = np.unique(side, return_inverse=True)
-            of_sides.append(np.bincount(places, weights=seen)[places].astype(np.int64))
-        goodness = significance(seen.astype(np.int64), *of_sides)
-    drawn = _hashed(np.stack([source, target], axis=1))
-    best = np.lexsort((drawn, -goodness, ~within))
-    kept = np.zeros(len(best), np.bool_)
-    kept[best[: min(pruning.rules, int(within.sum()))]] = True
-    return kept
-
-
-def significance(
-    together: NDArray[np.int64], of_source: NDArray[np.int64], of_target: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return -ln of the probability that sides that come so often come together so often, or more, by chance."""
-    from scipy.stats import hypergeom
-
-    total = int(together.sum())
-    different, places = np.unique(np.stack([together, of_source, of_target], axis=1), axis=0, return_inverse=True)
-    values = -hypergeom.logsf(different[:, 0] - 1, total, different[:, 1], different[:, 2])
-    return np.asarray(values[places.reshape(-1)], np.float64)
-
-
 class _Gathered:
     """The rules of a heuristic grammar as blocks; with a test set, those whose source words all are in it.
 
@@ -211,7 +159,7 @@ class _Gathered:
             mass = block[:, shape.mass].astype(np.float64) * UNITS / MASS_UNIT
             uses = np.maximum(np.rint(mass), 1).astype(np.int64)
             seen = np.minimum(np.maximum(np.rint(mass / block[:, shape.occurrences]), 1).astype(np.int64), uses)
-            hashes = _hashed(block[:, shape.source_words : shape.symbol_words])
+            hashes = hashed(block[:, shape.source_words : shape.symbol_words])
             if self._known is not None:
                 self._hashes.append(hashes[chosen])
                 self._uses.append(uses[chosen])
@@ -275,15 +223,6 @@ class _Gathered:
         if size:
             counts = ["\n".join(str(one[column]) for one in left) for column in (1, 2)]
             yield size, [*texts, *([numbers] * len(_SHAPE)), *counts]
-
-
-def _hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a hash of each row."""
-    value = np.zeros(len(words), np.uint64)
-    for column in words.T:
-        value = (value ^ column) * _MULTIPLIER
-        value ^= value >> np.uint64(32)
-    return value
 
 
 def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.bool_]:

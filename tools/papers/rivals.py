@@ -32,7 +32,7 @@ from hierogram.daemon.tuning.evaluation import evaluate
 from hierogram.daemon.tuning.options import EvaluationOptions
 from hierogram.samplers.grammar.settings import PITMAN_YOR
 from hierogram.storage.options import Option
-from hierogram.tools.comparison.heuristic_export import MASS, SIGNIFICANCE, Pruning
+from hierogram.tools.comparison.pruning import ENTROPY, MASS, SIGNIFICANCE, Pruning
 from hierogram.tools.measures.results import Kept, check_settings
 from hierogram.tools.papers.systems import (
     AVERAGED,
@@ -191,6 +191,7 @@ class _Table:
                 for said, by, number in (
                     ("of our size by", MASS, ours),
                     ("of our size by", SIGNIFICANCE, ours),
+                    ("of our size by", ENTROPY, ours),
                     ("best tenth by", MASS, rules // _TENTH),
                 )
             ),

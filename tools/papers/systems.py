@@ -23,7 +23,8 @@ from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QU
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.comparison.heuristic_export import Pruning, export_heuristic
+from hierogram.tools.comparison.heuristic_export import export_heuristic
+from hierogram.tools.comparison.pruning import Pruning
 
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that all grammars of the table have."""
