@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.reference import examples
 from tests.reference.rules import Rule, Side
-from tests.tools.test_heuristic_extraction import extracted, merged, runs_of
+from tests.tools.grammars import extracted, merged, runs_of
 
 from hierogram.tools.comparison.extraction import Limits, row_shape
 from hierogram.tools.comparison.pruning import LEAST, composed, significance

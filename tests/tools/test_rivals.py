@@ -6,22 +6,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
-from tests.tools.test_table2 import PATTERNS
+from tests.tools.grammars import write_bitext
 
 from hierogram.tools.papers.rivals import p_of_difference
 
 
-@pytest.fixture(scope="module")
-def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    folder = tmp_path_factory.mktemp("rivals")
-    lines = [[part.format(a=f"w{k % 11}", n=f"v{k % 7}") for part in PATTERNS[k % len(PATTERNS)]] for k in range(240)]
-    for name, column in zip(("s", "t", "a"), zip(*lines, strict=True), strict=True):
-        (folder / name).write_text("".join(line + "\n" for line in column))
-    return [str(folder / name) for name in ("s", "t", "a")]
-
-
-def test_the_table_is_made_by_one_command(bitext: list[str], tmp_path: Path) -> None:
+def test_the_table_is_made_by_one_command(tmp_path: Path) -> None:
+    bitext = write_bitext(tmp_path)
     command = [sys.executable, "-m", "hierogram.tools.papers.rivals", *bitext, "--work", str(tmp_path / "work")]
     command += ["--tuning", "12", "--test", "12", "--iterations", "1", "--chains", "2", "--seeds", "2"]
     done = subprocess.run(command, capture_output=True, text=True)
