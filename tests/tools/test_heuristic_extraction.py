@@ -7,7 +7,7 @@ import pytest
 from tests.reference import examples
 from tests.reference.examples import RandomPair
 from tests.tools import definition as reference
-from tests.tools.grammars import Extracted, extracted, merged, runs_of
+from tests.tools.grammars import Extracted, extracted, lines_of, merged, runs_of
 
 from hierogram.samplers.grammar import rules as notation
 from hierogram.tools.comparison.extraction import (
