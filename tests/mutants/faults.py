@@ -496,6 +496,13 @@ FAULTS = (
         (SCHEDULES,),
     ),
     Fault(
+        "levels enter one sweep late",
+        "grammar/schedules.py",
+        "np.where(level > self.levels, EVERY_LEVEL, level)",
+        "np.where(level > self.levels + 1, EVERY_LEVEL, level - 1)",
+        (SCHEDULES,),
+    ),
+    Fault(
         "annealing never reaches T = 1",
         "grammar/schedules.py",
         "np.clip(part, 0.0, 1.0)",

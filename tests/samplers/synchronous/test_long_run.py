@@ -131,8 +131,9 @@ def test_metropolis_with_discount_against_the_sequential_product() -> None:
     assert p_value(kernel_samples(case, SAMPLES, thinning=METROPOLIS_THINNING, method=METROPOLIS), expected) > ALPHA
 
 
+@pytest.mark.parametrize(("leaving", "thinning"), [(False, GIBBS_THINNING), (True, LEAVING_THINNING)])
 @pytest.mark.parametrize("stage", range(1, 8))
-def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int) -> None:
+def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leaving: bool, thinning: int) -> None:
     """Nodes above the stage keep their initial edges and cuts; the rest is distributed given them."""
     forest = examples.FOUR
     start = KernelChain([forest], DP, seed=2).variables()[0]
@@ -145,7 +146,7 @@ def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int) -> No
     expected = {trees: p for trees, p in exact(Case([forest], DP)).items() if trees[0] in possible}
     whole = sum(expected.values())
     assert tree_of(forest, start) in possible
-    samples = kernel_samples(Case([forest], DP), SAMPLES, thinning=GIBBS_THINNING, seed=2, stage=stage)
+    samples = kernel_samples(Case([forest], DP), SAMPLES, thinning=thinning, seed=2, stage=stage, leaving=leaving)
     assert p_value(samples, {trees: p / whole for trees, p in expected.items()}) > ALPHA
 
 
