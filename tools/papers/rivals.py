@@ -30,12 +30,12 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.tuning.bleu import References, bleu_of
 from hierogram.daemon.tuning.evaluation import evaluate
 from hierogram.daemon.tuning.options import EvaluationOptions
-from hierogram.samplers.grammar.settings import PITMAN_YOR
 from hierogram.storage.options import Option
 from hierogram.tools.comparison.pruning import ENTROPY, MASS, SIGNIFICANCE, Pruning
 from hierogram.tools.measures.results import Kept, check_settings
 from hierogram.tools.papers.systems import (
     AVERAGED,
+    DEFAULT,
     HIERO,
     MEANS,
     PAIRS,
@@ -180,7 +180,7 @@ class _Table:
         """Return the grammars of each row: one, or one of each chain. Hiero with all features comes first."""
         chains = range(1, self._wanted.chains + 1)
         hiero = System(f"{HIERO}, {ALL}", PAIRS, heuristic=True, features=None, smoothing=SMOOTHING)
-        default = System(TRANSLATION, PITMAN_YOR, Counted.TRANSLATION, features=None)
+        default = System(TRANSLATION, DEFAULT, Counted.TRANSLATION, features=None)
         rules = self._rules(hiero)
         ours = self._rules(default)
         rows = [
@@ -196,11 +196,8 @@ class _Table:
                 )
             ),
             [replace(default, chain=chain) for chain in chains],
-            [System(MEANS, PITMAN_YOR, chain=chain) for chain in chains],
-            [
-                System(f"{MEANS}, {ALL}", PITMAN_YOR, features=None, smoothing=SMOOTHING, chain=chain)
-                for chain in chains
-            ],
+            [System(MEANS, DEFAULT, chain=chain) for chain in chains],
+            [System(f"{MEANS}, {ALL}", DEFAULT, features=None, smoothing=SMOOTHING, chain=chain) for chain in chains],
             [System(AVERAGED, SAMPLES)],
             [System(f"{AVERAGED}, {ALL}", SAMPLES, features=None, smoothing=SMOOTHING)],
         ]

@@ -29,9 +29,9 @@ from hierogram.tools.comparison.pruning import Pruning
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that all grammars of the table have."""
 
-PAIRS, START, SAMPLES = "pairs", "start", "samples"
-"""Stores of pairs alone, of the state in which sampling begins, and of eight samples merged; the others have models'
-names."""
+PAIRS, START, SAMPLES, DEFAULT = "pairs", "start", "samples", "default"
+"""Stores of pairs alone, of the state in which sampling begins, of eight samples merged, and of default settings; the
+others have models' names, and the schedule of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,14 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
         return url
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
-    settings = Settings(
-        model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
-        schedule=PAPER if name in (START, SAMPLES) else QUICK,
-        seed=chain,
+    settings = (
+        Settings(seed=chain)
+        if name == DEFAULT
+        else Settings(
+            model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
+            schedule=PAPER if name in (START, SAMPLES) else QUICK,
+            seed=chain,
+        )
     )
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with Input(list(files)) as source:
