@@ -38,7 +38,6 @@ from hierogram.tools.papers.systems import (
     DEFAULT,
     HIERO,
     MEANS,
-    PAIRS,
     SAMPLES,
     Made,
     System,
@@ -179,13 +178,13 @@ class _Table:
     def rivals(self) -> list[list[System]]:
         """Return the grammars of each row: one, or one of each chain. Hiero with all features comes first."""
         chains = range(1, self._wanted.chains + 1)
-        hiero = System(f"{HIERO}, {ALL}", PAIRS, heuristic=True, features=None, smoothing=SMOOTHING)
+        hiero = System(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
         default = System(TRANSLATION, DEFAULT, Counted.TRANSLATION, features=None)
         rules = self._rules(hiero)
         ours = self._rules(default)
         rows = [
             [hiero],
-            [System(HIERO, PAIRS, heuristic=True)],
+            [System(HIERO, DEFAULT, heuristic=True)],
             *(
                 [replace(hiero, name=f"{HIERO} {said} {by}", pruning=Pruning(by, number, self._wanted.max_scope))]
                 for said, by, number in (
