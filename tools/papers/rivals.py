@@ -184,6 +184,9 @@ class _Table:
         ours = self._rules(default)
         rows = [
             [hiero],
+            [replace(default, chain=chain) for chain in chains],
+            [System(MEANS, DEFAULT, chain=chain) for chain in chains],
+            [System(f"{MEANS}, {ALL}", DEFAULT, features=None, smoothing=SMOOTHING, chain=chain) for chain in chains],
             [System(HIERO, DEFAULT, heuristic=True)],
             *(
                 [replace(hiero, name=f"{HIERO} {said} {by}", pruning=Pruning(by, number, self._wanted.max_scope))]
@@ -194,9 +197,6 @@ class _Table:
                     ("best tenth by", MASS, rules // _TENTH),
                 )
             ),
-            [replace(default, chain=chain) for chain in chains],
-            [System(MEANS, DEFAULT, chain=chain) for chain in chains],
-            [System(f"{MEANS}, {ALL}", DEFAULT, features=None, smoothing=SMOOTHING, chain=chain) for chain in chains],
             [System(AVERAGED, SAMPLES)],
             [System(f"{AVERAGED}, {ALL}", SAMPLES, features=None, smoothing=SMOOTHING)],
         ]
