@@ -197,6 +197,7 @@ class TranslatingSection(Section):
     lm: str | None = _declared(TranslateOptions, "lm")
     weights: str | None = _declared(TranslateOptions, "weights")
     glossary: str | None = _declared(TranslateOptions, "glossary")
+    means: bool = _declared(TranslateOptions, "means")
     drawn: bool = _declared(TranslateOptions, "drawn")
     min_count: float = _declared(TranslateOptions, "min_count")
     max_scope: int = _declared(TranslateOptions, "max_scope")

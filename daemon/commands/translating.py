@@ -118,7 +118,7 @@ def _translate_file(translator: "Translator", sentences: str, options: Translate
 
 
 def _tell(translator: "Translator", equipment: "TranslationResources") -> None:
-    """What of the grammar and of the weights is not used."""
+    """Note what of the grammar and of the weights is not used."""
     grammar = translator.grammar
     if grammar.circular:
         note(f"{plural(grammar.circular, 'rule')} left out whose source side is empty or a single nonterminal")

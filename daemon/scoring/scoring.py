@@ -182,7 +182,7 @@ class Scorer:
         links = []
         for one, (i, j, x, y) in zip(found, pieces, strict=True):
             n, m = j - i, y - x
-            mean, errors = one.features
+            mean, errors = one.features, one.feature_errors
             base = slice(n * m + n + m, n * m + n + m + len(_BASE))
             unseen += float((_BASE_WORDS * mean[base]).sum())
             unseen_error += float(((_BASE_WORDS * errors[base]) ** 2).sum())

@@ -37,7 +37,7 @@ def find_rule(look: Look, source: str, target: str) -> RuleRow | None:
        coalesce(r.expected_uses / NULLIF(
          (SELECT sum(t.expected_uses) FROM rules AS t WHERE t.target = r.target), 0), 0) AS p_source_given_target
   FROM rules AS r
- WHERE r.source = :source AND r.target = :target""",
+ WHERE r.source = :source AND r.target = :target AND r.count + r.expected_uses > 0""",
         source=source,
         target=target,
     )

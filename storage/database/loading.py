@@ -59,8 +59,9 @@ staged_word_counts = _staged(
 staged_jumps = _staged("staged_jumps", direction=TEXT, width=Integer, count=SERIAL)
 staged_rules = _staged("staged_rules", rule_id=SERIAL)
 staged_counts = _staged(
-    "staged_counts", rule_id=SERIAL, count=SERIAL, expected_uses=Double, expected_uses_variance=Double
-)
+    "staged_counts", rule_id=SERIAL, count=SERIAL, expected_uses=Double, expected_uses_variance=Double,
+    minimal_uses=SERIAL,
+)  # fmt: skip
 staged_ids = _staged("staged_ids", id=SERIAL)
 staged_rule_words = _staged("staged_rule_words", word_id=SERIAL, rule_id=SERIAL)
 staged_pair_words = _staged("staged_pair_words", block=Integer, word_id=SERIAL, pairs=LargeBinary)

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
@@ -15,6 +16,8 @@ from hierogram.daemon.scoring.records import ScoreOptions
 from hierogram.daemon.scoring.scoring import Scorer, keep_scores
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
+
+pytestmark = pytest.mark.database("sqlite")
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "http.md").read_text()
 SECTIONS = [

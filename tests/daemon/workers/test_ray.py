@@ -38,15 +38,15 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 
 @pytest.mark.usefixtures("local_ray")
-@pytest.mark.parametrize("number", [1, 4])
-def test_any_number_of_workers_learns_what_threads_learn(number: int, by_threads: object, tmp_path: Path) -> None:
+def test_workers_learn_what_threads_learn(by_threads: object, tmp_path: Path) -> None:
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
-    with ray_cluster(Workers(number), 1) as cluster:
+    with ray_cluster(Workers(4), 1) as cluster:
         assert learned(f"sqlite:///{tmp_path}/s.db", shared_chain(cluster)) == by_threads
-        assert len(cluster.workers()) == number
+        assert len(cluster.workers()) == 4
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.usefixtures("local_ray")
 def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, store_url: str) -> None:
     from hierogram.daemon.workers.ray_cluster import RayCluster

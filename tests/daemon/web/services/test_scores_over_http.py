@@ -9,6 +9,8 @@ from hierogram.daemon.scoring.records import ScoreOptions
 from hierogram.daemon.scoring.scoring import Scorer, keep_scores
 from hierogram.storage.store import Store
 
+pytestmark = pytest.mark.database("sqlite")
+
 
 @pytest.fixture
 def client(learned: Store, connect: Connect) -> TestClient:
