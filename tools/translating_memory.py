@@ -57,9 +57,10 @@ def _opened(form: str, grammar: Path, model: Path, text: Path) -> Form:
 def open_and_translate(form: str, grammar: str, model: str, text: str) -> Form:
     """Open both files, translate the text on one thread."""
     from hierogram.daemon.decoding.fixed_words import Glossary
-    from hierogram.daemon.decoding.grammars import DEFAULT_WEIGHTS, open_grammar
+    from hierogram.daemon.decoding.grammars import open_grammar
     from hierogram.daemon.decoding.opening import TranslationResources
     from hierogram.daemon.decoding.options import TranslateOptions
+    from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
     from hierogram.daemon.language_models.files import open_language_model
     from hierogram.daemon.progress import progress
 

@@ -133,7 +133,10 @@ def parsed_scores(
             guesses |= {MPP: drawn[MPP], SAMPLED_MER: drawn[MER]}
         for method, guess in guesses.items():
             found.setdefault(method, []).append(restored(guess, how))
-    scores = {method: asdict(evaluate(gold, guesses)) for method, guesses in found.items()}
+    scores = {
+        method: {which: asdict(score) for which, score in evaluate(gold, guesses).items()}
+        for method, guesses in found.items()
+    }
     return {"scores": scores, "sentences_per_second": (len(gold) - 1) / max(seconds, 1e-9), "flat": flat}
 
 

@@ -496,6 +496,13 @@ FAULTS = (
         (SCHEDULES,),
     ),
     Fault(
+        "levels enter one sweep late",
+        "grammar/schedules.py",
+        "np.where(level > self.levels, EVERY_LEVEL, level)",
+        "np.where(level > self.levels + 2, EVERY_LEVEL, level - 2)",
+        (SCHEDULES,),
+    ),
+    Fault(
         "annealing never reaches T = 1",
         "grammar/schedules.py",
         "np.clip(part, 0.0, 1.0)",
@@ -917,8 +924,22 @@ FAULTS = (
     Fault(
         "every place has the margin of a rule over the best items",
         "decoding/cubes.py",
-        "        best &= chart.coordinates[chart.candidates[candidate].place + 1 + k] == 0\n",
-        "        best &= chart.coordinates[chart.candidates[candidate].place + 1 + k] >= 0\n",
+        "        best &= chart.coordinates[there.place + 1 + k] == 0\n",
+        "        best &= chart.coordinates[there.place + 1 + k] >= 0\n",
+        _PRUNING,
+    ),
+    Fault(
+        "places promise nothing of what their neighbours gained",
+        "decoding/cubes.py",
+        "    return _apart(task, chart, candidate) + INHERITED * gained + margin\n",
+        "    return _apart(task, chart, candidate) + 0.0 * gained + margin\n",
+        _PRUNING,
+    ),
+    Fault(
+        "places promise what their neighbours promised beforehand, too",
+        "decoding/cubes.py",
+        "    gained = chart.candidates[candidate].priority - _apart(task, chart, candidate)\n",
+        "    gained = chart.candidates[candidate].priority - 0.9 * _apart(task, chart, candidate)\n",
         _PRUNING,
     ),
     Fault(

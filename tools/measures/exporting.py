@@ -79,6 +79,7 @@ def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
         counts=np.array(numbers[5], np.int64),
         expected_uses=expected,
         expected_uses_variances=expected,
+        minimal_uses=np.zeros(len(rules), np.int64),
     )
 
 

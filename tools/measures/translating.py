@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from hierogram.daemon.decoding.fixed_words import Glossary
-from hierogram.daemon.decoding.grammars import DEFAULT_WEIGHTS, open_grammar, write_grammar
+from hierogram.daemon.decoding.grammars import open_grammar, write_grammar
 from hierogram.daemon.decoding.opening import TranslationResources
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.decoding.translating import Translator
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.language_models.files import make, open_language_model
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -140,7 +141,7 @@ def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_f
 def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) -> None:
     """Means over the seeds, with the range of all, against sweeps and seconds, as PNG; earlier sweeps are left out."""
     with drawn(path, 1, 2, size=(11, 4.2), sharey=True) as panels:
-        for (label, curve), style in zip(curves_of(points).items(), ("-", "--", "-.", ":", "-", "--"), strict=False):
+        for (label, curve), style in zip(curves_of(points).items(), cycle(("-", "--", "-.", ":")), strict=False):
             shown = curve[:, first_sweep:]
             middle, low, high = shown.mean(axis=0), shown[:, :, 1].min(axis=0), shown[:, :, 1].max(axis=0)
             sweeps = np.arange(first_sweep, first_sweep + len(middle))

@@ -50,6 +50,8 @@ class LoadedTrees(ForestPairs):
     salt of their fragments' keys.
     """
 
+    counts_minimal = False
+
     batch: Batch
     treebank: TreeBatch
     words: list[str]
@@ -76,6 +78,7 @@ class LoadedTrees(ForestPairs):
             counts=deltas.counts[chosen],
             expected_uses=deltas.sampled[chosen] / ONE_USE,
             expected_uses_variances=deltas.variances[chosen] / ONE_SQUARE,
+            minimal_uses=deltas.minimal[chosen],
         )
 
 
