@@ -1000,6 +1000,20 @@ FAULTS = (
         _GRADIENT,
     ),
     Fault(
+        "a round goes on whatever it loses",
+        "daemon/tuning/tuning.py",
+        "        if start is not None and bleu_of(total).score < least:\n",
+        "        if start is not None and bleu_of(total).score < -1:\n",
+        ("tests/daemon/tuning/test_tuning.py", "-k", "far_below"),
+    ),
+    Fault(
+        "another start goes on from the best round",
+        "daemon/tuning/tuning.py",
+        "                best, trusted = 0, _TRUSTED\n",
+        "                trusted = _TRUSTED\n",
+        ("tests/daemon/tuning/test_tuning.py", "-k", "starts_again"),
+    ),
+    Fault(
         "a step of tuning changes as many sentences as it likes",
         "daemon/tuning/tuning.py",
         "            if changed > trusted:\n",
