@@ -14,19 +14,21 @@ def test_seeds_are_averaged_and_kept(tmp_path: Path) -> None:
     (folder / "gold.talp").write_text("0-0 1-2 2-1\n0-0 1-1\n0-0 1-2 2-1\n" * 5)
     kept = tmp_path / "kept.json"
     command = [sys.executable, "-m", "hierogram.tools.error_rates", str(folder), "--model", "bhmm", "--seeds", "2"]
-    command += ["--results", str(kept), "--threads", "1"]
+    command += ["--symmetrize", "union", "--symmetrize", "posterior", "--results", str(kept), "--threads", "1"]
 
-    def row() -> list[str]:
+    def rows() -> list[list[str]]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        return [cell.strip() for cell in done.stdout.splitlines()[-1].strip("|").split("|")]
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()[-2:]]
 
-    first = row()
-    assert first[:3] == ["gold-fr-en-small", "15", "bhmm"]
+    found = rows()
     runs = json.loads(kept.read_text())
-    rates = sorted(run["aer"] for run in runs.values())
-    assert first[3:6] == [f"{sum(rates) / 2:.4f}", f"{rates[0]:.4f}", f"{rates[1]:.4f}"]
+    for first, links in zip(found, ("union", "posterior"), strict=True):
+        assert first[:4] == ["gold-fr-en-small", "15", "bhmm", links]
+        rates = sorted(run["aer"] for name, run in runs.items() if links in name)
+        assert first[4:7] == [f"{sum(rates) / 2:.4f}", f"{rates[0]:.4f}", f"{rates[1]:.4f}"]
+    assert found[0][7:9] != found[1][7:9]
     name = next(iter(runs))
     runs[name]["aer"] = 1.0
     kept.write_text(json.dumps(runs))
-    assert row()[5] == "1.0000"
+    assert rows()[0][6] == "1.0000"
