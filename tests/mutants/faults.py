@@ -19,6 +19,7 @@ PRODUCTS = "tests/samplers/synchronous/test_draws.py"
 SCHEDULES = "tests/samplers/grammar/test_schedules.py"
 PARSING = "tests/daemon/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
+DECODING = "tests/samplers/alignment/test_symmetrization.py"
 KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_does")
 
 SCORES = ("tests/daemon/scoring/test_scores.py", "-k", "sqlite and (other_pairs or scope_three or too_large)")
@@ -243,35 +244,35 @@ FAULTS = (
     # Tree-substitution grammars.
     Fault(
         "two equal fragments do not see each other where they are joined",
-        "trees/gibbs.py",
+        "trees/sampler.py",
         "lower_count += same",
         "lower_count += 0",
         (TREES, "-k", "same_fragment"),
     ),
     Fault(
         "a fragment that was taken out twice is taken out once",
-        "trees/gibbs.py",
+        "trees/sampler.py",
         "present * (1 + same)",
         "present",
         (TREES, "-k", "same_fragment"),
     ),
     Fault(
         "every fragment counts as one draw from the base",
-        "trees/priors.py",
+        "trees/sampler.py",
         "random)\n                _add_decisions(v, at, tables, draws)",
         "random)\n                _add_decisions(v, at, 1, draws)",
         (TREES, "-k", "every_table"),
     ),
     Fault(
         "one uniform too many decides on tables",
-        "trees/priors.py",
+        "trees/sampler.py",
         "for seated in range(1, count):",
         "for seated in range(1, count + 1):",
         (TREES, "-k", "tables_have"),
     ),
     Fault(
         "one uniform too few decides on tables",
-        "trees/priors.py",
+        "trees/sampler.py",
         "for seated in range(1, count):",
         "for seated in range(2, count):",
         (TREES, "-k", "tables_have"),
@@ -496,6 +497,13 @@ FAULTS = (
         (SCHEDULES,),
     ),
     Fault(
+        "levels enter one sweep late",
+        "grammar/schedules.py",
+        "np.where(level > self.levels, EVERY_LEVEL, level)",
+        "np.where(level > self.levels + 2, EVERY_LEVEL, level - 2)",
+        (SCHEDULES,),
+    ),
+    Fault(
         "annealing never reaches T = 1",
         "grammar/schedules.py",
         "np.clip(part, 0.0, 1.0)",
@@ -552,6 +560,20 @@ FAULTS = (
         "plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] >= 0)",
         (ALIGNMENT, "-k", "in_a_row"),
     ),
+    Fault(
+        "posteriors are averaged before one direction is transposed",
+        "alignment/marginals.py",
+        "forward.cells[cell + t * height + s] / forward.samples[0]",
+        "forward.cells[cell + s * width + t] / forward.samples[0]",
+        (DECODING,),
+    ),
+    Fault(
+        "the sum of both directions' posteriors is compared with the threshold of their mean",
+        "alignment/marginals.py",
+        "(of_target + of_source) / 2 > LIKELY_IN_MEAN",
+        "of_target + of_source > LIKELY_IN_MEAN",
+        (DECODING,),
+    ),
     # Inversion transduction grammars.
     Fault(
         "cells of the derivation have slice variables from Beta",
@@ -562,7 +584,7 @@ FAULTS = (
     ),
     Fault(
         "another slice variable at a second visit",
-        "itg/sparse.py",
+        "itg/slices.py",
         "    straight, inverted = rule_weights(slices, i, j, x, y)\n    for rule",
         "    straight, inverted = rule_weights(slices, i, j, x, y + 1)\n    for rule",
         _ITG_SLICE,
@@ -633,27 +655,27 @@ FAULTS = (
     Fault(
         "nulls are not put back",
         "itg/model.py",
-        'counts.source_nulls[batch.source[s + node["i"]]] += change',
-        'counts.source_nulls[batch.source[s + node["i"]]] += min(change, 0)',
+        "counts.source_nulls[batch.source[batch.source_offset[pair] + i]] += change",
+        "counts.source_nulls[batch.source[batch.source_offset[pair] + i]] += min(change, 0)",
         _ITG_SLICE,
     ),
     Fault(
         "children of an inverted rule are swapped",
-        "itg/sparse.py",
+        "itg/slices.py",
         "            low, high = (x, z) if rule == STRAIGHT else (z, y)\n            depth",
         "            low, high = (x, z)\n            depth",
         _ITG_SLICE,
     ),
     Fault(
         "a cell is made before its last split is known",
-        "itg/sparse.py",
+        "itg/slices.py",
         "for i in range(j - 1, -1, -1):",
         "for i in range(j):",
         _ITG_SLICE,
     ),
     Fault(
         "a row is made before what stands beside target nulls",
-        "itg/sparse.py",
+        "itg/slices.py",
         "for z in range(x - 1, -1, -1):",
         "for z in range(x - 1, 0, -1):",
         _ITG_SLICE,
@@ -737,7 +759,7 @@ FAULTS = (
     ),
     Fault(
         "cells that are needed are thought useless",
-        "itg/sparse.py",
+        "itg/slices.py",
         "and of.in_target[x, y, 1] < j",
         "and of.in_target[x, y, 1] < j - 1",
         _ITG_SLICE,
@@ -917,8 +939,22 @@ FAULTS = (
     Fault(
         "every place has the margin of a rule over the best items",
         "decoding/cubes.py",
-        "        best &= chart.coordinates[chart.candidates[candidate].place + 1 + k] == 0\n",
-        "        best &= chart.coordinates[chart.candidates[candidate].place + 1 + k] >= 0\n",
+        "        best &= chart.coordinates[there.place + 1 + k] == 0\n",
+        "        best &= chart.coordinates[there.place + 1 + k] >= 0\n",
+        _PRUNING,
+    ),
+    Fault(
+        "places promise nothing of what their neighbours gained",
+        "decoding/cubes.py",
+        "    return _apart(task, chart, candidate) + INHERITED * gained + margin\n",
+        "    return _apart(task, chart, candidate) + 0.0 * gained + margin\n",
+        _PRUNING,
+    ),
+    Fault(
+        "places promise what their neighbours promised beforehand, too",
+        "decoding/cubes.py",
+        "    gained = chart.candidates[candidate].priority - _apart(task, chart, candidate)\n",
+        "    gained = chart.candidates[candidate].priority - 0.9 * _apart(task, chart, candidate)\n",
         _PRUNING,
     ),
     Fault(
@@ -977,6 +1013,20 @@ FAULTS = (
         "+ _REGULARIZATION / 2 * (weights @ weights)",
         "+ _REGULARIZATION * (weights @ weights)",
         _GRADIENT,
+    ),
+    Fault(
+        "a round goes on whatever it loses",
+        "daemon/tuning/tuning.py",
+        "        if start is not None and bleu_of(total).score < least:\n",
+        "        if start is not None and bleu_of(total).score < -1:\n",
+        ("tests/daemon/tuning/test_tuning.py", "-k", "far_below"),
+    ),
+    Fault(
+        "another start goes on from the best round",
+        "daemon/tuning/tuning.py",
+        "                best, trusted = 0, _TRUSTED\n",
+        "                trusted = _TRUSTED\n",
+        ("tests/daemon/tuning/test_tuning.py", "-k", "starts_again"),
     ),
     Fault(
         "a step of tuning changes as many sentences as it likes",

@@ -18,7 +18,7 @@ import pytest
 from tests.storage.building import count_deliveries, query
 
 from hierogram.daemon.configuration import Configuration, WebhooksSection, load_configuration
-from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.serving.webhooks import WebhookLoop, signature
@@ -278,5 +278,5 @@ def test_other_kinds_may_be_asked_for(store: Store, store_url: str) -> None:
 def test_what_cannot_be_is_told(tmp_path: Any, section: str, said: str) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(f"[webhooks]\n{section}\n")
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(UsageError, match=said):
         load_configuration(file)

@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
-from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
@@ -97,7 +97,7 @@ def test_a_cluster_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(ray_cluster._ray, "init", fails)
     monkeypatch.setattr(ray_cluster._ray, "shutdown", lambda: None)
-    with pytest.raises(WorkersError, match=r"does not start on this machine.*no room"):
+    with pytest.raises(DaemonError, match=r"does not start on this machine.*no room"):
         ray_cluster.start_local(1)
 
 

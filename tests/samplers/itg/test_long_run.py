@@ -36,7 +36,7 @@ from hierogram.samplers.itg.model import (
 )
 from hierogram.samplers.itg.model import STRENGTHS as STRENGTH_NAMES
 from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgKernel, ItgState, plan_of
-from hierogram.samplers.itg.sparse import MOST
+from hierogram.samplers.itg.slices import MOST
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
 
 ALPHA = 1e-5

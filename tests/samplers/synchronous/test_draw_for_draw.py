@@ -85,10 +85,11 @@ def test_gibbs_on_longer_pairs(model: str, seed: int) -> None:
     walk.gibbs([EVERY_LEVEL] * 100, span_limit=7)
 
 
-def test_gibbs_through_every_stage() -> None:
+@pytest.mark.parametrize("leaving", [False, True])
+def test_gibbs_through_every_stage(leaving: bool) -> None:
     forests = random_forests(seed=23, longest=7)
     assert max(f.nodes[-1].level for f in forests) > 7
-    walk = Walk(KernelChain(forests, PAPER, seed=8, span_limit=4), PAPER)
+    walk = Walk(KernelChain(forests, PAPER, seed=8, span_limit=4, leaving=leaving), PAPER)
     walk.gibbs([1 + s // 10 for s in range(70)] + [EVERY_LEVEL] * 30, span_limit=4)
 
 

@@ -135,8 +135,8 @@ def test_metropolis_with_discount_against_the_sequential_product() -> None:
     )
 
 
-@pytest.mark.parametrize("stage", [1, 3, 6])
-def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int) -> None:
+@pytest.mark.parametrize(("stage", "leaving"), [(1, False), (3, False), (6, False), (3, True), (5, True)])
+def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leaving: bool) -> None:
     """Nodes above the stage keep their initial edges and cuts; the rest is distributed given them."""
     forest = examples.FOUR
     start = KernelChain([forest], DP, seed=2).variables()[0]
@@ -149,7 +149,8 @@ def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int) -> No
     expected = {trees: p for trees, p in exact(Case([forest], DP)).items() if trees[0] in possible}
     whole = sum(expected.values())
     assert tree_of(forest, start) in possible
-    samples = kernel_samples(Case([forest], DP), SAMPLES, thinning=GIBBS_THINNING, seed=2, stage=stage)
+    thinning = LEAVING_THINNING if leaving else GIBBS_THINNING
+    samples = kernel_samples(Case([forest], DP), SAMPLES, thinning=thinning, seed=2, stage=stage, leaving=leaving)
     assert p_value(samples, {trees: p / whole for trees, p in expected.items()}) > ALPHA
 
 
