@@ -275,9 +275,9 @@ def _write_sentences(
         SELECT sentence, line FROM (
             SELECT sentence, source, target, {CDEC.line(features)} AS line FROM scored JOIN matched USING (source)
         ) ORDER BY sentence, source, target"""
-    rows = (row for block in scratch.columns(query) for row in block)
     files: dict[int, ExportedFile] = {}
-    for number, of_sentence in groupby(rows, key=itemgetter(0)):
+    lines = (row for block in scratch.columns(query) for row in block)
+    for number, of_sentence in groupby(lines, key=itemgetter(0)):
         files[number] = output.put(folder / f"grammar.{number}{ending}", [line for _, line in of_sentence])
     for number in range(len(sentences)):
         if number not in files:

@@ -74,8 +74,9 @@ class Annealing:
     """The first `sweeps` sweeps sample from P^(1/T), T falling in even steps from `start` to 1; then T = 1.
 
     With a `start` below 1, T rises: what is likely becomes more so. A pair has burned in `settling` sweeps
-    later. Levels up to `levels` enter one after the other, one a sweep, then all others; with 0 every level is sampled
-    from the first sweep. `leaving`: draws leave the present values of variables.
+    later. Levels up to `levels` enter one after the other, two a sweep, as a phrase of one more word has two levels
+    more; then all others. With 0 every level is sampled from the first sweep. `leaving`: draws leave the present values
+    of variables.
     """
 
     sweeps: int = 100
@@ -91,7 +92,7 @@ class Annealing:
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
         """Highest level that each pair's sweep (numbered from 1) may change, int16."""
-        level = np.asarray(sweeps)
+        level = 2 * np.asarray(sweeps) - 1
         return np.where(level > self.levels, EVERY_LEVEL, level).astype(np.int16)
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -124,5 +125,5 @@ def quick_schedule(settling: int = 10) -> Annealing:
 
 
 def stratified_schedule(settling: int = 10) -> Annealing:
-    """As `quick_schedule`, but short phrases come first, a level a sweep; every level takes part before T is 1."""
+    """As `quick_schedule`, but short phrases come first, those of one more word a sweep; all do before T is 1."""
     return replace(quick_schedule(settling), levels=_LEVELS)

@@ -18,7 +18,7 @@ DIRICHLET = "dirichlet"
 MODELS = (PITMAN_YOR, DIRICHLET)
 
 STRATIFIED = "stratified"
-"""Schedule of phrases: small ones first, a level a sweep, from a temperature below 1 up to 1."""
+"""Schedule of phrases: small ones first, two levels a sweep, from a temperature below 1 up to 1."""
 QUICK = "quick"
 """Schedule of phrases: every node from the first sweep, from a temperature below 1 up to 1."""
 PAPER = "paper"
@@ -26,7 +26,7 @@ PAPER = "paper"
 ANNEALED = "annealed"
 """Schedule of phrases: every node from the first sweep, from a temperature down to 1 [CGB09 §6]."""
 SCHEDULES = {
-    STRATIFIED: "short phrases first, one more level a sweep, rules that are frequent already favored meanwhile",
+    STRATIFIED: "short phrases first, of one more word a sweep, rules that are frequent already favored meanwhile",
     QUICK: "every phrase at once, rules that are frequent already favored in the first sweeps",
     PAPER: "short phrases first, some sweeps for each level",
     ANNEALED: "every phrase at once, from a temperature down to 1",

@@ -92,9 +92,9 @@ DAEMON_FAULTS = (
     Fault(
         "a heart that stands still is never reported",
         "daemon/serving/supervision.py",
-        "return self.age <= self.patience",
-        "return self.age >= 0",
-        ("tests/daemon/web/test_looking.py", "-k", "sqlite and stands_still"),
+        "ages[name] <= patience",
+        "ages[name] >= 0",
+        (_SUPERVISION, "-k", "stands_still"),
     ),
     Fault(
         "a loop that gives no sign of life is waited for",

@@ -9,7 +9,6 @@ As in the paper, pairs are sampled one after the other, without blocks, and curv
 runs while pairs are sampled, not while kernels are compiled.
 """
 
-import csv
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -31,7 +30,8 @@ from hierogram.samplers.grammar.schedules import PairSchedule, Schedule
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.synchronous.sweeps import METROPOLIS
 from hierogram.storage.records import WAITING, PairRow
-from hierogram.tools.measures.results import BitextFile, Corpus, drawn
+from hierogram.tools.measures import results
+from hierogram.tools.measures.results import BitextFile, Corpus, drawn, timed
 from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
@@ -96,20 +96,15 @@ def _chain(batch: Batch, model: Model, way: Way, seed: int, sweeps: int) -> Iter
     seconds = 0.0
     yield Point(way.label, seed, 0, 0.0, trial.log_likelihood())
     for sweep in range(1, min(sweeps, way.most) + 1):
-        started = time.process_time()
-        trial.sweep()
-        seconds += time.process_time() - started
+        seconds += timed(trial.sweep, time.process_time)[0]
         yield Point(way.label, seed, sweep, seconds, trial.log_likelihood())
     trial.close()
 
 
 def write_table(points: Sequence[Point], path: Path) -> None:
     """One line for each chain and sweep."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(Point._fields)
-        for point in points:
-            writer.writerow([*point[:3], f"{point.seconds:.4f}", f"{point.log_likelihood:.3f}"])
+    rows = ([*point[:3], f"{point.seconds:.4f}", f"{point.log_likelihood:.3f}"] for point in points)
+    results.write_table(path, Point._fields, rows)
 
 
 def curves_of(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:

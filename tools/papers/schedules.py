@@ -47,7 +47,7 @@ def ways(threads: int, most: int) -> dict[str, Way]:
         ),
         "quick": Way(f"quick: {_RISES}", quick, how=coins, most=most, counted_from=quick.sweeps),
         "stratified": Way(
-            f"stratified: one sweep a level, {_RISES}",
+            f"stratified: two levels a sweep, {_RISES}",
             stratified_schedule(),
             how=cut,
             most=most,

@@ -38,7 +38,7 @@ from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
 from hierogram.samplers.grammar.sizes import source_terminals_of
 from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, build_tree_model, label_processes
-from hierogram.samplers.trees.sweeps import TreePlan, build
+from hierogram.samplers.trees.sampler import TreePlan, build
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
