@@ -88,6 +88,8 @@ def test_exports_are_measured_by_format(bitext: list[str]) -> None:
     for case in ("cdec", "cdec with lexical weights", "moses", "parquet"):
         assert figures[case]["rules"] == figures["rules"] > 0
         assert figures[case]["peak_memory_mb"] > 0
+    # The rules are all from the sentences that they are filtered for.
+    assert figures["parquet for a test set"]["rules"] == figures["rules"]
 
 
 def test_samplers_of_raw_pairs_are_measured(bitext: list[str]) -> None:
