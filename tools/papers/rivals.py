@@ -338,9 +338,9 @@ def p_of_difference(one: NDArray[np.float64], other: NDArray[np.float64], resamp
     observed = mean(other, np.arange(len(other)), whole) - mean(one, np.arange(len(one)), whole)
     larger = 0
     for _ in range(resamples):
-        rows = random.integers(sentences, size=sentences)
-        drawn = mean(other, random.integers(len(other), size=len(other)), rows) - mean(
-            one, random.integers(len(one), size=len(one)), rows
+        rows = random.integers(sentences, size=(sentences,))
+        drawn = mean(other, random.integers(len(other), size=(len(other),)), rows) - mean(
+            one, random.integers(len(one), size=(len(one),)), rows
         )
         larger += abs(drawn - observed) >= abs(observed)
     return (larger + 1) / (resamples + 1)
