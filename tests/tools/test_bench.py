@@ -39,7 +39,7 @@ Measured = Callable[..., Any]
 def measured(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
     """What `hierogram bench --json` reports, all of it measured within this process."""
 
-    def measure_here(section: str, measure: Measure, corpus: Corpus) -> Figures:
+    def measure_here(measure: Measure, corpus: Corpus) -> Figures:
         return measure(corpus) | {"peak_memory_mb": 1.0}
 
     monkeypatch.setattr(results, "measured", measure_here)
@@ -112,6 +112,8 @@ def test_exports_are_measured_by_format(measured: Measured, bitext: list[str]) -
     for case in ("cdec", "cdec with lexical weights", "moses", "parquet"):
         assert figures[case]["rules"] == figures["rules"] > 0
         assert figures[case]["peak_memory_mb"] > 0
+    # The rules are all from the sentences that they are filtered for.
+    assert figures["parquet for a test set"]["rules"] == figures["rules"]
 
 
 def test_samplers_of_raw_pairs_are_measured(measured: Measured, bitext: list[str]) -> None:

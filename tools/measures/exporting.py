@@ -34,6 +34,7 @@ _CASES = {
     "moses": ("moses", None),
     "parquet": ("parquet", _PLAIN),
 }
+_FILTERED, _SENTENCES = "parquet for a test set", 2_500
 _WORDS = 30_000
 _ASKED = 50
 
@@ -84,7 +85,10 @@ def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
 
 
 def measure_exporting(corpus: Corpus) -> Figures:
-    """A store of a million rules (phrases of the corpus, and phrases with a gap), exported with zstd."""
+    """A store of a million rules (phrases of the corpus, and phrases with a gap), exported with zstd.
+
+    The last of the exports holds what can match a sentence among the first of the corpus.
+    """
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
         made = measured(partial(generate, url), corpus)
@@ -93,6 +97,10 @@ def measure_exporting(corpus: Corpus) -> Figures:
             path = folder / (format if format == "parquet" else f"{format}.zst")
             options = ExportOptions(format=format, features=features, max_scope=None)
             figures[name] = measured(partial(_export, url, path, options), corpus)
+        test_set = folder / "test.source"
+        test_set.write_text("".join(f"{row.source}\n" for row in read_rows(corpus)[:_SENTENCES]), encoding="utf-8")
+        options = ExportOptions(format="parquet", features=_PLAIN, max_scope=None, filter_for=test_set)
+        figures[_FILTERED] = measured(partial(_export, url, folder / "filtered.parquet", options), corpus)
     return figures
 
 

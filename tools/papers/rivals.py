@@ -173,6 +173,7 @@ class _Table:
         self._kept = kept
         self._statistics = [References([tuple(line.split()) for line in own]) for own in parts.test.references]
         self._found: dict[str, NDArray[np.float64]] = {}
+        self._seconds: dict[str, float] = {}
         self._rules_of_first = 0
 
     def rivals(self) -> list[list[System]]:
@@ -257,7 +258,7 @@ class _Table:
             note(f"{named}: {plural(sum(by_scope), 'rule')}")
             return [by_scope, time.perf_counter() - started]
 
-        by_scope, _ = self._kept.find(f"{named}: rules by scope, seconds", make, path)
+        by_scope, self._seconds[named] = self._kept.find(f"{named}: rules by scope, seconds", make, path)
         return Made(system, path, by_scope)
 
     def _of_chain(self, system: System) -> tuple[Path, dict[str, float]]:
@@ -303,10 +304,9 @@ class _Table:
             }
 
         figures = self._kept.find(f"{named}: translations", find, output)
-        _, seconds = self._kept.find(f"{named}: rules by scope, seconds", lambda: [[], 0.0], made.file)
         size = float(made.file.stat().st_size)
         rules = float(self._rules(system))
-        return output, {**figures, "rules": rules, "bytes": size, "export_seconds": seconds}
+        return output, {**figures, "rules": rules, "bytes": size, "export_seconds": self._seconds[named]}
 
     def _of_lines(self, lines: Sequence[str]) -> NDArray[np.float64]:
         words = (tuple(line.split()) for line in lines)
@@ -338,9 +338,9 @@ def p_of_difference(one: NDArray[np.float64], other: NDArray[np.float64], resamp
     observed = mean(other, np.arange(len(other)), whole) - mean(one, np.arange(len(one)), whole)
     larger = 0
     for _ in range(resamples):
-        rows = random.integers(sentences, size=sentences)
-        drawn = mean(other, random.integers(len(other), size=len(other)), rows) - mean(
-            one, random.integers(len(one), size=len(one)), rows
+        rows = random.integers(sentences, size=(sentences,))
+        drawn = mean(other, random.integers(len(other), size=(len(other),)), rows) - mean(
+            one, random.integers(len(one), size=(len(one),)), rows
         )
         larger += abs(drawn - observed) >= abs(observed)
     return (larger + 1) / (resamples + 1)

@@ -78,9 +78,10 @@ def test_the_table_of_fast_align(learned: Store, tmp_path: Path) -> None:
 
 def test_a_vocabulary_map_has_all_words_of_translations(learned: Store, tmp_path: Path) -> None:
     expected: defaultdict[str, set[str]] = defaultdict(set)
-    for rule in learned.find_rules(limit=10_000):
-        if not rule.nonterminals:
-            expected[rule.source].update(rule.target.split())
+    with learned.snapshot() as snapshot:
+        for rule in snapshot.iterate_all_rule_rows():
+            if not rule.nonterminals and (rule.expected_uses or rule.minimal_uses):
+                expected[rule.source].update(rule.target.split())
     found = {}
     for line in lines(learned, tmp_path, "vmap"):
         source, target = line.split("\t")

@@ -176,7 +176,7 @@ def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
     for name, file in ((written["file"], written), *((other["name"], other) for other in written["others"])):
         content = (tmp_path / name).read_bytes()
         assert (file["bytes"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
-    assert [other["name"] for other in written["others"]] == ["g.glue.gz"]
+    assert [other["name"] for other in written["others"]] == ["g.glue.gz", "g.ini"]
     assert written["rules"] == len(parsers.lines(path))
     assert written["options"]["min_count"] == 2
     assert (written["model"], written["seed"], written["format"]) == ("pitman-yor", 1, "moses")
@@ -253,7 +253,11 @@ def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
     first = publish(learned, Versions(folder, "news", 2), ExportOptions(format="joshua"))
     assert (folder / "latest").resolve() == first.folder
-    assert {file.name for file in first.folder.iterdir()} == {"grammar.joshua.gz", "glue.joshua.gz", "manifest.json"}
+    files = {"grammar.joshua.gz", "grammar.joshua.config", "glue.joshua.gz", "manifest.json"}
+    assert {file.name for file in first.folder.iterdir()} == files
+    configured = (first.folder / "grammar.joshua.config").read_text()
+    assert "-path grammar.joshua.gz\n" in configured
+    assert "-path glue.joshua.gz\n" in configured
     more = [publish(learned, Versions(folder, "news", 2), ExportOptions(format="joshua")) for _ in range(3)]
     assert len({made.folder for made in more}) == 3
     assert (folder / "latest").resolve() == more[-1].folder
@@ -277,7 +281,9 @@ def test_a_grammar_for_each_sentence(learned: Store, tmp_path: Path) -> None:
     assert not any("verte" in source.split() for source, _ in grammars[2])
     assert all(source.startswith("[X,1]") for source, _ in grammars[1])
     assert made.manifest.rules == len(set().union(*grammars))
-    assert len(made.manifest.others) == 3
+    beside = [file.name for file in made.manifest.others]
+    assert beside == ["sentences.ini", "sentences.weights", *(f"grammar.{n}.gz" for n in range(3))]
+    assert "grammar=" not in (made.folder / "sentences.ini").read_text()
 
 
 def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path, tmp_path: Path) -> None:

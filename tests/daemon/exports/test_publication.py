@@ -110,7 +110,8 @@ def check_whole(folder: Path) -> int:
         for file in ({"name": manifest["file"], **manifest}, *manifest["others"]):
             content = (version / file["name"]).read_bytes()
             assert hashlib.sha256(content).hexdigest() == file["sha256"]
-            gzip.decompress(content)
+            if file["name"].endswith(".gz"):
+                gzip.decompress(content)
     latest = folder / "versions" / "latest"
     if latest.is_symlink():
         assert (latest / "manifest.json").exists()
@@ -120,7 +121,7 @@ def check_whole(folder: Path) -> int:
         elif path.name == "g.gz.json":
             assert json.loads(path.read_text())["rules"]
         else:
-            assert path.name == "g.glue.gz" or path.name.startswith(".")
+            assert path.name in ("g.glue.gz", "g.ini") or path.name.startswith(".")
     return len(found)
 
 
