@@ -1,9 +1,9 @@
 """Error rates with several seeds: a table, and runs that are found again."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.tools.programs import printed
 
 
 def test_seeds_are_averaged_and_kept(tmp_path: Path) -> None:
@@ -13,13 +13,12 @@ def test_seeds_are_averaged_and_kept(tmp_path: Path) -> None:
     (folder / "corpus.en").write_text("the blue house\nthe door\na blue door\n" * 5)
     (folder / "gold.talp").write_text("0-0 1-2 2-1\n0-0 1-1\n0-0 1-2 2-1\n" * 5)
     kept = tmp_path / "kept.json"
-    command = [sys.executable, "-m", "hierogram.tools.error_rates", str(folder), "--model", "bhmm", "--seeds", "2"]
-    command += ["--symmetrize", "union", "--symmetrize", "posterior", "--results", str(kept), "--threads", "1"]
+    options = ["--model", "bhmm", "--seeds", "2", "--symmetrize", "union", "--symmetrize", "posterior"]
+    options += ["--results", kept, "--threads", "1"]
 
     def rows() -> list[list[str]]:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()[-2:]]
+        said = printed("error_rates", folder, *options)
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines()[-2:]]
 
     found = rows()
     runs = json.loads(kept.read_text())

@@ -1,16 +1,16 @@
 """What sampling by workers costs: the measures run, and the arithmetic is what it says."""
 
 import json
-import subprocess
-import sys
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.daemon.learning.stores import some_pairs
+from tests.tools.programs import printed
 
 from hierogram.storage.store import open_store
-from hierogram.tools.measures.scaling.prices import SEQUENTIAL, PricedChain, prices
+from hierogram.tools.measures.scaling.prices import SEQUENTIAL, prices
 from hierogram.tools.measures.scaling.simulating import Costs, costs_of, simulate
 
 COSTS = Costs(1000.0, 10.0, 1e-7, 0.01, 1e-4, 3e-4, 1000, 100, 0.5)
@@ -29,8 +29,8 @@ def bitext(folder: Path, pairs: int) -> list[str]:
 
 
 def run(module: str, folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", f"hierogram.tools.measures.scaling.{module}", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    with chdir(folder):
+        return printed(f"measures.scaling.{module}", *arguments)
 
 
 def test_prices_are_told_and_kept(tmp_path: Path) -> None:
@@ -38,18 +38,18 @@ def test_prices_are_told_and_kept(tmp_path: Path) -> None:
     options = ["--schemes", "2x4", "--sweeps", "3", "--seeds", "2"]
     said = run("prices", tmp_path, *names, *options)
     assert [line.split(":")[0] for line in said.splitlines()] == [SEQUENTIAL, "2x4"]
-    before = (tmp_path / "prices.csv").read_text()
-    assert len(before.splitlines()) == 5
+    before = (tmp_path / "prices.json").read_text()
+    assert len(json.loads(before)) == 4
     assert run("prices", tmp_path, *names, *options) == said
-    assert (tmp_path / "prices.csv").read_text() == before
+    assert (tmp_path / "prices.json").read_text() == before
 
 
 def test_a_price_is_in_deviations_of_sequential_sampling() -> None:
-    values = {SEQUENTIAL: (-10.0, -14.0, -12.0), "1x2": (-15.0, -17.0, -16.0)}
-    chains = [PricedChain(scheme, seed, value, 1) for scheme, some in values.items() for seed, value in enumerate(some)]
-    assert list(prices(chains)) == [(SEQUENTIAL, -12.0, 2.0, 0.0), ("1x2", -16.0, 1.0, -2.0)]
+    ends = {SEQUENTIAL: (-10.0, -14.0, -12.0), "1x2": (-15.0, -17.0, -16.0)}
+    assert list(prices(ends)) == [(SEQUENTIAL, -12.0, 2.0, 0.0), ("1x2", -16.0, 1.0, -2.0)]
 
 
+@pytest.mark.campaign
 def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> None:
     names = bitext(tmp_path, 1100)
     run("parts", tmp_path, *names, "--workers", "2", "-o", "1100.json")

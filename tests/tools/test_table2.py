@@ -1,8 +1,6 @@
 """The table of translations is made by one command, and its parts are what they are called."""
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -10,6 +8,8 @@ import pytest
 from tests.daemon.conftest import LINES
 from tests.reference.examples import links_of
 from tests.tools import definition as reference
+from tests.tools.grammars import write_bitext
+from tests.tools.programs import printed
 
 from hierogram.daemon.decoding.rule_files import read_rule_file
 from hierogram.daemon.exceptions import InputError
@@ -22,32 +22,19 @@ from hierogram.tools.papers.systems import PAIRS, SYSTEMS, learned_store
 from hierogram.tools.papers.table2 import SystemRow, draw
 from hierogram.tools.papers.translations import split
 
-PATTERNS = [
-    ("la {a} {n}", "the {n} {a}", "0-0 1-2 2-1"),
-    ("la {a}", "the {a}", "0-0 1-1"),
-    ("{a} ne vient pas", "{a} does not come", "0-0 1-1 2-3 3-2"),
-    ("je vois la {a} {n}", "i see the {n} {a}", "0-0 1-1 2-2 3-4 4-3"),
-]
-
 
 @pytest.fixture(scope="module")
 def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    folder = tmp_path_factory.mktemp("bitext")
-    lines = [[part.format(a=f"w{k % 11}", n=f"v{k % 7}") for part in PATTERNS[k % len(PATTERNS)]] for k in range(240)]
-    for name, column in zip(("s", "t", "a"), zip(*lines, strict=True), strict=True):
-        (folder / name).write_text("".join(line + "\n" for line in column))
-    return [str(folder / name) for name in ("s", "t", "a")]
+    return write_bitext(tmp_path_factory.mktemp("bitext"))
 
 
 def test_the_table_is_made_by_one_command(bitext: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hierogram.tools.papers.table2", *bitext, "--work", str(tmp_path / "work")]
-    command += ["--tuning", "12", "--test", "12", "--iterations", "2"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    options = ["--work", str(tmp_path / "work"), "--tuning", "12", "--test", "12", "--iterations", "2"]
+    said = printed("papers.table2", *bitext, *options)
     table = json.loads((tmp_path / "work" / "table2.json").read_text())
     rows = {row["name"]: row for row in table["rows"]}
     assert list(rows) == [system.name for system in SYSTEMS]
-    assert all(f"\n{name}\t" in f"\n{done.stdout}" for name in rows)
+    assert all(f"\n{name}\t" in f"\n{said}" for name in rows)
     hiero = rows["Hiero"]
     assert (hiero["ratio"], hiero["p"]) == (1.0, None)
     assert hiero["rules"] == sum(hiero["by_scope"]) > rows["no singletons"]["rules"]

@@ -3,8 +3,9 @@
 from random import Random
 
 import pytest
-from tests.storage.building import commit, delta, ingest, pair, update
+from tests.storage.building import commit, delta, ingest, pair, query, update
 
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.store import Store, open_store
 
 RULES = [
@@ -45,7 +46,8 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
 
 def test_rules_come_in_the_order_of_their_bytes(store: Store) -> None:
     commit(store, [], RULES)
-    with store.iterate_rules() as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules()
         seen = [(rule.source, rule.target) for rule in rules]
     expected = [(d.source, d.target) for d in RULES if d.count]
     assert seen == sorted(expected, key=lambda rule: (rule[0].encode(), rule[1].encode()))
@@ -56,7 +58,8 @@ def test_filters(store: Store) -> None:
     in_use = {(d.source, d.target): d for d in RULES if d.count}
 
     def chosen(**filters: object) -> set[tuple[str, str]]:
-        with store.iterate_rules(**filters) as rules:
+        with store.snapshot() as snapshot:
+            rules = snapshot.iterate_rules(**filters)
             return {(rule.source, rule.target) for rule in rules}
 
     assert chosen() == set(in_use)
@@ -70,7 +73,8 @@ def test_filters(store: Store) -> None:
 
 def test_probabilities_do_not_depend_on_the_filters(store: Store) -> None:
     commit(store, [], RULES)
-    with store.iterate_rules(min_count=6, max_scope=0) as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules(min_count=6, max_scope=0)
         (rule, _long) = sorted(rules, key=lambda row: row.count)
     assert (rule.source, rule.target) == ("la", "the")
     assert rule.p_target_given_source == 6 / 8
@@ -79,11 +83,32 @@ def test_probabilities_do_not_depend_on_the_filters(store: Store) -> None:
 
 def test_averaged_counts_take_the_place_of_the_current_ones(store: Store) -> None:
     commit(store, [], RULES)
-    with store.iterate_rules(expected=True) as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules(expected=True)
         seen = {(rule.source, rule.target): rule.p_target_given_source for rule in rules}
     assert seen == {("la", "the"): 0.25, ("la", "it"): 0.75, ("Z", "z"): 1.0}
-    with store.iterate_rules(expected=True, min_count=4) as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules(expected=True, min_count=4)
         assert [rule.source for rule in rules] == ["Z"]
+
+
+def test_minimal_uses_are_added_as_eighths_where_asked(store: Store, store_url: str) -> None:
+    rules = [delta("a", "x", 1, 1.5, 4), delta("b", "x", 0, 0, 2), delta("b", "y", 2), delta("c", "x", 0, 0.25)]
+    commit(store, [], rules)
+    uses = {
+        (False, False): {"a": 1, "b": 2},
+        (True, False): {"a": 1.5 * ONE_USE, "c": ONE_USE / 4},
+        (True, True): {"a": 2 * ONE_USE, "b": ONE_USE / 4, "c": ONE_USE / 4},
+    }
+    with store.snapshot() as snapshot:
+        for (expected, minimal), found in uses.items():
+            blocks = list(snapshot.rule_blocks(["source"], expected=expected, minimal=minimal))
+            columns = [[line for _, block in blocks for line in block[k].split("\n")] for k in (0, 1)]
+            assert dict(zip(columns[0], map(int, columns[1]), strict=True)) == found
+            assert snapshot.count_rules(expected=expected, minimal=minimal) == len(found)
+        assert [rule.source for rule in snapshot.iterate_rules(expected=True, min_count=0)] == ["a", "c"]
+    view = "SELECT source, translation_weight, p_source_given_target FROM translation_grammar ORDER BY source"
+    assert query(store_url, view) == [("a", 2, 0.8), ("b", 0.25, 0.1), ("c", 0.25, 0.1)]
 
 
 def test_the_order_of_commits_does_not_show(store: Store) -> None:
@@ -91,11 +116,13 @@ def test_the_order_of_commits_does_not_show(store: Store) -> None:
     Random(4).shuffle(shuffled)
     for change in shuffled:
         commit(store, [], [change])
-    with store.iterate_rules() as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules()
         one_by_one = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
     commit(store, [], [delta(d.source, d.target, -d.count, -d.expected_uses) for d in RULES])
     commit(store, [], RULES)
-    with store.iterate_rules() as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules()
         at_once = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
     assert one_by_one == at_once
 
