@@ -1,6 +1,7 @@
 """The links that a store keeps of its pairs, and the aligner's counts that follow from them.
 
-Words are texts in the store and numbers in the sampler.
+Words are texts in the store and numbers in the sampler. Counts are kept of words and of stems: a stem is named by its
+letters and a space, which no word has.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,9 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
+from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, stems_of
 from hierogram.samplers.alignment.chain import MOST_FERTILITY
-from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts, counts_of_links
+from hierogram.samplers.alignment.prior_counts import (
+    WIDEST_JUMP,
+    BothCounts,
+    LearnedCounts,
+    PriorCounts,
+    counts_of_links,
+)
 from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, PairRow, WordCounts
 from hierogram.storage.store import Store
 
@@ -20,49 +27,69 @@ SIDES = ("source", "target")
 """By direction, the side whose words others are linked to: forward, target words to source words."""
 DIRECTIONS = ("forward", "backward")
 
-BothCounts = tuple[PriorCounts, PriorCounts]
-"""Forward and backward."""
+_WORD, _STEM = "", " "
+"""What the names of words and of stems end with."""
 
-_NO_WORD = ""
+Names = tuple[list[str], list[str]]
+"""Of both sides' words, or of their stems, by their numbers; at the end that of no word."""
 
 
-def prior_counts_of(
-    counts: AlignerCounts, source: Side, target: Side, vocabulary: tuple[int, int]
-) -> tuple[PriorCounts, PriorCounts]:
-    """Return the counts, in the numbers of the two sides' words, forward and backward; other words' are left out.
+def units_of(source: Side, target: Side) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
+    """Return both sides by words, and by stems."""
+    return (source, target), (stems_of(source), stems_of(target))
+
+
+def names_of(source: Side, target: Side) -> tuple[Names, Names]:
+    """Return the names of words and those of stems."""
+    (of_words, of_stems) = units_of(source, target)
+    return _names(of_words, _WORD), _names(of_stems, _STEM)
+
+
+def _names(sides: tuple[Side, Side], ending: str) -> Names:
+    one, other = ([word + ending for word in side.vocabulary] + [ending] for side in sides)
+    return one, other
+
+
+def prior_counts_of(counts: AlignerCounts, source: Side, target: Side, vocabulary: tuple[int, int]) -> LearnedCounts:
+    """Return the counts, in the numbers of the two sides' words and of their stems; those of others are left out.
 
     `vocabulary` sizes of source and target side, of the store with the words at hand.
     """
-    numbers = [{word: n for n, word in enumerate((*side.vocabulary, _NO_WORD))} for side in (source, target)]
+    jumps = np.zeros((len(DIRECTIONS), 2 * WIDEST_JUMP + 1), np.int64)
+    for direction, width, count in counts.jumps:
+        jumps[DIRECTIONS.index(direction), width + WIDEST_JUMP] = count
+    of_words, of_stems = (_of_unit(counts, names, jumps, vocabulary) for names in names_of(source, target))
+    return of_words, of_stems
+
+
+def _of_unit(counts: AlignerCounts, names: Names, jumps: NDArray[np.int64], vocabulary: tuple[int, int]) -> BothCounts:
+    numbers = [{name: n for n, name in enumerate(of_side)} for of_side in names]
+    no_word = len(names[0]) - 1, len(names[1]) - 1
     pairs: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]] = ([], [])
     for source_word, target_word, forward, backward in counts.lexicon:
         s, t = numbers[0].get(source_word), numbers[1].get(target_word)
         if s is None or t is None:
             continue
-        if forward and target_word != _NO_WORD:
+        if forward and t != no_word[1]:
             pairs[0].append((s, t, forward))
-        if backward and source_word != _NO_WORD:
+        if backward and s != no_word[0]:
             pairs[1].append((t, s, backward))
-    jumps = np.zeros((len(DIRECTIONS), 2 * WIDEST_JUMP + 1), np.int64)
-    for direction, width, count in counts.jumps:
-        jumps[DIRECTIONS.index(direction), width + WIDEST_JUMP] = count
-    words = [np.zeros((len(side.vocabulary) + 1, MOST_FERTILITY + 2), np.int64) for side in (source, target)]
+    words = [np.zeros((len(of_side), MOST_FERTILITY + 2), np.int64) for of_side in names]
     for row in counts.words:
         k = SIDES.index(row.side)
         number = numbers[k].get(row.word)
         if number is not None:
             words[k][number] = row[2:]
     found = []
-    for k, (conditioning, emitted_words) in enumerate(((source, vocabulary[1]), (target, vocabulary[0]))):
+    for k, emitted_words in enumerate((vocabulary[1], vocabulary[0])):
         table = np.array(pairs[k], np.int64).reshape(-1, 3)
-        size = len(conditioning.vocabulary)
         found.append(
             PriorCounts(
                 table[:, 0].astype(np.int32),
                 table[:, 1].astype(np.int32),
                 table[:, 2].copy(),
                 words[k][:, 0].copy(),
-                words[k][:size, 1:].copy(),
+                words[k][:-1, 1:].copy(),
                 jumps[k],
                 emitted_words,
             )
@@ -70,10 +97,21 @@ def prior_counts_of(
     return found[0], found[1]
 
 
-def enter_counts(change: AlignerChange, both: BothCounts, source: Side, target: Side) -> None:
-    """Write the counts of both directions into a change, for the store."""
+def enter_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:
+    """Write the counts of words and stems, both directions, into a change, for the store."""
+    for both, names in zip(learned, names_of(source, target), strict=True):
+        _enter_unit(change, both, names)
+    # Jumps are those of the same links, whichever way words are known.
+    for direction, way in zip(DIRECTIONS, learned[0], strict=True):
+        widths = np.flatnonzero(way.jumps)
+        change.jumps += [
+            (direction, width - WIDEST_JUMP, count)
+            for width, count in zip(widths.tolist(), way.jumps[widths].tolist(), strict=True)
+        ]
+
+
+def _enter_unit(change: AlignerChange, both: BothCounts, words: Names) -> None:
     forward, backward = both
-    words = (*source.vocabulary, _NO_WORD), (*target.vocabulary, _NO_WORD)
     lexicon: dict[tuple[str, str], list[int]] = {}
     for conditioning, emitted, count in _rows(forward):
         lexicon[words[0][conditioning], words[1][emitted]] = [count, 0]
@@ -87,11 +125,6 @@ def enter_counts(change: AlignerChange, both: BothCounts, source: Side, target: 
         changed = np.flatnonzero(table.any(axis=1))
         rows = zip(changed.tolist(), table[changed].tolist(), strict=True)
         change.words += [WordCounts(SIDES[k], words[k][n], *row) for n, row in rows]
-        widths = np.flatnonzero(way.jumps)
-        change.jumps += [
-            (DIRECTIONS[k], width - WIDEST_JUMP, count)
-            for width, count in zip(widths.tolist(), way.jumps[widths].tolist(), strict=True)
-        ]
 
 
 def _rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:
@@ -105,33 +138,41 @@ Links = tuple[NDArray[np.int16], NDArray[np.int16]]
 
 
 class LinkedTexts(NamedTuple):
-    """Both sides of some pairs, and both directions between them."""
+    """Both sides of some pairs, and both directions between them, by words and by stems."""
 
     source: Side
     target: Side
-    directions: tuple[Direction, Direction]
+    units: tuple[tuple[Direction, Direction], tuple[Direction, Direction]]
 
     @classmethod
     def of(cls, rows: Sequence[PairRow | LinkRow]) -> "LinkedTexts":
         """Read the sides of the pairs."""
         source, target = read_side(row.source for row in rows), read_side(row.target for row in rows)
-        return cls(source, target, (make_direction(target, source), make_direction(source, target)))
-
-    def counts(self, links: Links, weight: NDArray[np.int64]) -> BothCounts:
-        """Return the counts that both directions' links cause, pairs weighted."""
-        forward, backward = self.directions
-        return (
-            counts_of_links(forward.sides, links[0], weight, len(forward.conditioning.vocabulary)),
-            counts_of_links(backward.sides, links[1], weight, len(backward.conditioning.vocabulary)),
+        words, stems = (
+            (make_direction(other, one), make_direction(one, other)) for one, other in units_of(source, target)
         )
+        return cls(source, target, (words, stems))
+
+    def counts(self, links: Links, weight: NDArray[np.int64]) -> LearnedCounts:
+        """Return the counts that both directions' links cause, pairs weighted."""
+        of_words, of_stems = (_counts_of(both, links, weight) for both in self.units)
+        return of_words, of_stems
 
     def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:
         """Return both directions' links of each pair, as the store keeps them."""
         columns = []
-        for direction, of_direction in zip(self.directions, links, strict=True):
+        for direction, of_direction in zip(self.units[0], links, strict=True):
             whole, bounds = of_direction.astype(_LINK).tobytes(), (2 * direction.sides.emitted_offset).tolist()
             columns.append([whole[start:stop] for start, stop in pairwise(bounds)])
         return list(zip(columns[0], columns[1], strict=True))
+
+
+def _counts_of(both: tuple[Direction, Direction], links: Links, weight: NDArray[np.int64]) -> BothCounts:
+    forward, backward = (
+        counts_of_links(direction.sides, of_direction, weight, len(direction.conditioning.vocabulary))
+        for direction, of_direction in zip(both, links, strict=True)
+    )
+    return forward, backward
 
 
 def read_blobs(rows: Sequence[LinkRow]) -> Links:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.stored_links import Links
+from hierogram.daemon.stored_links import Links, units_of
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
 from hierogram.samplers.alignment.chain import LinkEvidence, evidence_of
 from hierogram.samplers.alignment.marginals import (
@@ -31,11 +31,11 @@ from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MO
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import GDFA, SYMMETRIZATIONS, AlignerOptions
-from hierogram.samplers.alignment.prior_counts import PriorCounts, links_of_alignment
+from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts, links_of_alignment
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
 
-_INCREMENTAL_SWEEPS, _INCREMENTAL_BURN_IN, _INCREMENTAL_WARMING = 12, 6, 3
+_INCREMENTAL_SWEEPS, _INCREMENTAL_BURN_IN, _INCREMENTAL_WARMING, _INCREMENTAL_CHAINS = 12, 6, 3, 4
 _REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN, _REJUVENATING_CHAINS = 6, 2, 2
 
 
@@ -73,6 +73,7 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
         chains=request.chains,
         candidates=request.candidates,
         similarity=request.similarity,
+        stems=request.stems,
         seed=request.seed,
     )
 
@@ -91,7 +92,13 @@ def incremental_options(pairs: int, request: Request, *, linked: bool = False) -
             chains=_REJUVENATING_CHAINS,
             warming=0,
         )
-    return replace(options, sweeps=_INCREMENTAL_SWEEPS, burn_in=_INCREMENTAL_BURN_IN, warming=_INCREMENTAL_WARMING)
+    return replace(
+        options,
+        sweeps=_INCREMENTAL_SWEEPS,
+        burn_in=_INCREMENTAL_BURN_IN,
+        chains=_INCREMENTAL_CHAINS,
+        warming=_INCREMENTAL_WARMING,
+    )
 
 
 class _Sweeps:
@@ -113,21 +120,47 @@ class _Sweeps:
                 self._report(self._done, self._total)
 
 
-class _Way(NamedTuple):
-    """One direction to sample: 0 emits target words, 1 source words; counts of other pairs, and links to start from."""
+class View(NamedTuple):
+    """A direction as a chain knows it, by words or by stems, and counts of other pairs."""
 
-    number: int
     direction: Direction
     prior: PriorCounts | None
+
+
+class Way(NamedTuple):
+    """One direction to sample: 0 emits target words, 1 source words; links to start from, and what is known of links.
+
+    The first of the `views` is that by words; the second, if there is one, that by stems.
+    """
+
+    number: int
+    views: list[View]
     links: NDArray[np.int16] | None
     evidence: LinkEvidence | None = None
 
+    @property
+    def direction(self) -> Direction:
+        """The direction by words."""
+        return self.views[0].direction
 
-def _way(
-    number: int, source: Side, target: Side, prior: PriorCounts | None, links: NDArray[np.int16] | None = None
-) -> _Way:
-    direction = make_direction(source, target) if number else make_direction(target, source)
-    return _Way(number, direction, prior, links)
+
+def ways_of(
+    source: Side,
+    target: Side,
+    options: AlignerOptions,
+    prior: LearnedCounts | None = None,
+    links: Links | None = None,
+) -> list[Way]:
+    """Return both directions, forward and backward."""
+    units = units_of(source, target) if options.stems else [(source, target)]
+    ways = []
+    for number, starts in enumerate(links or (None, None)):
+        views = []
+        for k, (one, other) in enumerate(units):
+            direction = make_direction(one, other) if number else make_direction(other, one)
+            views.append(View(direction, prior[k][number] if prior is not None else None))
+        ways.append(Way(number, views, starts))
+    return ways
 
 
 def align(
@@ -135,11 +168,11 @@ def align(
     target: Iterable[str],
     request: Request | None = None,
     report: Callable[[int, int], None] | None = None,
-    known: Callable[[Side, Side], Sequence[PriorCounts]] | None = None,
+    known: Callable[[Side, Side], LearnedCounts] | None = None,
 ) -> Aligned:
     """Align sentences with their translations; `report` hears sweeps done and sweeps in all.
 
-    `known` gives the counts of other pairs, forward and backward, for the words of both sides. The same sentences,
+    `known` gives the counts of other pairs for the words of both sides. The same sentences,
     options and seed give the same links, whatever the number of threads. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or Request()
@@ -160,13 +193,12 @@ def align(
         return Aligned(*decode_links(samples, source_side, target_side, implied=request.chunks))
     if request.chunks:
         raise UsageError(f"--set chunks is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
-    prior = known(source_side, target_side) if known is not None else (None, None)
+    prior = known(source_side, target_side) if known is not None else None
     if request.direction == BOTH:
         return align_sides(
             source_side, target_side, options, request.threads, report, prior, symmetrization=request.symmetrization
         )[1]
-    number = 0 if request.direction == FORWARD else 1
-    way = _way(number, source_side, target_side, prior[number])
+    way = ways_of(source_side, target_side, options, prior)[0 if request.direction == FORWARD else 1]
     [marginals] = _sample([way], options, request.threads, report)
     return _one_direction(request.direction, way.direction, decode(way.direction, options.model, marginals))
 
@@ -177,21 +209,24 @@ def _sample_jointly(
     options: AlignerOptions,
     threads: int | None,
     report: Callable[[int, int], None] | None,
-    prior: Sequence[PriorCounts | None] = (None, None),
+    prior: LearnedCounts | None = None,
 ) -> LinkSamples:
     """Sample by a model of both directions at once; chains are added up in their order.
 
     Each chain starts from the links of a chain of the default model in each direction.
     """
-    sampler = JOINT_MODELS[options.model].sampler()(source, target, options, prior)
-    first_options = model_options(DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity)
-    ways = [_way(number, source, target, prior[number]) for number in (0, 1)]
+    of_words = prior[0] if prior is not None else (None, None)
+    sampler = JOINT_MODELS[options.model].sampler()(source, target, options, of_words)
+    first_options = model_options(
+        DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity, stems=False
+    )
+    ways = ways_of(source, target, first_options, prior)
     sweeps = _Sweeps(options.chains * (len(ways) * first_options.sweeps + options.sweeps), report)
     workers = min(threads or os.cpu_count() or 1, options.chains)
 
     def run(chain: int) -> LinkSamples:
         key = chain_seed(options.seed, 0, chain)
-        marginals = [_run(way, first_options, chain_seed(key, way.number, 0), sweeps) for way in ways]
+        marginals = [_run(way, first_options, 0, chain_seed(key, way.number, 0), sweeps) for way in ways]
         found = _decoded(ways, first_options, marginals)
         links = join_directions(GDFA, found, marginals, source, target)
         return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.one_done)
@@ -214,7 +249,7 @@ def align_sides(
     options: AlignerOptions,
     threads: int | None = None,
     report: Callable[[int, int], None] | None = None,
-    prior: Sequence[PriorCounts | None] = (None, None),
+    prior: LearnedCounts | None = None,
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = GDFA,
@@ -229,8 +264,7 @@ def align_sides(
         samples = _sample_jointly(source, target, options, threads, report, prior)
         aligned = _with_known(samples, source, target, known or {})
         return both_ways(aligned.links, source, target), aligned
-    starts = links or (None, None)
-    ways = [_way(number, source, target, prior[number], starts[number]) for number in (0, 1)]
+    ways = ways_of(source, target, options, prior, links)
     if known:
         ways = [way._replace(evidence=evidence_of(way.direction.sides, known, way.number == 0)) for way in ways]
     marginals = _sample(ways, options, threads, report)
@@ -241,7 +275,7 @@ def align_sides(
     return (found[0].links, found[1].links), Aligned(joined, mean_posterior(joined, source, target, marginals))
 
 
-def _decoded(ways: Sequence[_Way], options: AlignerOptions, marginals: Sequence[Marginals]) -> list[DirectionLinks]:
+def _decoded(ways: Sequence[Way], options: AlignerOptions, marginals: Sequence[Marginals]) -> list[DirectionLinks]:
     return [decode(way.direction, options.model, m) for way, m in zip(ways, marginals, strict=True)]
 
 
@@ -294,13 +328,14 @@ def both_ways(links: LinkList, source: Side, target: Side) -> Links:
     )
 
 
-def _run(way: _Way, options: AlignerOptions, key: int, sweeps: _Sweeps) -> Marginals:
+def _run(way: Way, options: AlignerOptions, chain: int, key: int, sweeps: _Sweeps) -> Marginals:
     """Do all sweeps of one chain of a direction."""
-    return run_chain(build(options, way.direction, way.prior, way.evidence), key, way.links, sweeps.one_done)
+    view = way.views[options.knows_stems(chain)]
+    return run_chain(build(options, view.direction, view.prior, way.evidence), key, way.links, sweeps.one_done)
 
 
 def _sample(
-    ways: Sequence[_Way],
+    ways: Sequence[Way],
     options: AlignerOptions,
     threads: int | None,
     report: Callable[[int, int], None] | None,
@@ -315,9 +350,8 @@ def _sample(
     with ThreadPoolExecutor(workers, "align") as pool:
         try:
             for k, chain in jobs:
-                pending.append(
-                    (k, pool.submit(_run, ways[k], options, chain_seed(options.seed, ways[k].number, chain), sweeps))
-                )
+                key = chain_seed(options.seed, ways[k].number, chain)
+                pending.append((k, pool.submit(_run, ways[k], options, chain, key, sweeps)))
                 # Hardly more marginals than workers at once: they are the largest thing in memory.
                 if len(pending) > workers:
                     _collect(pending, totals)

@@ -1,21 +1,22 @@
 """Aligning what is not stored, by what a store's aligner has learned; nothing is written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.aligning import incremental_options
+from hierogram.daemon.alignment.aligning import incremental_options, ways_of
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.texts import IN_REQUESTS, TextPipeline, pipeline_of, text_advice
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
-from hierogram.daemon.stored_links import BothCounts, prior_counts_of
-from hierogram.samplers.alignment.bitext import Side, make_direction, read_side, tokens_of
+from hierogram.daemon.stored_links import Names, names_of, prior_counts_of
+from hierogram.samplers.alignment.bitext import Side, read_side, tokens_of
 from hierogram.samplers.alignment.chain import evidence_of
-from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, join_directions
+from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, join_directions
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
 from hierogram.samplers.alignment.options import POSTERIOR
+from hierogram.samplers.alignment.prior_counts import LearnedCounts
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import AlignerCounts, AnsweringCounts
@@ -93,10 +94,10 @@ class AnsweringAligner:
                         f"pair {number}: its {side} has {n:,} words: the store takes at most {self._most_words:,}"
                     )
         sides = [(read_side([source]), read_side([target])) for source, target in pairs]
-        # No stored word has a NUL, and Postgres takes none.
-        words = [sorted({word for pair in sides for word in pair[k].vocabulary if "\0" not in word}) for k in (0, 1)]
+        names = [names_of(*pair) for pair in sides]
+        words, stems = _met(of_words for of_words, _ in names), _met(of_stems for _, of_stems in names)
         stored = [(" ".join(tokens_of(source)), " ".join(tokens_of(target))) for source, target in pairs]
-        found = self._found = self._store.answering((words[0], words[1]), stored, self._found)
+        found = self._found = self._store.answering((words, stems), stored, self._found)
         if not found.counts.jumps:
             raise AlignerUntrainedError(
                 f"{self._store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
@@ -110,10 +111,17 @@ class AnsweringAligner:
         return found.position, answers
 
 
+def _met(names: Iterable[Names]) -> Names:
+    """Return the names of several pairs once each; no stored word has a NUL, and Postgres takes none."""
+    lots = list(names)
+    one, other = (sorted({name for lot in lots for name in lot[k] if "\0" not in name}) for k in (0, 1))
+    return one, other
+
+
 def _answered(
     texts: Texts,
     sides: tuple[Side, Side],
-    prior: BothCounts,
+    prior: LearnedCounts,
     people: KnownLinks,
     symmetrization: str = POSTERIOR,
     seed: int = 1,
@@ -123,12 +131,18 @@ def _answered(
     options = incremental_options(1, Request(seed=seed))
     marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
-    for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):
-        evidence = evidence_of(direction.sides, {0: people}, number == 0) if any(people) else None
-        kernel = build(options, direction, prior[number], evidence)
-        total = kernel.run([chain_seed(options.seed, number, chain) for chain in range(options.chains)])
+    for way in ways_of(source, target, options, prior):
+        evidence = evidence_of(way.direction.sides, {0: people}, way.number == 0) if any(people) else None
+        keys: tuple[list[int], list[int]] = ([], [])
+        for chain in range(options.chains):
+            keys[options.knows_stems(chain)].append(chain_seed(options.seed, way.number, chain))
+        total, *others = (
+            build(options, *view, evidence).run(of_view) for view, of_view in zip(way.views, keys, strict=True)
+        )
+        for more in others:
+            add_marginals(total, more)
         marginals.append(total)
-        decoded.append(decode(direction, options.model, total))
+        decoded.append(decode(way.direction, options.model, total))
     joined = join_directions(symmetrization, decoded, marginals, source, target)
     cells = [total.cells / np.float32(total.samples[0]) for total in marginals]
     height, width = len(source.words), len(target.words)
@@ -166,19 +180,19 @@ class _Known:
         for source, target, forward, backward in counts.lexicon:
             self._lexicon.setdefault(source, {})[target] = (forward, backward)
 
-    def counts(self, source: Side, target: Side) -> BothCounts:
-        """Return those of one pair's words, in their numbers."""
-        sources, targets = (*source.vocabulary, ""), (*target.vocabulary, "")
-        lexicon = []
-        for word in sources:
-            row = self._lexicon.get(word, {})
-            lexicon += [(word, other, *row[other]) for other in targets if other in row]
-        words = [
-            self._words[key]
-            for side, own in (("source", sources), ("target", targets))
-            for word in own
-            if (key := (side, word)) in self._words
-        ]
+    def counts(self, source: Side, target: Side) -> LearnedCounts:
+        """Return those of one pair's words and stems, in their numbers."""
+        lexicon, words = [], []
+        for sources, targets in names_of(source, target):
+            for word in sources:
+                row = self._lexicon.get(word, {})
+                lexicon += [(word, other, *row[other]) for other in targets if other in row]
+            words += [
+                self._words[key]
+                for side, own in (("source", sources), ("target", targets))
+                for word in own
+                if (key := (side, word)) in self._words
+            ]
         return prior_counts_of(AlignerCounts(lexicon, words, self._jumps), source, target, self._vocabulary)
 
 

@@ -21,9 +21,9 @@ from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.residents import Rebuilt
-from hierogram.daemon.stored_links import BothCounts, LinkedTexts, Links, enter_counts, prior_counts_of, read_blobs
+from hierogram.daemon.stored_links import LinkedTexts, Links, enter_counts, names_of, prior_counts_of, read_blobs
 from hierogram.samplers.alignment.options import AlignerOptions
-from hierogram.samplers.alignment.prior_counts import PriorCounts, without
+from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, without
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import (
@@ -243,28 +243,38 @@ def _seed(settings: Settings, first: int, sweep: int) -> int:
     return (settings.seed * _SEED_STEP + first) * _SEED_STEP + sweep
 
 
-def _prior(store: Store, texts: LinkedTexts, own: BothCounts | None = None) -> BothCounts:
-    """Return what the store's aligner counts of the words, but for what the pairs themselves cause."""
-    counts = store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
-    forward, backward = prior_counts_of(counts, texts.source, texts.target, store.vocabulary_sizes())
-    return (forward, backward) if own is None else (without(forward, own[0]), without(backward, own[1]))
+def _prior(store: Store, texts: LinkedTexts, own: LearnedCounts | None = None) -> LearnedCounts:
+    """Return what the store's aligner counts of the words and stems, but for what the pairs themselves cause."""
+    counts = store.aligner_counts(*names_of(texts.source, texts.target))
+    known = prior_counts_of(counts, texts.source, texts.target, store.vocabulary_sizes())
+    return known if own is None else _each(without, known, own)
 
 
-def _options(settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: BothCounts) -> AlignerOptions:
+def _each(
+    change: Callable[[PriorCounts, PriorCounts], PriorCounts], one: LearnedCounts, other: LearnedCounts
+) -> LearnedCounts:
+    """Return what changing each of one's counts by those of the other's gives."""
+
+    def both(a: BothCounts, b: BothCounts) -> BothCounts:
+        return change(a[0], b[0]), change(a[1], b[1])
+
+    return both(one[0], other[0]), both(one[1], other[1])
+
+
+def _options(settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: LearnedCounts) -> AlignerOptions:
     request = Request(settings.aligner, seed=_seed(settings, first, sweep))
     pairs = len(texts.source.offset) - 1
     words = min(len(texts.source.words), len(texts.target.words))
     # Where less is known than is new, the new pairs are as good as a corpus of their own.
-    if min(int(known.jumps.sum()) for known in prior) < words:
+    if min(int(known.jumps.sum()) for known in prior[0]) < words:
         return options_for(request, pairs)
     return incremental_options(pairs, request)
 
 
-def _count_again(change: AlignerChange, texts: LinkedTexts, links: Links, own: BothCounts) -> None:
+def _count_again(change: AlignerChange, texts: LinkedTexts, links: Links, own: LearnedCounts) -> None:
     """Enter into a change by how much the pairs' counts differ from their own until now."""
     new = texts.counts(links, np.ones(len(texts.source.offset) - 1, np.int64))
-    difference = _difference(new[0], own[0]), _difference(new[1], own[1])
-    enter_counts(change, difference, texts.source, texts.target)
+    enter_counts(change, _each(_difference, new, own), texts.source, texts.target)
 
 
 def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:

@@ -33,7 +33,7 @@ class Request:
         ),
     ] = POSTERIOR
     sweeps: Annotated[int | None, Option("Sweeps of each chain.", least=1, shown="by model and corpus")] = None
-    chains: Annotated[int | None, Option("Chains to average over.", least=1, shown=described_default("chains"))] = None
+    chains: Annotated[int | None, Option("Chains to average over.", least=1, shown="by model and corpus")] = None
     candidates: Annotated[
         int | None,
         Option(
@@ -46,6 +46,10 @@ class Request:
     similarity: Annotated[
         float | None,
         Option("Prior for words spelled alike; 0: none.", least=0, shown=described_default("similarity"), expert=True),
+    ] = None
+    stems: Annotated[
+        bool | None,
+        Option("Of three chains two know words by their first letters.", shown=described_default("stems"), expert=True),
     ] = None
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
     threads: Annotated[

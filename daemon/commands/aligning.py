@@ -26,11 +26,11 @@ from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from hierogram.daemon.corpora.texts import TextPipeline
     from hierogram.samplers.alignment.bitext import Side
-    from hierogram.samplers.alignment.prior_counts import PriorCounts
+    from hierogram.samplers.alignment.prior_counts import LearnedCounts
 
 
 STANDARD_OUTPUT = "-"
@@ -112,14 +112,14 @@ def _pipeline(store: str | None, tokenize: str | None, tokenized: bool) -> "Text
         return pipeline_of(opened.settings(), tokenize=languages)
 
 
-def _learned(url: str) -> "Callable[[Side, Side], Sequence[PriorCounts]]":
+def _learned(url: str) -> "Callable[[Side, Side], LearnedCounts]":
     """Return what gives the counts of the store's aligner for the words of two sides."""
-    from hierogram.daemon.stored_links import prior_counts_of
+    from hierogram.daemon.stored_links import names_of, prior_counts_of
     from hierogram.storage.store import open_store
 
-    def learned(source: "Side", target: "Side") -> "Sequence[PriorCounts]":
+    def learned(source: "Side", target: "Side") -> "LearnedCounts":
         with open_store(url) as store:
-            counts = store.aligner_counts(source.vocabulary, target.vocabulary)
+            counts = store.aligner_counts(*names_of(source, target))
             if not counts.jumps:
                 note(f"{store.url}: its aligner has seen no pair yet: aligning without it")
             known = store.vocabulary_sizes()

@@ -106,6 +106,22 @@ def make_sides(emitted: Side, conditioning: Side) -> Sides:
     return Sides(emitted.words, emitted.offset, conditioning.words, conditioning.offset, cell_offset)
 
 
+STEM = 4
+"""So many letters of a word are its stem; a shorter word is its own."""
+
+
+def stem_of(word: str) -> str:
+    """The word's first letters."""
+    return word[:STEM]
+
+
+def stems_of(side: Side) -> Side:
+    """The side with the stem of each word in its place."""
+    numbers: dict[str, int] = {}
+    of_word = [numbers.setdefault(stem_of(word), len(numbers)) for word in side.vocabulary]
+    return Side(np.array(of_word, np.int32)[side.words], side.offset, tuple(numbers))
+
+
 class Direction(NamedTuple):
     """One direction of a corpus: its arrays, and both sides' words."""
 

@@ -37,7 +37,8 @@ class AlignerOptions:
     `candidates` positions, or from all (0). `lexical`, `jump`, `collocation`, `fertility`: strengths of the Dirichlet
     priors β, α, γ and the fertilities'; `unlinked`: prior probability of an unlinked word (bhmm-f); `similarity`: what
     the prior adds for words of the same spelling, and in proportion for similar ones. `warming`: sweeps by words alone,
-    then as many by words and jumps (bhmm-f). Raises `AlignmentInputError` where no sample would be taken.
+    then as many by words and jumps (bhmm-f). `stems`: of three chains two know words by their stems alone. Raises
+    `AlignmentInputError` where no sample would be taken.
     """
 
     model: str
@@ -54,6 +55,7 @@ class AlignerOptions:
     fertility: float = 1.0
     unlinked: float = 0.17
     seed: int = 1
+    stems: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("sweeps", 1), ("chains", 1), ("thinning", 1), ("burn_in", 0), ("candidates", 0)):
@@ -74,6 +76,10 @@ class AlignerOptions:
     def is_sampled(self, sweep: int) -> bool:
         """Return whether a sample is taken at the sweep, numbered from 1."""
         return sweep > self.burn_in and sweep % self.thinning == 0
+
+    def knows_stems(self, chain: int) -> bool:
+        """Return whether the chain, numbered from 0, knows words by their stems alone."""
+        return self.stems and chain % 3 > 0
 
     def plan(self, sweep: int) -> AlignmentPlan:
         """Return what is done in the sweep, numbered from 1."""

@@ -35,6 +35,13 @@ class PriorCounts(NamedTuple):
     emitted_words: int
 
 
+BothCounts = tuple[PriorCounts, PriorCounts]
+"""Forward and backward."""
+
+LearnedCounts = tuple[BothCounts, BothCounts]
+"""Of words, and of stems."""
+
+
 @njit
 def _enter_pairs(conditioning, emitted, count, pairs):
     for k in range(len(count)):

@@ -42,6 +42,9 @@ _LEXICON = ("aligner_lexicon", ("source", "target"), ("forward", "backward"))
 _WORDS = ("aligner_words", ("side", "word"), ("links", *_FERTILITIES))
 _JUMPS = ("aligner_jumps", ("direction", "width"), ("count",))
 
+NamesOfSides = tuple[Collection[str], Collection[str]]
+"""Names of source and target words, or of stems; no word has a name, too."""
+
 JumpRows = list[tuple[str, int, int]]
 """Direction, width and count."""
 
@@ -66,18 +69,18 @@ class Alignments(Leases):
                 transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in updates.ids.tolist()))
                 count_restarts(transaction)
 
-    def aligner_counts(self, sources: Collection[str], targets: Collection[str]) -> AlignerCounts:
-        """The aligner's counts of these words, among each other and with no word, and of all jumps."""
+    def aligner_counts(self, *names: NamesOfSides) -> AlignerCounts:
+        """The aligner's counts of these names, those of one lot among each other, and of all jumps."""
         with self._reading() as connection:
-            return aligner_counts(connection, (sources, targets))
+            return aligner_counts(connection, names)
 
     def answering(
         self,
-        words: tuple[Collection[str], Collection[str]],
+        names: Sequence[NamesOfSides],
         texts: Sequence[tuple[str, str]],
         before: AnsweringCounts | None = None,
     ) -> AnsweringCounts:
-        """Return what aligning these texts needs, of one state of the store: counts of source and target words, and
+        """Return what aligning these texts needs, of one state of the store: counts of these names, and
         what people say of stored pairs with the same texts.
 
         `before` is what was found before: where the store has not changed since, its jumps are not read again.
@@ -87,7 +90,7 @@ class Alignments(Leases):
             jumps = before.counts.jumps if before is not None and before.position == state.position else None
             return AnsweringCounts(
                 state.position,
-                aligner_counts(connection, words, jumps),
+                aligner_counts(connection, names, jumps),
                 (state.source_types, state.target_types),
                 known_links_of_texts(connection, texts),
             )
@@ -281,27 +284,31 @@ _OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
 
 def aligner_counts(
     connection: Connection,
-    words: tuple[Collection[str], Collection[str]] | None = None,
+    names: Sequence[NamesOfSides] | None = None,
     jumps: JumpRows | None = None,
 ) -> AlignerCounts:
-    """Return the counts of these source and target words, among each other and with no word, or of all; and of all
-    jumps, which are read unless they are given.
+    """Return the counts of these names, those of one lot among each other, or of all; and of all jumps, which are read
+    unless they are given.
     """
-    lexicon, of_words = _ALL
-    given: dict[str, object] = {}
-    if words is not None:
-        sources, targets = (["", *some] for some in words)
-        given = {"sources": sources, "targets": targets}
-        lexicon, of_words = _OF_WORDS_ON_POSTGRES
-        if connection.dialect.name == SQLITE:
-            few = len(sources) * len(targets) <= _FEW_PAIRS
-            lexicon, of_words = _OF_FEW_WORDS_ON_SQLITE if few else _OF_WORDS_ON_SQLITE
-            given = {name: json.dumps(some) for name, some in given.items()}
-    return AlignerCounts(
-        rows_of(connection, lexicon, given),
-        list(map(WordCounts._make, rows_of(connection, of_words, given))),
-        rows_of(connection, _OF_JUMPS) if jumps is None else jumps,
-    )
+    asked = [(_ALL, {})] if names is None else [_asked(connection.dialect.name, *lot) for lot in names]
+    found = AlignerCounts([], [], rows_of(connection, _OF_JUMPS) if jumps is None else jumps)
+    for (lexicon, of_words), given in asked:
+        found.lexicon.extend(rows_of(connection, lexicon, given))
+        found.words.extend(map(WordCounts._make, rows_of(connection, of_words, given)))
+    return found
+
+
+def _asked(
+    dialect: str, sources: Collection[str], targets: Collection[str]
+) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
+    """Return the statements that find the counts of names among each other, and what they are given."""
+    given = {"sources": list(sources), "targets": list(targets)}
+    if dialect != SQLITE:
+        return _OF_WORDS_ON_POSTGRES, dict(given)
+    few = len(sources) * len(targets) <= _FEW_PAIRS
+    return _OF_FEW_WORDS_ON_SQLITE if few else _OF_WORDS_ON_SQLITE, {
+        name: json.dumps(some) for name, some in given.items()
+    }
 
 
 def link_rows() -> Select[tuple[object, ...]]:

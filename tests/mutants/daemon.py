@@ -15,8 +15,38 @@ _GUARD = "tests/daemon/web/test_guard.py"
 _SERVER = "tests/daemon/web/test_server.py"
 _PAGES = "tests/daemon/web/pages/test_pages.py"
 _STREAMS = "tests/daemon/web/events/test_events.py"
+_STEMS = "tests/daemon/alignment/test_stems.py"
 
 DAEMON_FAULTS = (
+    # The aligner.
+    Fault(
+        "no chain knows stems",
+        "daemon/alignment/aligning.py",
+        "way.views[options.knows_stems(chain)]",
+        "way.views[0]",
+        (_STEMS, "-k", "of_three"),
+    ),
+    Fault(
+        "a pair's own links stay in the counts of stems that it is aligned by",
+        "daemon/alignment/incremental.py",
+        "return both(one[0], other[0]), both(one[1], other[1])",
+        "return both(one[0], other[0]), one[1]",
+        (_STEMS, "-k", "at_hand"),
+    ),
+    Fault(
+        "a word is counted as itself and as a stem of the same name",
+        "daemon/stored_links.py",
+        '_WORD, _STEM = "", " "',
+        '_WORD, _STEM = "", ""',
+        (_STEMS, "-k", "of_words"),
+    ),
+    Fault(
+        "a word is its own stem",
+        "alignment/bitext.py",
+        "numbers.setdefault(stem_of(word), len(numbers))",
+        "numbers.setdefault(word, len(numbers))",
+        (_STEMS, "-k", "of_words"),
+    ),
     # Exports.
     Fault(
         "an export has its name before it is on the disk",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
+_SMALL = 2500
+"""Corpora of at most so many pairs get more chains."""
 _MOST_ITG_SWEEPS, _FEWEST_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 
 
@@ -80,7 +82,7 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     return AlignerOptions(
         model="bhmm-f",
         sweeps=chosen,
-        chains=4,
+        chains=6 if pairs <= _SMALL else 4,
         burn_in=chosen * 3 // 5,
         thinning=2 if chosen > 4 else 1,
         candidates=ALL_POSITIONS,
@@ -88,6 +90,7 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
         similarity=1.0,
         warming=chosen // 4,
         jump=0.5,
+        stems=True,
     )
 
 

@@ -263,9 +263,9 @@ def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Pat
         put(store, 0, 250)
         align_pending(store)
         before = store.position()
-    (tmp_path / "s").write_text("".join(line + "\n" for line in sources[250:255]))
-    (tmp_path / "t").write_text("".join(line + "\n" for line in targets[250:255]))
-    (tmp_path / "gold").write_text("".join(line + "\n" for line in alignments[250:255]))
+    (tmp_path / "s").write_text("".join(line + "\n" for line in sources[250:252]))
+    (tmp_path / "t").write_text("".join(line + "\n" for line in targets[250:252]))
+    (tmp_path / "gold").write_text("".join(line + "\n" for line in alignments[250:252]))
     rates = []
     for more in ([], ["--store", "store.db"]):
         assert hierogram("align", "s", "t", "-o", "out", *more).code == 0

@@ -52,9 +52,9 @@ def test_counts_add_up_and_go_at_zero(store: Store) -> None:
         [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)],
         [("backward", -1, 2), ("forward", 1, 4)],
     )
-    some = store.aligner_counts(["a", "unknown"], ["z"])
+    some = store.aligner_counts((["a", "unknown", ""], ["z", ""]))
     assert (some.lexicon, some.words) == ([], [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)])
-    assert sorted(store.aligner_counts(["b"], ["b"]).lexicon) == [("", "b", 0, 2), ("b", "", 0, 2)]
+    assert sorted(store.aligner_counts((["b", ""], ["b", ""])).lexicon) == [("", "b", 0, 2), ("b", "", 0, 2)]
     for pair_id in (1, 2):
         gone = change(pair_id, weight=-1)
         gone.alignments, gone.links, gone.withdrawn = [], [], [pair_id]
@@ -124,10 +124,10 @@ def test_lookups_of_the_aligner_go_through_indexes(store: Store) -> None:
         whole.words.append(WordCounts("source", f"s{n}", 1, 0, 1, 0, 0, 0, 0, 0, 0))
     align(store, whole)
     with plans() as seen:
-        assert len(store.aligner_counts(["s17", "s18"], ["t17"]).lexicon) == 1
+        assert len(store.aligner_counts((["s17", "s18"], ["t17"])).lexicon) == 1
         # So many that they are not looked for pair by pair.
         many = [[f"{side}{n}" for n in range(17, 100)] for side in "st"]
-        assert len(store.aligner_counts(*many).lexicon) == 83
+        assert len(store.aligner_counts(many).lexicon) == 83
         assert len(store.stalest_links(3)) == 3
         assert store.untrained_pairs(2_990, 5) == []
     for entry in seen:

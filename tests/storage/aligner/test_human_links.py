@@ -35,7 +35,7 @@ def test_links_that_come_with_pairs_are_noted_and_not_followed_yet(store: Store)
     assert store.human_links([1, PAIRS]) == {1: FIXED, PAIRS: FIXED}
     assert not store.is_corrected(1)
     assert len(store.pending_corrections(PAIRS + 1)) == PAIRS
-    assert store.answering(((), ()), [("s7 a", "t7"), ("s7", "t7")]).known == {("s7 a", "t7"): FIXED}
+    assert store.answering((), [("s7 a", "t7"), ("s7", "t7")]).known == {("s7 a", "t7"): FIXED}
     assert store.integrity() == []
 
 
@@ -43,7 +43,7 @@ def test_nothing_is_read_from_end_to_end(store: Store) -> None:
     store.align(AlignerChange(corrected=[(n, 1) for n in range(1, PAIRS - 1)]))
     with plans() as seen:
         assert store.human_links([17, 18])
-        assert store.answering(((), ()), [("s7 a", "t7")]).known
+        assert store.answering((), [("s7 a", "t7")]).known
         assert [one.id for one in store.pending_corrections(1)] == [PAIRS - 1]
         assert store.corrections_of([17])
         assert store.is_corrected(17)

@@ -30,7 +30,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "pairs of a rule": lambda store: [store.supporting_pairs("s17 common", "t17 usual")],
     "scores": lambda store: [store.scores_by_id([17, 18]), store.scores(17, 20)],
     "links": lambda store: [store.links_by_id([17, 18]), store.stalest_links(20)],
-    "counts of words": lambda store: [store.aligner_counts(["s17"], ["t17"])],
+    "counts of words": lambda store: [store.aligner_counts((["s17"], ["t17"]))],
     "people's links": lambda store: [store.human_links([17]), store.corrections_of([17]), store.is_corrected(17)],
 }
 

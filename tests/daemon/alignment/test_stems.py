@@ -1,0 +1,152 @@
+"""Chains that know words by their stems, and the counts of stems that a store keeps."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.daemon.alignment.arrivals import put
+from tests.daemon.alignment.languages import invented
+from tests.daemon.conftest import QUICK
+
+from hierogram.daemon.alignment.aligning import align, align_sides, options_for
+from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
+from hierogram.daemon.alignment.requests import Request
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.stored_links import LinkedTexts, enter_counts, names_of, prior_counts_of, withdrawal_of
+from hierogram.samplers.alignment.bitext import Side, fold, make_direction, make_sides, read_side
+from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
+from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
+from hierogram.samplers.alignment.prior_counts import PriorCounts
+from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow
+from hierogram.storage.store import Store, open_store
+
+SOURCES = ["une Maison verte", "la maisonnette vert vert", "verte", ""]
+TARGETS = ["a green House", "the housing greenish", "greens green", "none"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path}/store.db", create=True, settings=QUICK) as opened:
+        yield opened
+
+
+def stem(word: str) -> str:
+    return fold(word)[:4]
+
+
+def with_stems(sentences: Iterable[str]) -> Side:
+    return read_side(" ".join(stem(word) for word in sentence.split()) for sentence in sentences)
+
+
+def test_of_three_chains_two_know_words_by_their_stems() -> None:
+    sources, targets, _ = invented(30)
+    # The words of the invented language are short: endings make them more than their stems.
+    sources, targets = (
+        [" ".join(f"{word}st{k % 3}" for word in line.split()) for k, line in enumerate(side)]
+        for side in (sources, targets)
+    )
+    options = options_for(Request(sweeps=5, chains=5), 30)
+    source, target = read_side(sources), read_side(targets)
+    _, aligned = align_sides(source, target, options, 1)
+    units = [(source, target), (with_stems(sources), with_stems(targets))]
+    assert len(units[1][0].vocabulary) < len(source.vocabulary)
+    sums = []
+    for number, sides in enumerate((make_sides(target, source), make_sides(source, target))):
+        total = empty_marginals(sides)
+        for chain, unit in enumerate((0, 1, 1, 0, 1)):
+            one, other = units[unit]
+            direction = make_direction(one, other) if number else make_direction(other, one)
+            add_marginals(total, run_chain(build(options, direction), chain_seed(options.seed, number, chain)))
+        sums.append(total)
+    expected = mean_posterior(aligned.links, source, target, sums)
+    assert np.array_equal(aligned.posterior, expected)
+    words = list(align(sources, targets, Request(sweeps=5, chains=5, stems=False)).lines(True))
+    assert words != list(align(sources, targets, Request(sweeps=5, chains=5)).lines(True))
+
+
+def rows_of(sources: list[str], targets: list[str]) -> list[LinkRow]:
+    return [LinkRow(n, *pair, "", "", "", None, None, 1) for n, pair in enumerate(zip(sources, targets, strict=True))]
+
+
+def links_of(counts: PriorCounts) -> dict[tuple[int, int], int]:
+    pairs = zip(counts.conditioning.tolist(), counts.emitted.tolist(), strict=True)
+    return dict(zip(pairs, counts.counts.tolist(), strict=True))
+
+
+def test_counts_are_of_words_and_of_stems() -> None:
+    texts = LinkedTexts.of(rows_of(SOURCES, TARGETS))
+    random = np.random.default_rng(3)
+    lengths = [(len(s.split()), len(t.split())) for s, t in zip(SOURCES, TARGETS, strict=True)]
+    forward = [int(random.integers(-1, height)) for height, width in lengths for _ in range(width)]
+    backward = [int(random.integers(-1, width)) for height, width in lengths for _ in range(height)]
+    links = np.array(forward, np.int16), np.array(backward, np.int16)
+    weight = [2, 3, 1, 1]
+    expected: dict[str, Counter[tuple[str, str]]] = {"forward": Counter(), "backward": Counter()}
+    f, b = iter(forward), iter(backward)
+    for times, source, target in zip(weight, SOURCES, TARGETS, strict=True):
+        s, t = (tuple(map(fold, side.split())) for side in (source, target))
+        for word in t:
+            link = next(f)
+            expected["forward"][s[link] if link >= 0 else "", word] += times
+            expected["forward"][(stem(s[link]) if link >= 0 else "") + " ", stem(word) + " "] += times
+        for word in s:
+            link = next(b)
+            expected["backward"][word, t[link] if link >= 0 else ""] += times
+            expected["backward"][stem(word) + " ", (stem(t[link]) if link >= 0 else "") + " "] += times
+    change = AlignerChange()
+    learned = texts.counts(links, np.array(weight, np.int64))
+    enter_counts(change, learned, texts.source, texts.target)
+    keys = [row[:2] for row in change.lexicon]
+    assert len(set(keys)) == len(keys)
+    for k, direction in enumerate(("forward", "backward")):
+        assert {row[:2]: row[2 + k] for row in change.lexicon if row[2 + k]} == dict(expected[direction])
+    counts = AlignerCounts(change.lexicon, change.words, change.jumps)
+    again = prior_counts_of(counts, texts.source, texts.target, (0, 0))
+    for read, entered in zip(again, learned, strict=True):
+        for one, other in zip(read, entered, strict=True):
+            assert links_of(one) == links_of(other)
+            for array in ("links", "fertility", "jumps"):
+                assert np.array_equal(getattr(one, array), getattr(other, array))
+
+
+def test_a_stem_and_the_word_of_its_letters_have_two_names() -> None:
+    of_words, of_stems = names_of(read_side(["mais maison"]), read_side(["x"]))
+    assert of_words == (["mais", "maison", ""], ["x", ""])
+    assert of_stems == (["mais ", " "], ["x ", " "])
+
+
+def test_pairs_at_hand_leave_the_counts_of_stems_that_they_are_aligned_by(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, 0, 40)
+    align_pending(store)
+    seen = []
+
+    def noting(source: Side, target: Side, options: object, threads: object, report: object, prior: object,
+               links: object, known: object) -> object:  # fmt: skip
+        seen.append(prior)
+        return align_sides(source, target, options, threads, report, prior, links, known)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("hierogram.daemon.alignment.incremental.align_sides", noting)
+    IncrementalAligner(store).rejuvenate(40)
+    [prior] = seen
+    # All pairs of the store are at hand: nothing is left.
+    assert [(int(way.counts.sum()), int(way.links.sum()), int(way.jumps.sum())) for unit in prior for way in unit] == [
+        (0, 0, 0)
+    ] * 4
+    assert verify(store).problems == []
+
+
+def test_counts_of_stems_leave_with_withdrawn_pairs(store: Store) -> None:
+    put(store, 0, 20)
+    align_pending(store)
+    with store.snapshot() as snapshot:
+        rows = snapshot.aligner_counts().lexicon
+    stems = [row for row in rows if row[0].endswith(" ")]
+    words = [row for row in rows if not row[0].endswith(" ")]
+    assert [sum(row[k] for row in stems) for k in (2, 3)] == [sum(row[k] for row in words) for k in (2, 3)]
+    some = [row.id for row in store.pairs()][:7]
+    store.align(withdrawal_of(store, some))
+    assert not [problem for problem in verify(store).problems if "aligner:" in problem]
