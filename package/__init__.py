@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from hierogram.daemon.exceptions import UsageError as UsageError
     from hierogram.daemon.exports.options import ExportOptions as ExportOptions
     from hierogram.daemon.grammar.options import ChainOptions as ChainOptions
+    from hierogram.daemon.language_models.options import EstimationOptions as EstimationOptions
     from hierogram.daemon.library.learning import Learning as Learning
+    from hierogram.daemon.library.pairs import StoredPair as StoredPair
+    from hierogram.daemon.library.quality import diff as diff
+    from hierogram.daemon.library.quality import evaluate as evaluate
+    from hierogram.daemon.library.quality import evaluate_links as evaluate_links
+    from hierogram.daemon.library.quality import evaluate_trees as evaluate_trees
+    from hierogram.daemon.library.quality import lm as lm
+    from hierogram.daemon.library.quality import tune as tune
     from hierogram.daemon.library.sampling import DirichletProcess as DirichletProcess
     from hierogram.daemon.library.sampling import PitmanYor as PitmanYor
     from hierogram.daemon.library.sampling import SampledChain as SampledChain
@@ -41,7 +49,10 @@ if TYPE_CHECKING:
     from hierogram.daemon.terms.options import TermOptions as TermOptions
     from hierogram.daemon.treebanks.requests import ParseRequest as ParseRequest
     from hierogram.daemon.treebanks.transformations import Transformations as Transformations
+    from hierogram.daemon.tuning.options import EvaluationOptions as EvaluationOptions
+    from hierogram.daemon.tuning.options import TuningOptions as TuningOptions
     from hierogram.samplers.exceptions import SamplerError as SamplerError
+    from hierogram.samplers.grammar.known_links import KnownLinks as KnownLinks
     from hierogram.samplers.grammar.rules import Rule as Rule
     from hierogram.samplers.grammar.schedules import Annealing as Annealing
     from hierogram.samplers.grammar.schedules import Schedule as Schedule
@@ -63,15 +74,20 @@ _HOMES = {
     "daemon.exports.options": ("ExportOptions",),
     "daemon.grammar.options": ("ChainOptions",),
     "daemon.library.learning": ("Learning",),
+    "daemon.library.pairs": ("StoredPair",),
+    "daemon.library.quality": ("diff", "evaluate", "evaluate_links", "evaluate_trees", "lm", "tune"),
     "daemon.library.sampling": ("DirichletProcess", "PitmanYor", "SampledChain", "sample"),
     "daemon.library.store": ("GrammarStore", "open"),
     "daemon.library.tables": ("RuleTable",),
     "daemon.library.texts": ("Decoder", "align", "parse"),
+    "daemon.language_models.options": ("EstimationOptions",),
     "daemon.scoring.records": ("ScoreOptions",),
     "daemon.terms.options": ("TermOptions",),
     "daemon.treebanks.requests": ("ParseRequest",),
     "daemon.treebanks.transformations": ("Transformations",),
+    "daemon.tuning.options": ("EvaluationOptions", "TuningOptions"),
     "samplers.exceptions": ("SamplerError",),
+    "samplers.grammar.known_links": ("KnownLinks",),
     "samplers.grammar.rules": ("Rule",),
     "samplers.grammar.schedules": ("Annealing", "Schedule", "quick_schedule"),
     "storage.exceptions": ("StoreError", "StoreHeldError", "StoreMissingError"),

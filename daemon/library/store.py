@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
 from hierogram.samplers.grammar.kinds import PARSES, notation_of
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
 from hierogram.storage.exceptions import SettingsFixedError, StoreMissingError
 from hierogram.storage.options import declared
@@ -37,12 +38,13 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.repairing import RepairReport
     from hierogram.daemon.learning.verifying import VerifyReport
     from hierogram.daemon.library.learning import Learning
+    from hierogram.daemon.library.pairs import StoredPair
     from hierogram.daemon.library.tables import RuleTable
     from hierogram.daemon.scoring.records import PairScore, ScoreOptions
     from hierogram.daemon.terms.options import TermOptions
     from hierogram.daemon.terms.reports import Terms
     from hierogram.daemon.treebanks.transformations import Transformations
-    from hierogram.storage.records import PairRow
+    from hierogram.storage.records import PairRow, SupportingPair
 
 Steps = Callable[[int, int], None]
 """Hears how much is done, of how much."""
@@ -61,6 +63,14 @@ class ScoredPair(NamedTuple):
     source: str
     target: str
     score: PairScore | None
+
+
+class Answer(NamedTuple):
+    """The names of the columns, the rows, and whether there are more."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    more: bool
 
 
 class Withdrawn(NamedTuple):
@@ -282,6 +292,58 @@ class GrammarStore:
                 return table_of_store(snapshot, drawn)
         most = (1 << 62) if limit is None else limit
         return table_of_rows(self.store.find_rules(source, target, words=containing, limit=most, drawn=drawn))
+
+    def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
+        """Return pairs, or trees, whose present derivation uses the rule with these sides, after indexing new ones.
+
+        Raises `RuleNotationError`.
+        """
+        from hierogram.daemon.grammar.derivations import index_occurrences
+        from hierogram.samplers.grammar.rules import Rule, render_side
+
+        wanted = Rule.parse(f"{source} ||| {target}")
+        index_occurrences(self.store)
+        return self.store.supporting_pairs(render_side(wanted.source), render_side(wanted.target), limit)
+
+    def pair(self, number: int) -> StoredPair:
+        """Return a stored pair, or tree, with its links and its present derivation; raises `InputError`."""
+        from hierogram.daemon.library.pairs import StoredPair
+
+        [row] = self._chosen([number])
+        return StoredPair(row, self.settings())
+
+    def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Claim | None:
+        """Fix and forbid links of pairs, by their numbers, in place of all that was said of their links before.
+
+        `KnownLinks()` takes all of it back. The pairs are aligned again, by who writes the grammar, who is returned, or
+        here and now, where nobody does. Raises `InputError`, and then nothing is stored.
+        """
+        from hierogram.daemon.alignment.incremental import correct_requested
+
+        self._end_learning()
+        rows = {row.id: row for row in self.store.pairs_by_id(list(links))}
+        for pair, row in rows.items():
+            if problem := links[pair].problem(row.source.count(" ") + 1, row.target.count(" ") + 1):
+                raise InputError(f"pair {pair}: {problem}: nothing was stored")
+        if missing := [pair for pair in links if pair not in rows]:
+            raise InputError(f"there is no pair {missing[0]}: nothing was stored")
+        for pair, known in links.items():
+            self.store.set_human_links(pair, known, origin)
+        holder = self.store.lease()
+        if holder is None:
+            correct_requested(self.store)
+        return holder
+
+    def ask(self, question: str, *, limit: int = 500, seconds: float = 10.0, ask_url: str | None = None) -> Answer:
+        """Return what one SELECT over the tables and views of `docs/sql.md` finds, at most `limit` rows of it.
+
+        Nothing can be changed. A store on Postgres is asked under the role of `ask_url`. Raises `QuestionError`, and
+        `SlowQueryError` where it takes longer than `seconds`.
+        """
+        from hierogram.storage.browsing.asking import Asker
+
+        with Asker(self.store.engine.url, ask_url) as asker, closing(asker.ask(question, seconds, limit)) as found:
+            return Answer(found.columns, [tuple(row) for row in found.rows], found.more)
 
     def export(
         self,

@@ -40,6 +40,9 @@ def test_the_page_names_what_there_is() -> None:
     told = {name for name in vars(hg.GrammarStore) if not name.startswith("_")}
     assert methods <= told
     assert told - methods == {"close", "settings", "url"}
+    functions = PAGE.split("| function |")[1].split("\n\n")[0]
+    for name in re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in functions.splitlines())):
+        assert hasattr(hg, name), name
 
 
 def test_the_research_script_is_short() -> None:

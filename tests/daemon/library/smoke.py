@@ -1,6 +1,8 @@
 """Use every public function once, with nothing installed but the package: `python smoke.py FOLDER`."""
 
 import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import hierogram as hg
@@ -13,6 +15,17 @@ PAIRS = [
     ("la maison blanche", "the white house", "0-0 1-2 2-1"),
 ]
 TREES = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))\n(S (NP (DT a) (NN dog)) (VP (VBZ sleeps)))\n"
+
+
+def expect(call: Callable[[], object], error: type[Exception], named: str) -> None:
+    met: Exception | None = None
+    try:
+        call()
+    except Exception as raised:
+        met = raised
+    assert isinstance(met, error), met
+    assert isinstance(met, hg.StoreError | hg.DaemonError | hg.SamplerError)
+    assert named in str(met)
 
 
 def use_a_store(folder: Path) -> None:
@@ -34,6 +47,12 @@ def use_a_store(folder: Path) -> None:
         assert store.terms(options=hg.TermOptions(min_count=2, min_words=1, common=1.0)).pairs == len(PAIRS)
         assert store.diagnose(options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules
+        assert store.pair(1).links == [(0, 0), (1, 1)]
+        assert isinstance(store.pair(1), hg.StoredPair)
+        rule = store.rules(drawn=True).top(1, "count")[0]
+        assert store.pairs_using(rule.source, rule.target)
+        assert store.set_links({1: hg.KnownLinks(frozenset({(0, 0)}), frozenset())}) is None
+        assert store.ask("SELECT count(*) FROM sentence_pairs").rows == [(len(PAIRS),)]
         assert store.events().events is not None
         assert not store.verify().problems
         assert not store.repair(keep=False).changed
@@ -48,8 +67,33 @@ def use_a_store(folder: Path) -> None:
         assert store.withdraw(corpus="dictionary").pairs == 1
 
 
+def use_texts(folder: Path) -> None:
+    texts = {"fr": [source for source, _, _ in PAIRS], "en": [target for _, target, _ in PAIRS]}
+    texts["align"] = [links for _, _, links in PAIRS]
+    for name, lines in texts.items():
+        (folder / name).write_text("".join(line + "\n" for line in lines))
+    report = hg.lm(folder / "en", folder / "english.lm", options=hg.EstimationOptions(order=2))
+    assert report.sentences == len(PAIRS)
+    decoder = hg.Decoder(folder / "grammar.cdec.gz", lm=folder / "english.lm")
+    assert decoder.translate("la maison").text == "the house"
+    assert hg.evaluate_links(folder / "align", folder / "align").aer == 0
+    assert not hg.diff(folder / "grammar.cdec.gz", folder / "grammar.cdec.gz").changed
+    for extra, use in (
+        ("sacrebleu", lambda: hg.evaluate(folder / "en", folder / "en", options=hg.EvaluationOptions(resamples=100))),
+        ("scipy", lambda: hg.tune(
+            folder / "grammar.cdec.gz", folder / "fr", folder / "en", folder / "weights.toml",
+            options=hg.TuningOptions(iterations=1), threads=1,
+        )),
+    ):  # fmt: skip
+        if find_spec(extra):
+            assert use()
+        else:
+            expect(use, hg.UsageError, extra)
+
+
 def use_trees(folder: Path) -> None:
     (folder / "trees").write_text(TREES)
+    assert hg.evaluate_trees(folder / "trees", folder / "trees").all.f1 == 1
     with hg.open(folder / "trees.db", create=True, grammar="trees", annealing=3) as store:
         store.add(folder / "trees", transformations=hg.Transformations())
         store.learn(sweeps=2).run()
@@ -75,13 +119,7 @@ def use_errors(folder: Path) -> None:
         (lambda: hg.sample([]), hg.InputError),
         (lambda: hg.Rule.parse("a"), hg.SamplerError),
     ):
-        met: Exception | None = None
-        try:
-            call()
-        except Exception as raised:
-            met = raised
-        assert isinstance(met, error), met
-        assert isinstance(met, hg.StoreError | hg.DaemonError | hg.SamplerError)
+        expect(call, error, "")
     assert issubclass(hg.NothingLearnedError, hg.DaemonError)
     assert issubclass(hg.StoreHeldError, hg.StoreError)
 
@@ -90,6 +128,7 @@ def main(folder: Path) -> None:
     use_errors(folder)
     use_chains()
     use_a_store(folder)
+    use_texts(folder)
     use_trees(folder)
     print(f"hierogram {hg.__version__}: all of it works")
 
