@@ -15,7 +15,8 @@ PathLike = str | Path
 
 def options_of(kind: type[T], options: T | None, chosen: Mapping[str, Any]) -> T:
     """Return the options, or those by default, with the fields that are chosen; raises `UsageError`."""
-    known = declared(kind)
+    declaring: type = kind
+    known = declared(declaring)
     if strange := [name for name in chosen if name not in known]:
         raise UsageError(f"{strange[0]}: there is no such option; there are {', '.join(known)}")
     try:

@@ -287,7 +287,7 @@ class GrammarStore:
         """
         from hierogram.daemon.library.tables import table_of_rows, table_of_store
 
-        if source is target is limit is None and not containing:
+        if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
                 return table_of_store(snapshot, drawn)
         most = (1 << 62) if limit is None else limit

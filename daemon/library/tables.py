@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, fields, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,7 +44,8 @@ def _side_of(lines: bytes) -> _Side:
     return _Side(lines.replace(b"\n", b""), offsets)
 
 
-class _Batch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Batch:
     """Some thousand rules: entry k of every column is the same rule."""
 
     id: NDArray[np.int64]
@@ -66,7 +68,7 @@ class _Batch(NamedTuple):
         )
 
 
-COLUMNS = _Batch._fields
+COLUMNS = tuple(field.name for field in fields(_Batch))
 """The columns of a table of rules: those of `RuleRow`."""
 
 
@@ -201,7 +203,7 @@ def table_of_rows(rows: Sequence[RuleRow]) -> RuleTable:
 
 def _batch(columns: dict[str, Any]) -> _Batch:
     """Return columns of texts and numbers as a batch."""
-    made = {
+    made: dict[str, Any] = {
         name: _side_of("\n".join(column).encode()) if name in _TEXTS else np.asarray(column, _dtype(name))
         for name, column in columns.items()
     }
@@ -259,6 +261,7 @@ def table_of_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
     with closing(ahead(snapshot.rule_blocks((*_READ, other), expected=not drawn))) as blocks:
         for _, block in blocks:
             sides = [side.encode() for side in block[:2]]
+            source, target = map(_side_of, sides)
             numbers = [np.fromstring(column, np.int64, sep="\n") for column in block[2:]]
             ids, shapes, variances, others, used = numbers
             for of_side, lines in zip(hashes, sides, strict=True):
@@ -271,7 +274,7 @@ def table_of_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
             nothing = np.zeros(0)
             batches.append(
                 _Batch(
-                    ids, *map(_side_of, sides), length, scope, nonterminals, hiero.astype(np.bool_),
+                    ids, source, target, length, scope, nonterminals, hiero.astype(np.bool_),
                     expected / ONE_USE, np.sqrt(variances / ONE_SQUARE), counts, nothing, nothing,
                 )
             )  # fmt: skip
@@ -282,7 +285,7 @@ def table_of_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
     of_source, of_target = (np.split(every / _totals(np.concatenate(of_side), every), ends) for of_side in hashes)
     return RuleTable(
         [
-            batch._replace(p_target_given_source=forward, p_source_given_target=backward)
+            replace(batch, p_target_given_source=forward, p_source_given_target=backward)
             for batch, forward, backward in zip(batches, of_source, of_target, strict=True)
         ]
     )
