@@ -14,6 +14,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
+from tests.conftest import ask_url_of
 from tests.daemon.conftest import LINES
 from tests.daemon.learning.stores import contents, some_pairs
 
@@ -346,3 +347,58 @@ def test_ctrl_c_commits_the_sweep_at_hand_and_leaves_a_sound_store(store_url: st
     with hg.open(store_url) as store:
         assert store.verify().problems == []
         assert store.store.unfinished_run() is not None
+
+
+def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> None:
+    pair = opened.pair(1)
+    source, target, links = PAIRS[0]
+    assert (pair.number, pair.source, pair.target, pair.state) == (1, source, target, "settled")
+    assert " ".join(f"{i}-{j}" for i, j in pair.links) == links
+    assert pair.derivation()[0].source_span == (0, len(source.split()))
+    uses = [rule.expected_uses for rule in pair.expected_rules()]
+    assert uses == sorted(uses, reverse=True)
+    assert uses[-1] > 0
+    assert "<svg" in pair._repr_html_()
+    rule = pair.derivation()[0]
+    assert 1 in {using.id for using in opened.pairs_using(rule.source, rule.target)}
+    with pytest.raises(InputError, match="there is no pair 99"):
+        opened.pair(99)
+
+
+def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:
+    new.add(PAIRS)
+    assert "waits to be sampled" in new.pair(1)._repr_html_()
+
+
+def test_links_that_people_know(new: hg.GrammarStore) -> None:
+    new.add([(source, target) for source, target, _ in PAIRS])
+    new.learn(sweeps=1).run()
+    fixed = frozenset({(0, 1)})
+    assert new.set_links({1: hg.KnownLinks(fixed)}) is None
+    assert (0, 1) in new.pair(1).links
+    assert new.verify().human_links == 1
+    for links, message in (
+        ({1: hg.KnownLinks(frozenset({(9, 9)}))}, "beyond"),
+        ({1: hg.KnownLinks(), 77: hg.KnownLinks()}, "no pair 77: nothing was stored"),
+    ):
+        with pytest.raises(InputError, match=message):
+            new.set_links(links)
+    assert new.verify().human_links == 1
+    new.set_links({1: hg.KnownLinks()})
+    assert new.verify().human_links == 0
+
+
+def test_asking_in_sql(opened: hg.GrammarStore, store_url: str) -> None:
+    asked_by = ask_url_of(store_url)
+    found = opened.ask("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, ask_url=asked_by)
+    assert found.columns == ["id", "source"]
+    assert found.rows == [(1, PAIRS[0][0]), (2, PAIRS[1][0])]
+    assert found.more
+    with pytest.raises(hg.StoreError):
+        opened.ask("DELETE FROM rules", ask_url=asked_by)
+
+
+def test_learning_from_nothing(new: hg.GrammarStore) -> None:
+    report = new.learn(sweeps=3).run()
+    assert (report.pairs, report.sweeps, report.finished) == (0, 0, True)
+    assert list(new.learn(sweeps=3)) == []
