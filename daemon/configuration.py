@@ -19,10 +19,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES, Limits
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.scoring.records import KeepOptions
-from hierogram.daemon.workers.section import WorkersSection
+from hierogram.daemon.workers.options import Sharing, Workers, parse_blocks, parse_workers
 from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
 from hierogram.storage.options import DEFAULT_STORE, constraints, declared
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
@@ -153,6 +153,30 @@ class SamplingSection(Section):
     )
 
 
+class WorkersSection(Section):
+    """Who samples; see [scaling.md](scaling.md). Workers have the threads of `[sampling]` each, one where that is 0."""
+
+    workers: str | None = _declared(Sharing, "workers")
+    blocks: str | None = _declared(Sharing, "blocks")
+
+    @model_validator(mode="after")
+    def _parsed(self) -> Self:
+        try:
+            self.chosen()
+            self.in_blocks()
+        except UsageError as error:
+            raise ValueError(str(error).removeprefix("--")) from error
+        return self
+
+    def chosen(self) -> Workers | None:
+        """Return which workers are asked for."""
+        return None if self.workers is None else parse_workers(self.workers)
+
+    def in_blocks(self) -> tuple[int, int] | None:
+        """Return pairs a block and blocks a round; None where they follow from the number of pairs."""
+        return None if self.blocks is None else parse_blocks(self.blocks)
+
+
 class AlignmentSection(Section):
     """Alignment of pairs that come without one."""
 
@@ -173,6 +197,7 @@ class TranslatingSection(Section):
     lm: str | None = _declared(TranslateOptions, "lm")
     weights: str | None = _declared(TranslateOptions, "weights")
     glossary: str | None = _declared(TranslateOptions, "glossary")
+    means: bool = _declared(TranslateOptions, "means")
     drawn: bool = _declared(TranslateOptions, "drawn")
     min_count: float = _declared(TranslateOptions, "min_count")
     max_scope: int = _declared(TranslateOptions, "max_scope")
@@ -341,7 +366,7 @@ class _WithEnvironment(BaseSettings, Configuration):
 def load_configuration(file: Path | None = None, **given: object) -> Configuration:
     """Return the configuration of the file (if any), overridden by the environment, overridden by what is `given`.
 
-    `given` names keys as in `store=…` and `spool_folder=…`; None stands for nothing given. Raises `ConfigurationError`
+    `given` names keys as in `store=…` and `spool_folder=…`; None stands for nothing given. Raises `UsageError`
     with file, key and reason.
     """
     content = _read(file) if file else {}
@@ -349,11 +374,11 @@ def load_configuration(file: Path | None = None, **given: object) -> Configurati
     for name in os.environ:
         section, nested, _ = name.removeprefix(ENVIRONMENT_PREFIX).partition("__")
         if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in Configuration.model_fields:
-            raise ConfigurationError(f"environment: {name}: there is no section [{section.lower()}]")
+            raise UsageError(f"environment: {name}: there is no section [{section.lower()}]")
     try:
         merged = _WithEnvironment(**content)
     except ValidationError as error:
-        raise ConfigurationError(_explain(error, content, file)) from error
+        raise UsageError(_explain(error, content, file)) from error
     sections = {name: getattr(merged, name) for name in Configuration.model_fields}
     for name, value in given.items():
         section, _, key = name.partition("_")
@@ -369,21 +394,21 @@ def _override(name: str, section: Section, key: str, value: object) -> Section:
     except ValidationError as error:
         [problem, *_] = error.errors()
         reason = problem["msg"].removeprefix("Value error, ")
-        raise ConfigurationError(f"{name}.{key} {str(value)!r}, as given: {reason}") from error
+        raise UsageError(f"{name}.{key} {str(value)!r}, as given: {reason}") from error
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigurationError(f"{file}: cannot be read: {error.strerror or error}") from error
+        raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file}: is not TOML: {error}") from error
+        raise UsageError(f"{file}: is not TOML: {error}") from error
     try:
         # As JSON, since there a text is no number, as is right for a file, but a path may be written as a text.
         Configuration.model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
-        raise ConfigurationError(_explain(error, content, file)) from error
+        raise UsageError(_explain(error, content, file)) from error
     return content
 
 

@@ -9,18 +9,6 @@ class UsageError(DaemonError):
     """A command was given options that do not go together; the command line ends with exit code 2."""
 
 
-class ConfigurationError(UsageError):
-    """The daemon's configuration has an unknown key, or a value that does not fit."""
-
-
-class LoopFailedError(DaemonError):
-    """A loop of the daemon ended, failed too often, or stands still."""
-
-
-class ListenError(DaemonError):
-    """The daemon cannot listen at the address that it was given."""
-
-
 class SpoolError(DaemonError):
     """The spool's folder cannot be read, or a file in it cannot be moved."""
 
@@ -50,19 +38,3 @@ class NothingLearnedError(DaemonError):
 
 class AlignerUntrainedError(DaemonError):
     """A store's aligner has counted no links yet."""
-
-
-class DataUnavailableError(DaemonError):
-    """The demo's data cannot be fetched, or are not the data that the demo knows."""
-
-
-class WorkersError(DaemonError):
-    """Workers cannot be started, or were lost, or cannot sample what a store holds."""
-
-
-class DrawingError(DaemonError):
-    """A derivation cannot be drawn."""
-
-
-class ScheduleError(DaemonError):
-    """There is no such job in the schedule, or it cannot be changed from here."""

@@ -111,7 +111,7 @@ for panel, command, example in (
     (LOOK, rules.evidence, "hierogram evidence 'la maison blanche est vide .' --format prompt"),
     (LOOK, scores.score, "hierogram score --below 0 --json > doubtful.jsonl"),
     (LOOK, terms.terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en"),
-    (TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2 --min-count 2"),
+    (TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2"),
     (TRANSLATE, exports.schedule, "hierogram schedule nightly --run"),
     (TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
     (TRANSLATE, translating.translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en"),

@@ -146,14 +146,12 @@ def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:
     rows = store.links_by_id(ids)
     change = AlignerChange(withdrawn=[row.id for row in rows])
     if rows:
-        texts = LinkedTexts.of(rows)
-        counts = texts.counts(read_blobs(rows), np.full(len(rows), -1, np.int64))
-        enter_counts(change, counts, texts.source, texts.target)
+        count_links(rows, change, -1)
     return change
 
 
-def count_links(rows: Sequence[LinkRow], change: AlignerChange) -> None:
-    """Count the stored links of the pairs into a change, for a recount; keys may come more than once."""
+def count_links(rows: Sequence[LinkRow], change: AlignerChange, weight: int = 1) -> None:
+    """Count the stored links of the pairs into a change, each so many times; keys may come more than once."""
     texts = LinkedTexts.of(rows)
-    counts = texts.counts(read_blobs(rows), np.ones(len(rows), np.int64))
+    counts = texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64))
     enter_counts(change, counts, texts.source, texts.target)

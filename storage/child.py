@@ -22,7 +22,7 @@ from importlib import import_module
 from struct import Struct
 from typing import IO, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
-from hierogram.storage.exceptions import ChildError, ChildUnavailableError
+from hierogram.storage.exceptions import ChildError, StoreUnavailableError
 
 Item = TypeVar("Item")
 Given = ParamSpec("Given")
@@ -87,7 +87,7 @@ class Child:
 
         `wait` is called several times a second while nothing comes; what it raises ends the work. Closing the generator
         early kills the child. Raises what `work` raises of this program's own errors, `ChildError` where the work
-        stands still, is killed, takes too much memory, or fails otherwise, and `ChildUnavailableError` where no process
+        stands still, is killed, takes too much memory, or fails otherwise, and `StoreUnavailableError` where no process
         can be started.
         """
         request = pickle.dumps((work, given, named), pickle.HIGHEST_PROTOCOL)
@@ -134,7 +134,7 @@ class Child:
             process.wait(_KILL_SECONDS)
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the process, if there is none; raises `ChildUnavailableError`."""
+        """Start the process, if there is none; raises `StoreUnavailableError`."""
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:
@@ -143,7 +143,7 @@ class Child:
                 self._process = _starter.submit(self._start).result()
             except (OSError, RuntimeError) as error:
                 why = getattr(error, "strerror", None) or error
-                raise ChildUnavailableError(f"no process can be started ({why}): try again in a moment") from error
+                raise StoreUnavailableError(f"no process can be started ({why}): try again in a moment") from error
             for stream in (self._process.stdin, self._process.stdout):
                 assert stream is not None
                 os.set_blocking(stream.fileno(), False)

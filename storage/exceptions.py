@@ -25,18 +25,6 @@ class SchemaOutdatedError(StoreError):
     """The store was made by an older version and has to be upgraded first."""
 
 
-class SchemaTooNewError(StoreError):
-    """The store was made by a newer version than this code."""
-
-
-class SettingsFixedError(StoreError):
-    """Settings were given that differ from those the store was made with."""
-
-
-class IngestError(StoreError):
-    """Pairs were offered to a batch that does not exist or is already finished."""
-
-
 class CountError(StoreError):
     """A change would make a rule's count negative."""
 
@@ -80,16 +68,8 @@ class RekeyError(StoreError):
     """The new keys do not cover the stored rules one to one."""
 
 
-class ExportUnknownError(StoreError):
-    """An export was named that is not recorded."""
-
-
 class RequestMovedError(StoreError):
     """Someone else is taking in the same request."""
-
-
-class BackupError(StoreError):
-    """A backup cannot be written, or what was written is not sound."""
 
 
 class SlowQueryError(StoreError):
@@ -102,7 +82,3 @@ class QuestionError(StoreError):
 
 class ChildError(StoreError):
     """Work in a process of its own stood still, was killed, took too much memory, or failed."""
-
-
-class ChildUnavailableError(StoreUnavailableError):
-    """No process can be started for such work: descriptors, processes or memory are used up."""

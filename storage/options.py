@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 class OptionError(ValueError):

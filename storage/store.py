@@ -27,7 +27,7 @@ from hierogram.storage.database.migration import upgrade
 from hierogram.storage.database.settings import read_settings, write_settings
 from hierogram.storage.database.transactions import create_state, read_state
 from hierogram.storage.events.feed import Events
-from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
+from hierogram.storage.exceptions import StoreError, StoreUrlError
 from hierogram.storage.exports.exports import Exports
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.grammar.occurrences import Occurrences
@@ -40,7 +40,6 @@ from hierogram.storage.records import (
     AlignerChange,
     PairRow,
     RuleDeltas,
-    RuleRow,
     Settings,
     StoreStatus,
 )
@@ -53,8 +52,8 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
     """Opens the store at the URL; with `create`, makes it first if need be, with `settings` or the defaults.
 
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. Raises
-    `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, `SchemaTooNewError`,
-    and `SettingsFixedError` where the store exists with other settings than those given.
+    `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`,
+    and `StoreError` where a newer version made the store, or it exists with other settings than those given.
     """
     engine = make_engine(parse_url(url))
     try:
@@ -66,7 +65,7 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
             stored = store.settings()
             # The salt is the store's own affair: it changes when two rules are found to have one key.
             if replace(settings, key_salt=stored.key_salt) != stored:
-                raise SettingsFixedError(
+                raise StoreError(
                     f"the store at {store.url} was made with {stored}, not with {settings}: "
                     "settings are fixed for its life, make another store for other settings"
                 )
@@ -106,15 +105,11 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
         with self._reading() as connection:
             return read_state(connection).position
 
-    def check(self) -> None:
-        """Asks the database; raises as `open_store` does where it does not answer or has another schema by now."""
-        migration.check_schema(self._engine)
-
     def status(self) -> StoreStatus:
         """Return how much the store holds; takes the same time whatever its size."""
         with self._reading() as connection:
             found = status(connection, url=self.url, schema=self._schema)
-        file = sqlite_file(self._engine.url)
+        file = sqlite_file(self.engine.url)
         return found if file is None else replace(found, log_bytes=log_bytes(str(file)))
 
     def withdraw(
@@ -136,21 +131,8 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """One state of the store to read from, however long that takes and whoever writes meanwhile."""
-        with reading_snapshot(self._engine) as connection:
+        with reading_snapshot(self.engine) as connection:
             yield Snapshot(connection, url=self.url, schema=self._schema)
-
-    @contextmanager
-    def iterate_rules(
-        self,
-        *,
-        max_scope: int | None = None,
-        hiero: bool = False,
-        min_count: int = 1,
-        expected: bool = False,
-    ) -> Iterator[Iterator[RuleRow]]:
-        """`Snapshot.iterate_rules` in a snapshot of its own: `with store.iterate_rules() as rules:`."""
-        with self.snapshot() as snapshot:
-            yield snapshot.iterate_rules(max_scope=max_scope, hiero=hiero, min_count=min_count, expected=expected)
 
     @contextmanager
     def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
@@ -169,9 +151,9 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
         """Writes a copy of an SQLite store, one state of it, to a file, whole or not at all; returns its bytes.
 
         Others may write meanwhile. A file that is there is replaced. `report` hears bytes done and bytes in all.
-        Raises `BackupError`, also for a store on Postgres: `pg_dump` is for those.
+        Raises `StoreError`, also for a store on Postgres: `pg_dump` is for those.
         """
-        with reading_snapshot(self._engine) as connection:
+        with reading_snapshot(self.engine) as connection:
             return back_up(connection, target, report)
 
     def integrity(self) -> list[str]:

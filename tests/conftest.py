@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,6 +17,10 @@ from sqlalchemy import URL, create_engine, make_url, text
 
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.store import Store, open_store
+
+# Tests start hundreds of processes, and each would compile all modules for itself.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 BACKENDS = ("sqlite", "postgres")
 MOST_WORKERS = 8
@@ -37,6 +42,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     chosen = not whole or config.option.keyword or config.option.lf
     cores = len(os.sched_getaffinity(0))
     return 0 if chosen or cores == 1 else min(cores, MOST_WORKERS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out tests on a database that their mark does not name."""
+
+    def wanted(item: pytest.Item) -> bool:
+        mark = item.get_closest_marker("database")
+        backend = item.callspec.params.get("store_url") if mark and hasattr(item, "callspec") else None
+        return backend is None or backend in mark.args
+
+    items[:] = [item for item in items if wanted(item)]
 
 
 @pytest.fixture(scope="session")
@@ -88,22 +104,26 @@ def _administer(server: str, *statements: str) -> None:
 
 
 class Templates:
-    """Stores that are made once a session, and copied for each test that wants one like them."""
+    """Stores that are made once a session: tests that only read share one, others get a copy each."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.made: dict[tuple[str, str], str] = {}
         self.makers: dict[str, str] = {}
 
-    def copy(self, name: str, url: str, make: Callable[[str], None], database: Callable[[], str]) -> None:
-        """Puts a copy at the URL; `make` makes the template, at a Postgres database from `database` or in a file."""
-        backend = make_url(url).get_backend_name()
+    def url(self, name: str, backend: str, make: Callable[[str], None], database: Callable[[], str]) -> str:
+        """The store itself; `make` makes it at first, at a Postgres database from `database` or in a file."""
         assert self.makers.setdefault(name, make.__module__) == make.__module__, f"two modules make a store {name!r}"
         if (name, backend) not in self.made:
             template = f"sqlite:///{self.folder / name}.db" if backend == "sqlite" else database()
             make(template)
             self.made[name, backend] = template
-        template = self.made[name, backend]
+        return self.made[name, backend]
+
+    def copy(self, name: str, url: str, make: Callable[[str], None], database: Callable[[], str]) -> None:
+        """Puts a copy of the store of a name at the URL."""
+        backend = make_url(url).get_backend_name()
+        template = self.url(name, backend, make, database)
         if backend == "sqlite":
             shutil.copy(template.removeprefix("sqlite:///"), url.removeprefix("sqlite:///"))
         else:
@@ -153,6 +173,20 @@ def copy_store(templates: Templates, request: pytest.FixtureRequest) -> CopyStor
         templates.copy(name, url, make, lambda: request.getfixturevalue("make_database")())
 
     return copy
+
+
+LastingStore = Callable[[str, Callable[[str], None]], str]
+
+
+@pytest.fixture(params=BACKENDS)
+def lasting_store(templates: Templates, request: pytest.FixtureRequest) -> LastingStore:
+    """Returns the URL of the store of a name, which tests may only read; once on each database."""
+    backend = request.param
+
+    def lasting(name: str, make: Callable[[str], None]) -> str:
+        return templates.url(name, backend, make, lambda: request.getfixturevalue("make_database")())
+
+    return lasting
 
 
 @pytest.fixture(scope="session")

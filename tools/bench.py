@@ -4,7 +4,8 @@ import json
 import os
 import platform
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -19,8 +20,6 @@ SECTIONS = {
     "forests": "sampling.measure_forests",
     "sweeps": "sampling.measure_sweeps",
     "long": "sampling.measure_long_pairs",
-    "curves": "sampling.measure_curves",
-    "schemes": "sampling.measure_schemes",
     "ingest": "stores.measure_ingest",
     "learning": "stores.measure_learning",
     "absorbing": "stores.measure_absorbing",
@@ -84,20 +83,17 @@ def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
     return round((after[1] - before[1]) / max(after[0] - before[0], 1), 3)
 
 
-def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    lines: list[tuple[str, str]] = []
-    for name, value in figures.items():
+def _flat(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in figures.items():
+        name = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, dict):
-            lines += _flat(value, f"{prefix}{name} ")
+            yield from _flat(value, f"{name} ")
         elif isinstance(value, float):
-            lines.append(
-                (f"{prefix}{name}".replace("_", " "), f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}")
-            )
+            yield name, f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
         elif isinstance(value, list):
-            lines.append((f"{prefix}{name}".replace("_", " "), ", ".join(str(item) for item in value[-3:])))
+            yield name, ", ".join(str(item) for item in value[-3:])
         else:
-            lines.append((f"{prefix}{name}".replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)))
-    return lines
+            yield name, f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +155,7 @@ def bench(
         raise typer.BadParameter("name a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
     if "trees" in chosen and treebank is None:
         raise typer.BadParameter("the section trees needs a treebank", param_hint="--treebank")
-    extra = {"treebank": str(treebank), "small": str(how.small), "large": str(how.large), "rules": str(how.rules)}
-    if how.postgres:
-        extra["postgres"] = how.postgres
-    corpus = Corpus(str(source), str(target), str(alignment), how.pairs, how.seed, how.threads, extra)
+    corpus = Corpus(str(source), str(target), str(alignment), treebank=str(treebank), **asdict(how))
     report: dict[str, Any] = {"machine": describe_machine(), "seed": how.seed, "threads": how.threads, "sections": {}}
     if not as_json:
         _say("machine", report["machine"])
@@ -170,8 +163,7 @@ def bench(
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         before = processor_times()
         module, function = SECTIONS[name].split(".")
-        measure = getattr(import_module(f"hierogram.tools.measures.{module}"), function)
-        figures = measured(name, measure, corpus)
+        figures = measured(getattr(import_module(f"hierogram.tools.measures.{module}"), function), corpus)
         report["sections"][name] = {**figures, "stolen_share": stolen_share(before, processor_times())}
         if not as_json:
             _say(name, report["sections"][name])
@@ -180,7 +172,7 @@ def bench(
 
 
 def _say(section: str, figures: dict[str, Any]) -> None:
-    lines = _flat(figures)
+    lines = list(_flat(figures))
     width = max(len(name) for name, _ in lines)
     print(section)
     for name, value in lines:

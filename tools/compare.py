@@ -1,8 +1,7 @@
 """`hierogram compare`: sampled grammars beside the heuristic ones, as in Table 2 of [CFGŠ14] without BLEU."""
 
-import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ import typer
 from hierogram.daemon.commands.common import AsJson, interruptible, note, plural, print_json, store_url
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.progress import progress
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
 from hierogram.storage.options import Option
 from hierogram.storage.records import UNALIGNED
@@ -85,14 +84,14 @@ def compare(
             sentences = sentences or kept
         else:
             opened = stack.enter_context(open_store(store_url(context)))
-        shown = stack.enter_context(_Works())
+        shown = stack.enter_context(progress("compare", "pairs"))
         done = measure(
             opened,
             sentences,
             max_scope=chosen.max_scope,
             limits=Limits(loose=chosen.loose),
             threads=chosen.threads,
-            report=shown.tell,
+            report=lambda work, done, total: shown.update(done, total, done, work, None if total else "rules"),
         )
         left_out = opened.count_pairs([UNALIGNED])
     if left_out:
@@ -106,29 +105,6 @@ def compare(
         _say(done)
 
 
-class _Works:
-    """A bar for one piece of work after the other."""
-
-    def __init__(self) -> None:
-        self._work = ""
-        self._shown: Progress | None = None
-        self._stack = ExitStack()
-
-    def __enter__(self) -> "_Works":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def tell(self, work: str, done: int, total: int | None) -> None:
-        """So much of a piece of work is done."""
-        if self._shown is None or work != self._work:
-            self._stack.close()
-            self._work = work
-            self._shown = self._stack.enter_context(progress(work, "pairs" if total else "rules"))
-        self._shown.update(done, total, done)
-
-
 @contextmanager
 def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterator["tuple[Store, list[str]]"]:
     """A store that has learned from the files but for some pairs, and the source sides of those."""
@@ -139,10 +115,10 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
     from hierogram.daemon.learning.learning import learn
     from hierogram.storage.store import open_store
     from hierogram.tools.comparison.comparing import HoldingOut
+    from hierogram.tools.measures.results import temporary_folder
 
-    folder: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="hierogram-compare-")
-    with folder as place:
-        path = chosen.keep or Path(place) / "compare.db"
+    with temporary_folder() as folder:
+        path = chosen.keep or folder / "compare.db"
         every = 0
         if held_out:
             # About as many lines as wanted, and at most a tenth of them.

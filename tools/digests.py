@@ -13,18 +13,15 @@ import os
 import random
 import re
 import sqlite3
-import subprocess
-import sys
-import tempfile
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from hierogram.tools.measures.results import run_command, serving, temporary_folder
 
 _TIMES = re.compile(
     r"(_at|^at|seconds.*|.*_seconds|age|since|until|day|moment|next_run|uptime|heartbeat|mtime|pid|process|host|token"
@@ -33,6 +30,7 @@ _TIMES = re.compile(
 """Names of columns and of keys whose values differ from run to run."""
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?|\d{8}T\d{6}Z|[\d.,]+ (s|seconds|ms)\b|127\.0\.0\.1:\d+")
 _PATIENCE = 300.0
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("HIEROGRAM_STORE")}
 
 
 def _digest(content: bytes) -> str:
@@ -60,11 +58,7 @@ class Digests:
 
     def run(self, *arguments: str) -> bytes:
         """Run a command; returns what it prints. Raises `RuntimeError` where it fails."""
-        command = [sys.executable, "-m", "hierogram.daemon.main", *arguments]
-        ran = subprocess.run(command, cwd=self.folder, capture_output=True, env=_environment())
-        if ran.returncode:
-            raise RuntimeError(f"{' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr.decode()}")
-        return ran.stdout
+        return run_command(*arguments, folder=self.folder, environment=_ENVIRONMENT).encode()
 
     def text(self, name: str, content: bytes) -> None:
         """Note the digest of an output."""
@@ -91,10 +85,6 @@ class Digests:
                 rows = sorted(repr([_plain(value, self.folder) for value in row]) for row in found)
                 self.found[f"{name}: {table}"] = _digest("\n".join(rows).encode())
         connection.close()
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("HIEROGRAM_STORE")}
 
 
 def _words(random_: random.Random, language: str, size: int) -> list[str]:
@@ -185,33 +175,12 @@ _ROUTES = (
     "/v1/status", "/v1/rules?source=f1", "/v1/rules?containing=f1&limit=5", "/v1/pairs/1", "/v1/pairs/1/links",
     "/v1/events", "/openapi.json",
 )  # fmt: skip
+_SAMPLES_NOTHING = '[http]\nport = 0\n[sampling]\nidle_share = 0.0\n[alignment]\npasses = 0\n[log]\nformat = "json"\n'
 _POSTS = {
     "/v1/translate": {"text": "f1 f2 f3"},
     "/v1/align": {"source": "f1 f2 f3", "target": "e1 e2 e3"},
     "/v1/evidence": {"text": "f1 f2 f3"},
 }
-
-
-@contextmanager
-def _serving(folder: Path) -> Iterator[str]:
-    """A daemon that samples nothing, on a free port; its address."""
-    (folder / "serve.toml").write_text(
-        '[http]\nport = 0\n[sampling]\nidle_share = 0.0\n[alignment]\npasses = 0\n[log]\nformat = "json"\n'
-    )
-    command = [sys.executable, "-m", "hierogram.daemon.main", "--store", "linked.db", "serve", "--config", "serve.toml"]
-    log = (folder / "serve.log").open("w")
-    process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=_environment())
-    try:
-        until = time.monotonic() + _PATIENCE
-        while not (found := re.search(r"127\.0\.0\.1:(\d+)", (folder / "serve.log").read_text())):
-            if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the daemon does not listen: {(folder / 'serve.log').read_text()}")
-            time.sleep(0.1)
-        yield f"http://{found.group(0)}"
-    finally:
-        process.terminate()
-        process.wait()
-        log.close()
 
 
 def _note_answer(digests: Digests, name: str, request: urllib.request.Request) -> None:
@@ -229,11 +198,13 @@ def main(
     compare: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Digests to compare with.")] = None,
 ) -> None:
     """Make stores, ask everything of them, and print or compare the digests of the answers."""
-    with tempfile.TemporaryDirectory(prefix="hierogram-digests-") as name:
-        digests = Digests(Path(name))
+    with temporary_folder() as folder:
+        digests = Digests(folder)
         _write_corpora(digests.folder)
         _commands(digests)
-        with _serving(digests.folder) as address:
+        with serving(
+            _SAMPLES_NOTHING, "--store", "linked.db", folder=digests.folder, environment=_ENVIRONMENT
+        ) as address:
             for place in (*_PAGES, *_ROUTES):
                 _note_answer(digests, f"GET {place}", urllib.request.Request(address + place))
             for place, body in _POSTS.items():

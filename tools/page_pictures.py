@@ -4,21 +4,18 @@ Needs the package playwright and a chromium. What stands on the pictures comes f
 unless other words are named.
 """
 
-import threading
 from contextlib import chdir
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
-from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.pages.rendering import address
-from hierogram.daemon.web.server import browse
 from hierogram.samplers.grammar.rules import Rule, render_side
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import open_store
+from hierogram.tools.measures.answers import browsed
 
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 _WIDTH, _HEIGHT = 1100, 780
@@ -59,20 +56,13 @@ def make_pictures(
         open_store("news.db", create=True).close()
         browser = playwright.chromium.launch(executable_path=str(chromium), args=_ARGUMENTS)
         with Reader("news.db") as nothing:
-            site = _serve(full)
+            site = browsed(full)
             for name, place in pages.items():
                 _take(browser, site + place, folder / f"page-{name}.png")
             _take(browser, site + pages["pair"], folder / "page-pair-dark.png", color_scheme="dark")
             _take(browser, site + pages["rule"], folder / "page-rule-narrow.png", narrow=True)
-            _take(browser, _serve(nothing), folder / "page-empty.png")
+            _take(browser, browsed(nothing), folder / "page-empty.png")
         browser.close()
-
-
-def _serve(reader: Reader) -> str:
-    addresses: SimpleQueue[str] = SimpleQueue()
-    arguments = (reader, HttpConfiguration(port=0), addresses.put)
-    threading.Thread(target=browse, args=arguments, daemon=True).start()
-    return addresses.get().rstrip("/")
 
 
 def _take(browser: Any, place: str, file: Path, color_scheme: str = "light", narrow: bool = False) -> None:

@@ -61,22 +61,19 @@ class _Daemon:
         self._longest = max(self._longest, self.pair_sweeps - before)
 
     def settle(self) -> None:
-        while True:
+        """Turns until all pairs have settled, one at least."""
+        self.turn()
+        while self.health.lag().pairs:
             self.turn()
-            if not self.health.lag().pairs:
-                return
 
     @property
     def pair_sweeps(self) -> int:
         return self._learner.pair_sweeps
 
-    def sweep(self, pair_sweeps: int) -> None:
-        """Turns until all have settled, and further ones as long as they end within n sweeps of pairs."""
-        self.settle()
+    def end(self, pair_sweeps: int = -1) -> None:
+        """Turns as long as they end within n sweeps of pairs, and no more."""
         while self.pair_sweeps + self._longest <= pair_sweeps:
             self.turn()
-
-    def end(self) -> None:
         self._learner.close()
 
 
@@ -87,8 +84,8 @@ def _offer(store: Store, folder: Path, lines: Lines) -> None:
         ingest(store, source)
 
 
-def _parts(lines: Lines) -> list[Lines]:
-    size = -(-len(lines) // BATCHES)
+def _parts(lines: Lines, number: int = BATCHES) -> list[Lines]:
+    size = -(-len(lines) // number)
     return [lines[first : first + size] for first in range(0, len(lines), size)]
 
 
@@ -104,22 +101,13 @@ def _pair_sweeps(store: Store, lines: Lines, rounds: int) -> int:
     return len(lines) * (schedule.burn_in + rounds * settings.round_sweeps)
 
 
-def at_once(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
-    """Return the whole corpus is offered to the daemon at once."""
-    _offer(store, folder, lines)
+def in_batches(number: int, store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
+    """Batches, each offered to the daemon when the one before has settled."""
     daemon = _Daemon(store, threads)
-    daemon.sweep(_pair_sweeps(store, lines, rounds))
-    daemon.end()
-
-
-def in_batches(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
-    """Ten batches, each offered when the one before has settled."""
-    daemon = _Daemon(store, threads)
-    for part in _parts(lines):
+    for part in _parts(lines, number):
         _offer(store, folder, part)
         daemon.settle()
-    daemon.sweep(_pair_sweeps(store, lines, rounds))
-    daemon.end()
+    daemon.end(_pair_sweeps(store, lines, rounds))
 
 
 def with_restarts(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
@@ -132,16 +120,16 @@ def with_restarts(store: Store, folder: Path, lines: Lines, rounds: int, threads
         wanted -= daemon.pair_sweeps
         daemon.end()
     daemon = _Daemon(store, threads)
-    daemon.sweep(wanted)
-    daemon.end()
+    daemon.settle()
+    daemon.end(wanted)
 
 
 Way = Callable[[Store, Path, Lines, int, int], None]
 BATCH = "one run of learn"
 WAYS: dict[str, Way] = {
     BATCH: in_one_run,
-    "daemon, at once": at_once,
-    "daemon, ten batches": in_batches,
+    "daemon, at once": partial(in_batches, 1),
+    "daemon, ten batches": partial(in_batches, BATCHES),
     "daemon, ten batches and restarts": with_restarts,
 }
 

@@ -9,15 +9,14 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.tools.measures.results import temporary_folder, timed
+from hierogram.tools.measures.results import run_command, temporary_folder, timed
 
 _WORDS = 50_000
 _SENTENCES = 50
@@ -30,15 +29,8 @@ _KIB_A_MIB = 1024
 _NAMES = ("EGivenF", "FGivenE", "LexEGivenF", "LexFGivenE")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The cost of a form of the files: MiB at most, processor seconds to open each file, seconds a sentence."""
-
-    form: str
-    mib: float
-    grammar_seconds: float
-    model_seconds: float
-    sentence_seconds: float
+Form = dict[str, Any]
+"""The cost of a form of the files: MiB at most, processor seconds to open each file, seconds a sentence."""
 
 
 def measure(rules: int, ngrams: int) -> list[Form]:
@@ -50,27 +42,25 @@ def measure(rules: int, ngrams: int) -> list[Form]:
         _write_model(model, ngrams, random)
         text.write_text("".join(f"{line}\n" for line in _lines(_drawn(random, (_SENTENCES, _LENGTH)), "f")))
         packed, binary = folder / "grammar.packed", folder / "target.lm"
-        _run("export", "--format", "packed", "--grammar", str(grammar), "-o", str(packed))
-        _run("lm", "--convert", str(model), "-o", str(binary))
+        run_command("export", "--format", "packed", "--grammar", str(grammar), "-o", str(packed))
+        run_command("lm", "--convert", str(model), "-o", str(binary))
         return [_opened("text", grammar, model, text), _opened("binary", packed, binary, text)]
-
-
-def _run(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "hierogram.daemon.main", *arguments], check=True, capture_output=True)
 
 
 def _opened(form: str, grammar: Path, model: Path, text: Path) -> Form:
     command = [sys.executable, "-m", __spec__.name, "--child", form, str(grammar), str(model), str(text)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return Form(**json.loads(done.stdout))
+    found: Form = json.loads(done.stdout)
+    return found
 
 
 def open_and_translate(form: str, grammar: str, model: str, text: str) -> Form:
     """Open both files, translate the text on one thread."""
     from hierogram.daemon.decoding.fixed_words import Glossary
-    from hierogram.daemon.decoding.grammars import DEFAULT_WEIGHTS, open_grammar
+    from hierogram.daemon.decoding.grammars import open_grammar
     from hierogram.daemon.decoding.opening import TranslationResources
     from hierogram.daemon.decoding.options import TranslateOptions
+    from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
     from hierogram.daemon.language_models.files import open_language_model
     from hierogram.daemon.progress import progress
 
@@ -88,8 +78,13 @@ def open_and_translate(form: str, grammar: str, model: str, text: str) -> Form:
     # Of this process alone: a parent's share at its start is not among it.
     status = Path("/proc/self/status").read_text()
     [most] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    mebibytes = int(most.split()[1]) / _KIB_A_MIB
-    return Form(form, mebibytes, grammar_seconds, model_seconds, seconds / len(lines))
+    return {
+        "form": form,
+        "mib": int(most.split()[1]) / _KIB_A_MIB,
+        "grammar_seconds": grammar_seconds,
+        "model_seconds": model_seconds,
+        "sentence_seconds": seconds / len(lines),
+    }
 
 
 def _drawn(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -154,16 +149,15 @@ def main(
     """Measure memory and seconds of translating."""
     found = measure(rules, ngrams)
     if as_json:
-        typer.echo(json.dumps([asdict(form) for form in found]))
+        typer.echo(json.dumps(found))
         return
     typer.echo("form\tMiB\tgrammar, s\tlanguage model, s\tsentence, s")
-    for form in found:
-        seconds = (form.grammar_seconds, form.model_seconds, form.sentence_seconds)
-        typer.echo("\t".join([form.form, f"{form.mib:.0f}", *(f"{value:.3f}" for value in seconds)]))
+    for form, mebibytes, *seconds in map(dict.values, found):
+        typer.echo("\t".join([form, f"{mebibytes:.0f}", *(f"{value:.3f}" for value in seconds)]))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        print(json.dumps(asdict(open_and_translate(*sys.argv[2:]))))
+        print(json.dumps(open_and_translate(*sys.argv[2:])))
     else:
         typer.run(main)

@@ -1,6 +1,6 @@
 """Tree-substitution grammars beside the PCFG of the same treebank: scores over several seeds, sizes, learning curves.
 
-    python -m hierogram.tools.treebank_comparison all.ptb --results runs.jsonl --figure learning.png
+    python -m hierogram.tools.treebank_comparison all.ptb --results runs.json --figure learning.png
 
 The treebank is split by order into training, development and test trees. Every run is written to the results as soon
 as it is done, and a run that is there already is not repeated, so an interrupted comparison goes on where it was.
@@ -8,7 +8,7 @@ as it is done, and a run that is there already is not repeated, so an interrupte
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from hierogram.daemon.treebanks.trees import Tree, read_tree, words_of
 from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
-from hierogram.tools.measures.results import drawn
+from hierogram.tools.measures.results import Kept, drawn
 
 PCFG, TSG = "PCFG", "TSG"
 SAMPLED_MER = "mer, sampled"
@@ -133,33 +133,20 @@ def parsed_scores(
             guesses |= {MPP: drawn[MPP], SAMPLED_MER: drawn[MER]}
         for method, guess in guesses.items():
             found.setdefault(method, []).append(restored(guess, how))
-    scores = {method: asdict(evaluate(gold, guesses)) for method, guesses in found.items()}
+    scores = {
+        method: {which: asdict(score) for which, score in evaluate(gold, guesses).items()}
+        for method, guesses in found.items()
+    }
     return {"scores": scores, "sentences_per_second": (len(gold) - 1) / max(seconds, 1e-9), "flat": flat}
 
 
-def done_before(results: Path) -> dict[str, dict[str, Any]]:
-    """Return the runs that are in the results, by their task."""
-    if not results.exists():
-        return {}
-    rows = [json.loads(line) for line in results.read_text().splitlines()]
-    return {_key(row["task"]): row for row in rows}
-
-
-def _key(task: dict[str, Any]) -> str:
-    return json.dumps({**task, "treebank": Path(task["treebank"]).name}, sort_keys=True)
-
-
-def all_runs(tasks: Sequence[Task], results: Path, jobs: int) -> Iterator[dict[str, Any]]:
-    """Yield the runs of the tasks, in order, those that are missing made by `jobs` processes."""
-    before = done_before(results)
-    missing = [task for task in tasks if _key(asdict(task)) not in before]
-    with ProcessPoolExecutor(jobs) as pool, results.open("a") as file:
-        for task, row in zip(missing, pool.map(run, missing), strict=True):
-            before[_key(asdict(task))] = row
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-    for task in tasks:
-        yield before[_key(asdict(task))]
+def all_runs(tasks: Sequence[Task], results: Path, jobs: int) -> list[dict[str, Any]]:
+    """Return the runs of the tasks, in order, those that are missing made by `jobs` processes."""
+    kept = Kept(results)
+    names = [json.dumps({**asdict(task), "treebank": Path(task.treebank).name}, sort_keys=True) for task in tasks]
+    with ProcessPoolExecutor(jobs) as pool:
+        made = {name: pool.submit(run, task) for name, task in zip(names, tasks, strict=True) if name not in kept}
+        return [kept.find(name, made[name].result if name in made else dict) for name in names]
 
 
 METHODS = {
@@ -250,7 +237,7 @@ class Runs:
 def compare(
     runs: Runs,
     treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
-    results: Annotated[Path, typer.Option(help="Runs, one JSON line each; those that are there are not repeated.")],
+    results: Annotated[Path, typer.Option(help="Runs, JSON; those that are there are not repeated.")],
     figure: Annotated[Path | None, typer.Option(help="Learning curves to draw, PNG.")] = None,
 ) -> None:
     """Score TSGs of several seeds and the PCFG on a treebank, and write the table as Markdown."""
@@ -262,7 +249,7 @@ def compare(
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
     growing = [runs.task(trees, seed, size, (train, dev), 0) for size in sizes for seed in (0, 1)]
-    rows = list(all_runs([*tasks, *growing], results, runs.jobs))
+    rows = all_runs([*tasks, *growing], results, runs.jobs)
     print(table(rows[: len(tasks)]))
     for row in rows[: len(tasks)]:
         task, flat = row["task"], row["flat"]

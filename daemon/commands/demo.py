@@ -139,7 +139,8 @@ def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
 def _show_rules(store: "Store") -> None:
     from hierogram.daemon.grammar.showcase import most_telling
 
-    with store.iterate_rules() as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules()
         found = most_telling(rules, _SHOWN_RULES)
     print()
     print("Learned rules, those used most and surest both ways:")

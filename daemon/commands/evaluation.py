@@ -112,9 +112,9 @@ def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
         )
     result = evaluate(right, found)
     if as_json:
-        print_json(asdict(result))
+        print_json({which: asdict(score) for which, score in result.items()})
         return
-    for which, score in (("all sentences", result.all), (f"at most {CUTOFF} words", result.up_to_cutoff)):
+    for which, score in (("all sentences", result["all"]), (f"at most {CUTOFF} words", result["up_to_cutoff"])):
         print(
             f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  "
             f"F1 {score.f1:.4f}  exact {score.exact:.4f}  tags {score.tagging:.4f}"

@@ -51,7 +51,7 @@ def telling(shown: Progress) -> "Report":
 PACKED, DATASETTE = "packed", "datasette"
 _OTHERS = {PACKED: "to translate with at once", DATASETTE: "its configuration, with questions, for an SQLite store"}
 """Formats that are not rules, line by line: what they are for."""
-_OF_PACKED = {"format", "max_scope", "drawn"}
+_OF_PACKED = {"format", "max_scope", "means", "drawn"}
 _FORMAT = declared(ExportOptions)["format"].option
 
 
@@ -98,7 +98,9 @@ def export(
     chosen = given(context, _Exported)
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
         if strange := chosen - _OF_PACKED:
-            raise UsageError(f"--format {PACKED} takes --max-scope and --drawn, no {', '.join(sorted(strange))}")
+            raise UsageError(
+                f"--format {PACKED} takes --max-scope, --means and --drawn, no {', '.join(sorted(strange))}"
+            )
         _pack(context, grammar, destination, options)
         return
     if grammar is not None:
@@ -166,7 +168,7 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
         raise UsageError(f"--format {PACKED} writes one file: name it with -o grammar.{PACKED}")
     if options.max_scope is None:
         raise UsageError(f"--format {PACKED}: name a --max-scope")
-    equipment = equip(TranslateOptions(max_scope=options.max_scope, drawn=options.drawn))
+    equipment = equip(TranslateOptions(max_scope=options.max_scope, means=options.means, drawn=options.drawn))
     if grammar is None:
         with chosen_store(context) as store:
             found = equipment.of_store(store)[0]

@@ -58,12 +58,13 @@ def lm(
     side = _side(named_store(context), tokenize, tokenized)
     announce_compilation()
     from hierogram.daemon.language_models import files as models
+    from hierogram.daemon.language_models.estimation import Report
 
     outputs = [Path(name) for name in output]
     with interruptible("no language model was written"), progress("lm", "n-grams") as shown:
         if convert:
             named = models.convert(files[0], outputs, shown)
-            report = models.Report(0, 0, named.counts(), 0, [])
+            report = Report(0, 0, named.counts(), 0, [])
         else:
             report = models.make(files, outputs, options, shown, side)
     note_text(side, ", ".join(files), report.beginning, tokenized, "en")

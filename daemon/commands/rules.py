@@ -193,7 +193,7 @@ def evidence(
 
     Rules with gaps match too. Nothing is changed, and no daemon is needed.
     """
-    from hierogram.daemon.evidence.gathering import as_plain, as_prompt, gather
+    from hierogram.daemon.evidence.gathering import as_prompt, gather
     from hierogram.storage.browsing.reader import Reader
 
     if as_json and format not in (None, JSON):
@@ -202,23 +202,26 @@ def evidence(
         found = gather(look, sentence, wanted)
         languages = tuple(look.settings().languages or ())
     if as_json or format == JSON:
-        print_json(as_plain(found))
+        print_json(asdict(found))
     elif format == PROMPT:
-        print(as_prompt(found, languages), end="")
+        print(as_prompt(found, sentence, languages), end="")
     else:
         _print_evidence(found)
 
 
 def _print_evidence(found: "Evidence") -> None:
-    from hierogram.daemon.evidence.gathering import table_of_entries, table_of_pairs, table_of_rules
+    from hierogram.daemon.evidence.gathering import table_of_rules
 
     columns, *rows = table_of_rules(found)
     print_table(columns, rows, numeric=(2, 3))
-    for wanted, table, numeric in ((found.pairs, table_of_pairs, (0,)), (found.entries, table_of_entries, ())):
-        if wanted:
-            columns, *rows = table(found)
-            print()
-            print_table(columns, rows, numeric)
+    if found.pairs:
+        print()
+        pairs = [(str(pair.id), pair.corpus, pair.source, pair.target) for pair in found.pairs]
+        print_table(("pair", "corpus", "source", "target"), pairs, (0,))
+    if found.entries:
+        print()
+        entries = [(entry.corpus, entry.source, entry.target) for entry in found.entries]
+        print_table(("dictionary", "source", "target"), entries)
     if not found.rules:
         note("no rule matches: nothing is learned yet, or no rule has these words")
     if found.unknown:

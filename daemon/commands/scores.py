@@ -121,17 +121,16 @@ def _is_told(score: PairScore, options: ScoreOptions) -> bool:
 
 def _of_store(scorer: "Scorer", store: "Store", chosen: list[int] | None, keep: bool) -> Iterator[_Scored]:
     from hierogram.daemon.scoring.learned import rows_of
-    from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Keeper
+    from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, keep_scores
 
     rows = _chosen(store, chosen) if chosen else rows_of(store)
-    keeper = Keeper(store, scorer)
     while some := list(islice(rows, KEPT_AT_ONCE)):
         scored = []
         for row in some:
             scored.append((row, scorer.score_stored(row)))
             yield _Scored(row.id, row.source, row.target, scored[-1][1])
         if keep:
-            keeper.keep(scored)
+            keep_scores(store, scorer, scored)
 
 
 def _chosen(store: "Store", chosen: list[int]) -> "Iterator[PairRow]":

@@ -1,6 +1,7 @@
 """Commands about a store as a whole: init, status, events."""
 
 import json
+import socket
 import sys
 import time
 from contextlib import ExitStack, suppress
@@ -173,9 +174,7 @@ def status(
 
 def _memory_of(writer: "Claim") -> int | None:
     """Return the bytes that the process holds which writes the store; None where it is on another machine."""
-    from hierogram.storage.database.claims import host_name
-
-    return resident_bytes(writer.pid) if writer.host == host_name() else None
+    return resident_bytes(writer.pid) if writer.host == socket.gethostname() else None
 
 
 def _left_out(now: "StoreStatus") -> str:
@@ -236,7 +235,7 @@ def _seen(reader: "Reader") -> dict[str, Any]:
         sweeps = last_sweeps(look, _SWEEPS)
         latest = latest_rules(look, _WATCHED_RULES)
         kind = notation_of(look.settings().grammar)
-    seconds = sum(sweep.seconds for sweep in sweeps)
+    seconds = sum(sweep["seconds"] for sweep in sweeps)
     return {
         "store": now.url,
         "position": now.position,
@@ -245,7 +244,7 @@ def _seen(reader: "Reader") -> dict[str, Any]:
         "lag": sum(now.behind.values()),
         "rules": now.rules,
         "sweeps": now.sweeps,
-        "pair_sweeps_per_second": sum(sweep.pairs for sweep in sweeps) / seconds if seconds else 0.0,
+        "pair_sweeps_per_second": sum(sweep["pairs"] for sweep in sweeps) / seconds if seconds else 0.0,
         "log_likelihood": now.last_log_likelihood,
         "latest_rules": latest,
     }

@@ -22,7 +22,7 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import Without, with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import DrawingError, ExportError
+from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.tuning.options import TuningOptions
 from hierogram.storage.options import Option
@@ -118,7 +118,7 @@ def _translate_file(translator: "Translator", sentences: str, options: Translate
 
 
 def _tell(translator: "Translator", equipment: "TranslationResources") -> None:
-    """What of the grammar and of the weights is not used."""
+    """Note what of the grammar and of the weights is not used."""
     grammar = translator.grammar
     if grammar.circular:
         note(f"{plural(grammar.circular, 'rule')} left out whose source side is empty or a single nonterminal")
@@ -194,7 +194,7 @@ class _Writer:
 
         try:
             path.write_text(draw(translation.derivation()), encoding="utf-8")
-        except DrawingError as error:
+        except InputError as error:
             note(f"{self._name}: line {number}: {error}")
         except OSError as error:
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error

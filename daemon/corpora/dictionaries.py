@@ -7,15 +7,14 @@ file that declares entities is refused; the document type that old files name is
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from functools import partial
 from itertools import islice, product
 
 from hierogram.daemon.compressing import divided_name
 from hierogram.daemon.corpora import xml_streams
-from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
+from hierogram.daemon.corpora.lines import LINES_A_CHUNK, open_lines
+from hierogram.daemon.corpora.reading import OpenFiles
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, FIELD_COUNT, MISSING_FIELD, Limits, RejectionError
-from hierogram.daemon.corpora.texts import Languages
 from hierogram.daemon.corpora.validation import LineColumns, reject
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
@@ -79,7 +78,7 @@ _Entry = tuple[int, str, str]
 """Number of the line or concept, source and target."""
 
 
-class Dictionary(ExitStack):
+class Dictionary(OpenFiles):
     """An open file of entries; a context manager that closes it.
 
     TBX: each term of the source language with each of the target language of a concept. CSV and TSV: a source and a
@@ -94,12 +93,7 @@ class Dictionary(ExitStack):
         if name not in _FORMATS:
             raise UsageError(f"--dictionary {path}: name its format: --format {', '.join(_FORMATS)}")
         self.format = _FORMATS[name]
-        self._languages: Languages | None = None
-        self._file: LineFile = self.enter_context(open_lines(path, limits))
-
-    def choose(self, languages: Languages | None) -> None:
-        """See `Source.choose`."""
-        self._languages = languages
+        self._files = [self.enter_context(open_lines(path, limits))]
 
     @property
     def fields(self) -> Iterator[LineColumns]:
@@ -123,24 +117,9 @@ class Dictionary(ExitStack):
             )
             rejected.clear()
 
-    @property
-    def origin(self) -> str:
-        """The file's absolute name."""
-        return self._file.name
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read so far."""
-        return self._file.bytes_read
-
-    @property
-    def bytes_total(self) -> int | None:
-        """Bytes in all; None where that is not known."""
-        return self._file.size
-
     def _of_concepts(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
         languages = self._languages
-        for number, concept in enumerate(concepts(self._file.blocks(), self.origin), 1):
+        for number, concept in enumerate(concepts(self._files[0].blocks(), self.origin), 1):
             if languages is None:
                 languages = xml_streams.languages_of((code for code, _ in concept), self.origin, "concept")
             sides = [[term for code, term in concept if xml_streams.is_of(code, language)] for language in languages]
@@ -154,7 +133,7 @@ class Dictionary(ExitStack):
     def _of_rows(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
         # Quotes are letters in files with tabs.
         rows_of = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
-        lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._file.chunks() for line in chunk)
+        lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
         rows = rows_of(lines, delimiter=_DELIMITERS[self.format])
         columns: tuple[int, int] | None = None
         try:

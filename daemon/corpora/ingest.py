@@ -17,7 +17,6 @@ from hierogram.daemon.corpora.reading import (
     read_apart,
 )
 from hierogram.daemon.corpora.rejections import Limits
-from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import WrongKindError
 from hierogram.daemon.files import readable
 from hierogram.daemon.prefetch import ahead
@@ -140,32 +139,6 @@ class Batch:
         """Close the batch as failed, if the store still answers."""
         with suppress(StoreError):
             self._store.finish_ingest(self.report.batch, reason)
-
-
-class IngestSession(Batch):
-    """A batch whose lines are checked here; raises `WrongKindError` where the store takes no pairs."""
-
-    def __init__(
-        self, store: Store, corpus: str, origin: str, format: str, options: IngestOptions = AS_THE_STORE
-    ) -> None:
-        """Begins a batch; raises `UsageError` where the languages are not those of the store."""
-        check_takes(store, PAIRS)
-        self._checks = Checks(store.settings(), options)
-        super().__init__(store, corpus, origin, format, options.limits)
-
-    def read(self, chunks: Iterable[LineColumns]) -> ValidatedChunk:
-        """See `Checks.read`."""
-        return self._checks.read(chunks)
-
-    def finish(self, receipt: Receipt | None = None) -> IngestReport:
-        """Close the batch as done."""
-        self._checks.close()
-        return super().finish(receipt)
-
-    def fail(self, reason: str) -> None:
-        """Close the batch as failed, if the store still answers."""
-        self._checks.close()
-        super().fail(reason)
 
 
 def ingest(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO
 
 import zstandard
 
@@ -41,22 +41,15 @@ _GZIP_BYTES_AT_ONCE = 1 << 12
 _ZSTD_BYTES_AT_ONCE = 1 << 8
 
 
-class Readable(Protocol):
-    """Bytes can be read from it."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes; none at the end."""
-
-
-def read_blocks(stream: Readable, name: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[bytes]:
-    """Yield the content of a stream in blocks of bounded size, decompressed if it begins as gzip or zstd data do.
+def read_blocks(read: Callable[[int], bytes], name: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[bytes]:
+    """Yield what `read` gives, in blocks of bounded size, decompressed if it begins as gzip or zstd data do.
 
     Raises `InputError` where compressed data are damaged, end too early, or unpack to more than they may.
     """
     try:
-        head = stream.read(4)
+        head = read(4)
         kind = "gzip" if head.startswith(_GZIP_MAGIC) else "zstd" if head == _ZSTD_MAGIC else None
-        rest = iter(lambda: stream.read(_COMPRESSED_BLOCK if kind else _BLOCK), b"")
+        rest = iter(lambda: read(_COMPRESSED_BLOCK if kind else _BLOCK), b"")
         if kind:
             yield from _decompressed(chain([head], rest), name, kind, limits)
         elif head:
@@ -170,10 +163,8 @@ def _without_end(line: bytes) -> bytes:
     return line.removesuffix(b"\r")[: MAX_LINE_BYTES + 1]
 
 
-def in_chunks(
-    lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK, most_bytes: int = BYTES_A_CHUNK
-) -> Iterator[list[bytes]]:
-    """Yield the same lines in lists of `size`; shorter are only the last, and those of more than `most_bytes`."""
+def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
+    """Yield the same lines in lists of `size`; shorter are only the last, and those of more than `BYTES_A_CHUNK`."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:
@@ -185,7 +176,7 @@ def in_chunks(
                 yield gathered[start : start + size]
             gathered = gathered[whole:]
             held = sum(map(len, gathered))
-        if held > most_bytes:
+        if held > BYTES_A_CHUNK:
             yield gathered
             gathered, held = [], 0
     if gathered:
@@ -200,7 +191,7 @@ class LineFile:
 
     def __init__(
         self,
-        stream: Readable,
+        stream: BinaryIO,
         name: str,
         size: int | None = None,
         limits: Limits = DEFAULT_LIMITS,
@@ -228,7 +219,7 @@ class LineFile:
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the content from here on, decompressed; raises `InputError` where the file is damaged."""
-        return read_blocks(self, self.name, self._limits)
+        return read_blocks(self.read, self.name, self._limits)
 
     def chunks(self, size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
         """Yield the lines from here on, in lists of `size`; raises `InputError` where the file is damaged."""

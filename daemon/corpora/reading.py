@@ -27,7 +27,7 @@ from hierogram.daemon.corpora.formats import (
     recognise,
     tabs,
 )
-from hierogram.daemon.corpora.lines import STANDARD_INPUT, open_lines, read_sentences
+from hierogram.daemon.corpora.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.texts import Languages, check_names, looks, pipeline_of
 from hierogram.daemon.corpora.validation import LineColumns, Repeats, validate
@@ -69,7 +69,34 @@ class Source(Protocol):
         """Bytes in all; None where that is not known."""
 
 
-class Input(ExitStack):
+class OpenFiles(ExitStack):
+    """Files of an input, closed with it: their names, how far they are read, and the languages that are chosen."""
+
+    _files: list[LineFile]
+    _languages: Languages | None = None
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`."""
+        self._languages = languages
+
+    @property
+    def origin(self) -> str:
+        """The files' absolute names."""
+        return " + ".join(file.name for file in self._files)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read from all files so far."""
+        return sum(file.bytes_read for file in self._files)
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes of all files together; None where one has no known size."""
+        sizes = [file.size for file in self._files]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+class Input(OpenFiles):
     """One to three open files in a known format; a context manager that closes them.
 
     Raises `InputError` where a file cannot be opened, its format cannot be told, or its first lines are not what the
@@ -89,7 +116,6 @@ class Input(ExitStack):
             format = TMX
         _check_paths(paths, format)
         self._paths = list(map(readable, paths))
-        self._languages: Languages | None = None
         with ExitStack() as stack:
             self._files = [stack.enter_context(open_lines(path, limits, read_on)) for path in paths]
             self._chunks = [] if format == TMX else [file.chunks() for file in self._files]
@@ -113,7 +139,7 @@ class Input(ExitStack):
 
     def choose(self, languages: Languages | None) -> None:
         """See `Source.choose`."""
-        self._languages = languages
+        super().choose(languages)
         if self.format == PARALLEL:
             check_names(self._paths, languages)
 
@@ -128,22 +154,6 @@ class Input(ExitStack):
         if self.format == PARALLEL:
             return parallel_fields(*self._chunks)
         return fields_of_lines(self._chunks[0], _TAKE_APART[self.format])
-
-    @property
-    def origin(self) -> str:
-        """The files' absolute names."""
-        return " + ".join(file.name for file in self._files)
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read from all files so far."""
-        return sum(file.bytes_read for file in self._files)
-
-    @property
-    def bytes_total(self) -> int | None:
-        """Bytes of all files together; None where one has no known size."""
-        sizes = [file.size for file in self._files]
-        return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -68,13 +68,11 @@ class UnitReader(Generic[Unit]):
         self.events += 1
         self._depth -= 1
 
-    def comment(self, _text: str) -> None:
-        """Hear a comment, which says nothing."""
+    def comment(self, *_: str | None) -> None:
+        """Hear a comment, or an instruction, which says nothing."""
         self.events += 1
 
-    def pi(self, _target: str, _data: str | None = None) -> None:
-        """Hear an instruction, which says nothing."""
-        self.events += 1
+    pi = comment
 
     def close(self) -> None:
         """Hear that the document ends."""

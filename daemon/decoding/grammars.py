@@ -23,29 +23,10 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import scratch
 from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
-from hierogram.samplers.decoding import grammar
-from hierogram.samplers.decoding.grammar import COUNTED, Grammar, is_usable, pack, scopes
+from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, lines_of
 from hierogram.samplers.grammar.kinds import TRANSLATION, notation_of
-from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.store import Store
-
-WORDS = COUNTED[grammar.WORDS]
-"""The feature that counts target words."""
-
-DEFAULT_WEIGHTS: Mapping[str, float] = {
-    "p_target_given_source": 0.25,
-    "p_source_given_target": 0.2,
-    "lex_target_given_source": 0.15,
-    "lex_source_given_target": 0.1,
-    "lm": 0.35,
-    "words": 1.0,
-    "rules": 0.0,
-    "glue": -0.1,
-    "unknown": -5.0,
-    "lm_unknown": -1.0,
-}
-"""Weights where nobody has tuned them; features that are not named weigh nothing."""
 
 
 def read_weights(path: str) -> dict[str, float]:
@@ -192,7 +173,6 @@ def stored_grammar(
     if TRANSLATION not in notation.offers:
         raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
     plan = decided(replace(options, format=_TABLE), notation)
-    plan = replace(plan, sampled=not options.drawn, samples=1 if options.drawn else ONE_USE)
     names = tuple(feature.name for feature in plan.features)
     reader = RuleReader(f"the rules of {store.url}", _TABLE, names, TABBED)
     with (

@@ -7,16 +7,11 @@ from dataclasses import dataclass, field
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
 from hierogram.daemon.decoding.fixed_words import Glossary, read_glossary
-from hierogram.daemon.decoding.grammars import (
-    DEFAULT_WEIGHTS,
-    TranslationGrammar,
-    open_grammar,
-    read_weights,
-    stored_grammar,
-)
+from hierogram.daemon.decoding.grammars import TranslationGrammar, open_grammar, read_weights, stored_grammar
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.decoding.translating import Translator
 from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.daemon.language_models.files import open_language_model
@@ -73,7 +68,7 @@ class TranslationResources:
     def of_store(self, store: Store) -> tuple[TranslationGrammar, int]:
         """Return the grammar of a store as it is now."""
         own = self.options
-        taken = ExportOptions(drawn=own.drawn, min_count=own.min_count, max_scope=own.max_scope)
+        taken = ExportOptions(means=own.means, drawn=own.drawn, min_count=own.min_count, max_scope=own.max_scope)
         with progress("read the grammar", "rules") as shown:
             return stored_grammar(store, taken, own.max_scope, shown)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from hierogram.daemon.exports.options import DRAWN_HELP, MEANS_HELP, check_counted
 from hierogram.storage.options import Option, OptionError
 
 
@@ -28,9 +29,8 @@ class TranslateOptions:
     format: Annotated[
         str | None, Option("Format of GRAMMAR, where neither its manifest nor its name says it.", metavar="NAME")
     ] = None
-    drawn: Annotated[bool, Option("From a store: counts of the present derivations, one draw, instead of means.")] = (
-        False
-    )
+    means: Annotated[bool, Option(f"From a store: {MEANS_HELP}")] = False
+    drawn: Annotated[bool, Option(f"From a store: {DRAWN_HELP}")] = False
     min_count: Annotated[float, Option("From a store: leave out rules with a lower count.", least=0)] = 0.0
     max_scope: Annotated[int, Option("Leave out rules that match slower than O(n^K).", least=0, metavar="K")] = 2
     span: Annotated[int, Option("Words that a rule of the grammar covers, at most.", least=1, expert=True)] = 20
@@ -47,5 +47,6 @@ class TranslateOptions:
 
     def __post_init__(self) -> None:
         """Raise `OptionError` where options contradict each other."""
+        check_counted(self.means, self.drawn)
         if self.tokenize is not None and self.tokenized:
             raise OptionError("tokenize", "divides text, and --tokenized leaves it as it is: give one of them")

@@ -15,6 +15,8 @@ from hierogram.daemon.corpora.lines import open_lines
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.exports.formats.cdec import NAMES
 from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES
+from hierogram.daemon.exports.formats.moses import MOSES
+from hierogram.daemon.exports.formats.moses import SCORES as MOSES_SCORES
 from hierogram.daemon.exports.formats.registry import FORMATS, promised_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import Scratch, quoted
@@ -42,7 +44,7 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 
 Change = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-_LOGARITHMIC = (*(name for name, feature in BY_NAME.items() if feature.probability), "count")
+_LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
 _CANONICAL = {exported: name for name, exported in NAMES.items()} | {"IsGlue": "glue"}
 _LEAST = 1e-100
 """A probability of 0 is taken for this one."""
@@ -209,7 +211,11 @@ class RuleReader:
             names = tuple(given.word(number) for number in range(len(given)))
         else:
             most = int(name.max(initial=-1)) + 1
-            names = self._names if len(self._names) >= most else tuple(f"value_{k + 1}" for k in range(most))
+            names = self._names
+            if len(names) < most or (self._format == MOSES.name and len(names) > most):
+                # Tables of other programs begin with the same scores.
+                known = MOSES_SCORES if self._format == MOSES.name else ()
+                names = (*known[:most], *(f"value_{k + 1}" for k in range(len(known), most)))
         dense = np.zeros((rules.rules, len(names)))
         dense[rules.value_rule[: rules.values], name] = value
         used = np.ones(len(names), np.bool_)
@@ -230,7 +236,9 @@ class RuleReader:
         )
         columns = np.empty((len(dense), len(order)))
         for at, k in enumerate(order):
-            columns[:, at] = logarithm(dense[:, k]) if canonical[k] in _LOGARITHMIC else dense[:, k]
+            # Of every score Moses takes the logarithm.
+            taken = canonical[k] in _LOGARITHMIC or self._format == MOSES.name
+            columns[:, at] = logarithm(dense[:, k]) if taken else dense[:, k]
         return tuple(canonical[k] for k in order), columns
 
 

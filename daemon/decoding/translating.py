@@ -12,8 +12,9 @@ import numpy as np
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
-from hierogram.daemon.decoding.grammars import DEFAULT_WEIGHTS, TranslationGrammar, packed
+from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder

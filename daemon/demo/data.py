@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hierogram.daemon.exceptions import DataUnavailableError
+from hierogram.daemon.exceptions import DaemonError
 
 PACKAGE = "bible-alignments==0.4.2"
 WHEEL = "bible_alignments-0.4.2-py3-none-any.whl"
@@ -63,7 +63,7 @@ def cache_folder() -> Path:
 
 
 def fetch() -> Path:
-    """Return the wheel, from the cache or else from the package index by pip; raises `DataUnavailableError`."""
+    """Return the wheel, from the cache or else from the package index by pip; raises `DaemonError`."""
     kept = cache_folder() / WHEEL
     if kept.is_file():
         check(kept)
@@ -75,7 +75,7 @@ def fetch() -> Path:
             check(fetched)
             fetched.replace(kept)
     except OSError as error:
-        raise DataUnavailableError(
+        raise DaemonError(
             f"{kept.parent}: the demo's data cannot be kept there: {error.strerror or error}: "
             "set HIEROGRAM_CACHE to a folder that you can write to"
         ) from error
@@ -93,7 +93,7 @@ def _download(folder: Path) -> Path:
         said = [f"no answer within {_FETCH_SECONDS} s"]
     fetched = folder / WHEEL
     if not fetched.is_file():
-        raise DataUnavailableError(
+        raise DaemonError(
             f"the demo's data could not be fetched ({said[0]}): try again with a network, or fetch {WHEEL} elsewhere "
             f"(pip download --no-deps {PACKAGE}) and give it with `hierogram demo --data {WHEEL}`"
         )
@@ -101,14 +101,14 @@ def _download(folder: Path) -> Path:
 
 
 def check(wheel: Path) -> None:
-    """Raise `DataUnavailableError` where the file is not the wheel that the demo knows, byte for byte."""
+    """Raise `DaemonError` where the file is not the wheel that the demo knows, byte for byte."""
     try:
         with wheel.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise DataUnavailableError(f"{wheel}: cannot be read: {error.strerror or error}") from error
+        raise DaemonError(f"{wheel}: cannot be read: {error.strerror or error}") from error
     if found != SHA256:
-        raise DataUnavailableError(
+        raise DaemonError(
             f"{wheel}: is not {WHEEL}: its SHA-256 is {found}, not {SHA256}: delete it and run the demo again"
         )
 
@@ -118,7 +118,7 @@ def read_verses(wheel: Path) -> Iterator[VersePair]:
 
     Words are lower-cased and in NFC; a Greek word's grave accent, which only tells that another word follows, becomes
     the acute of its dictionary form. Target tokens that the data exclude from alignment, the punctuation, are left
-    out. Raises `DataUnavailableError` where a file is missing or not as expected.
+    out. Raises `DaemonError` where a file is missing or not as expected.
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
@@ -127,7 +127,7 @@ def read_verses(wheel: Path) -> Iterator[VersePair]:
             records = json.loads(archive.read(ALIGNMENT_FILE))["records"]
             yield from _verses(sources, targets, records)
     except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise DataUnavailableError(f"{wheel}: is not the demo's data: {error}") from error
+        raise DaemonError(f"{wheel}: is not the demo's data: {error}") from error
 
 
 _Text = tuple[dict[str, list[str]], dict[str, tuple[str, int]]]

@@ -9,11 +9,11 @@ from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.evidence.matching import Chosen, Pattern, Place, Sentence, choose
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, notation_of
 from hierogram.samplers.grammar.rules import escape_terminal, nonterminal, terminal_of
-from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides, source_words
+from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.records import DICTIONARIES
+from hierogram.storage.browsing.search import known_words
 
 MOST_WORDS = 200
 """Words of a sentence, at most."""
@@ -32,20 +32,19 @@ class MatchedRule:
     source: str
     target: str
     expected_uses: float
-    probability: float
+    p_target_given_source: float
     places: list[Place]
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a store knows of a sentence, the `text` as it was given, at a position of the store.
+    """All that a store knows of a sentence, at a position of the store.
 
     `words` are those that positions count, in small letters where the store knows them only so; `unknown` those of them
     that no stored pair has on its source side. Rules stand in the order of the words that they cover, shorter ones
     first. `entries` are those of dictionaries whose source side the sentence has; they are none of the pairs.
     """
 
-    text: str
     position: int
     words: list[str]
     unknown: list[str]
@@ -61,7 +60,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     or more than `MOST_WORDS`.
     """
     words = _words(look, text, options.tokenized)
-    found_words = source_words(look, [*words, *(word.lower() for word in words)])
+    found_words = known_words(look, [*words, *(word.lower() for word in words)]).get(SOURCE, {})
     # As at the beginning of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
     known = {word: found_words[word] for word in words if word in found_words}
@@ -70,24 +69,23 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     chosen = _chosen(sentence, matched, known)
     found = renderings(look, [match.side for match in chosen], options.renderings)
     rules = [
-        MatchedRule(match.side, rule.target, rule.expected_uses, rule.probability, match.places)
+        MatchedRule(match.side, rule.other, rule.expected_uses, rule.probability, match.places)
         for match in chosen
         for rule in found.get(match.side, ())
     ]
     # The most used side first, for where there are more patterns than are looked for in pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
-    candidates = like_pairs(look, known, max(_CANDIDATES, 10 * options.pairs)) if known else []
+    pairs, entries = like_pairs(look, known, max(_CANDIDATES, 10 * options.pairs))
     most = max((word.count for word in known.values()), default=1)
     weights = {word: log(2 + most / max(1, known[word].count if word in known else 1)) for word in words}
     row = look.row("SELECT position FROM store_state", False)
     return Evidence(
-        text,
         int(row[0]) if row else 0,
         words,
         [word for word in dict.fromkeys(words) if word not in known],
         rules[: options.rules],
-        choose(words, weights, patterns, [pair for pair in candidates if not _is_entry(pair)], options.pairs),
-        _entries(sentence, candidates),
+        choose(words, weights, patterns, pairs, options.pairs),
+        _entries(sentence, entries),
     )
 
 
@@ -150,46 +148,15 @@ def _chosen(sentence: Sentence, matched: Sequence[_Match], known: Iterable[str])
     )
 
 
-def _is_entry(pair: LikePair) -> bool:
-    return pair.format in DICTIONARIES
-
-
-def _entries(sentence: Sentence, candidates: Iterable[LikePair]) -> list[LikePair]:
+def _entries(sentence: Sentence, entries: Iterable[LikePair]) -> list[LikePair]:
     """Return each entry once whose source side the sentence has, by the words that they cover, shorter first."""
     found: dict[tuple[str, str], tuple[int, int, LikePair]] = {}
-    for pair in candidates:
-        if _is_entry(pair):
-            words = tuple(pair.source.split(" "))
-            places = sentence.places(Pattern((words,), (0, 0)))
-            if places:
-                key = (pair.source, pair.target)
-                found.setdefault(key, (places[0].words[0][0], len(words), pair))
+    for pair in entries:
+        words = tuple(pair.source.split(" "))
+        places = sentence.places(Pattern((words,), (0, 0)))
+        if places:
+            found.setdefault((pair.source, pair.target), (places[0].words[0][0], len(words), pair))
     return [pair for _, _, pair in sorted(found.values(), key=lambda entry: (*entry[:2], entry[2].target))]
-
-
-def as_plain(found: Evidence) -> dict[str, object]:
-    """Return the evidence as plain values, for JSON."""
-
-    def texts(pair: LikePair) -> dict[str, object]:
-        return {"id": pair.id, "corpus": pair.corpus, "source": pair.source, "target": pair.target}
-
-    return {
-        "position": found.position,
-        "words": found.words,
-        "unknown": found.unknown,
-        "rules": [
-            {
-                "source": match.source,
-                "target": match.target,
-                "expected_uses": match.expected_uses,
-                "p_target_given_source": match.probability,
-                "places": [place._asdict() for place in match.places],
-            }
-            for match in found.rules
-        ],
-        "pairs": [texts(chosen.pair) | {"covers": chosen.covers, "fresh": chosen.fresh} for chosen in found.pairs],
-        "entries": [texts(entry) for entry in found.entries],
-    }
 
 
 GAP = "…"
@@ -198,8 +165,8 @@ LEAST_PROBABILITY, LEAST_USES = 0.1, 1.0
 """Of a rendering in a prompt's glossary: given its source; and expected, where its source is more than a word."""
 
 
-def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
-    """Return dictionary entries, a glossary, the pairs as examples, and the sentence with its translation left open.
+def as_prompt(found: Evidence, text: str, languages: tuple[str, ...] = ()) -> str:
+    """Return dictionary entries, a glossary, the pairs as examples, and the sentence, its translation left open.
 
     Renderings are those whose probability given their source is at least `LEAST_PROBABILITY`, of words, and of what is
     used `LEAST_USES` times and has no gaps, or one inside. `languages` are the names of source and target, where they
@@ -213,8 +180,8 @@ def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
     glossary = _glossary(found.rules)
     if glossary:
         blocks.append([f"Glossary ({source} = {target}):", *glossary])
-    blocks += [[f"{source}: {chosen.pair.source}", f"{target}: {chosen.pair.target}"] for chosen in found.pairs]
-    blocks.append([f"{source}: {' '.join(found.text.split())}", f"{target}:"])
+    blocks += [[f"{source}: {pair.source}", f"{target}: {pair.target}"] for pair in found.pairs]
+    blocks.append([f"{source}: {' '.join(text.split())}", f"{target}:"])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
@@ -224,7 +191,7 @@ def _glossary(rules: Iterable[MatchedRule]) -> list[str]:
         words = rule.source.split(" ")
         often = len(words) == 1 or rule.expected_uses >= LEAST_USES
         ends_in_gaps = terminal_of(words[0]) is None or terminal_of(words[-1]) is None
-        telling = rule.probability >= LEAST_PROBABILITY and often and not ends_in_gaps
+        telling = rule.p_target_given_source >= LEAST_PROBABILITY and often and not ends_in_gaps
         if telling and _has_letters(rule.source) and _has_letters(rule.target):
             renderings.setdefault(shown(rule.source), []).append(shown(rule.target))
     return [f"{source} = {', '.join(dict.fromkeys(some))}" for source, some in renderings.items()]
@@ -251,7 +218,7 @@ def table_of_rules(found: Evidence) -> list[list[str]]:
         [
             match.source,
             match.target,
-            f"{match.probability:.3f}",
+            f"{match.p_target_given_source:.3f}",
             f"{match.expected_uses:,.1f}",
             " ".join(
                 f"{first}-{last - 1}" if last - first > 1 else str(first) for first, last in match.places[0].words
@@ -260,14 +227,3 @@ def table_of_rules(found: Evidence) -> list[list[str]]:
         for match in found.rules
     ]
     return [["source", "target", "p(target|source)", "uses", "words"], *rows]
-
-
-def table_of_pairs(found: Evidence) -> list[list[str]]:
-    """Return columns and rows: number, corpus, both texts."""
-    rows = [[str(one.pair.id), one.pair.corpus, one.pair.source, one.pair.target] for one in found.pairs]
-    return [["pair", "corpus", "source", "target"], *rows]
-
-
-def table_of_entries(found: Evidence) -> list[list[str]]:
-    """Return columns and rows: corpus and both sides of dictionaries' entries."""
-    return [["dictionary", "source", "target"], *([one.corpus, one.source, one.target] for one in found.entries)]

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,8 @@ Span = tuple[int, int]
 """Words from the first to before the second, counted from 0."""
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Place:
     """Where a side matches: the spans of its words, and those that its gaps stand for.
 
     A gap at an end reaches to the end of the sentence. Gaps next to each other share a span, which has a word for each.
@@ -124,12 +124,11 @@ _UNIT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(LikePair):
     """A pair, and the spans of the sentence whose words it has in the same order; `fresh` are those of them that no
     pair before it has.
     """
 
-    pair: LikePair
     covers: tuple[Span, ...]
     fresh: tuple[Span, ...]
 
@@ -232,7 +231,9 @@ def choose(
             continue
         own = np.flatnonzero(has[best])
         fresh = np.flatnonzero(has[best] & ~covered)
-        found.append(Chosen(ordered[best], units.covered(own.tolist()), units.covered(fresh.tolist())))
+        pair = ordered[best]
+        spans = units.covered(own.tolist()), units.covered(fresh.tolist())
+        found.append(Chosen(pair.id, pair.corpus, pair.source, pair.target, *spans))
         covered = covered | has[best]
         left[best] = False
     return found

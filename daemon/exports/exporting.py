@@ -18,13 +18,13 @@ from typing import BinaryIO
 from hierogram.daemon.compressing import CompressedFile, Compression, compressed, divided_name
 from hierogram.daemon.corpora.texts import TextSide, pipeline_of
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
-from hierogram.daemon.exports.filters import apply_filters, read_test_set, shape_of
+from hierogram.daemon.exports.filters import TestSet, apply_filters, read_test_set, shape_of
 from hierogram.daemon.exports.formats.cdec import CDEC
 from hierogram.daemon.exports.formats.format import NUMBER_MACRO, Chosen, Feature, Format
 from hierogram.daemon.exports.formats.registry import EVERY, check_kind, find_format, promised_format, usual_format
 from hierogram.daemon.exports.formats.tables import columns
 from hierogram.daemon.exports.lexicon import load_lexicon, load_word_pairs, weigh
-from hierogram.daemon.exports.options import ExportOptions, Normalization
+from hierogram.daemon.exports.options import SMOOTHING, Counted, ExportOptions, Normalization
 from hierogram.daemon.exports.publication import (
     MANIFEST,
     MANIFEST_VERSION,
@@ -41,15 +41,16 @@ from hierogram.daemon.exports.publication import (
     working_folder,
 )
 from hierogram.daemon.exports.scratch import Heard, Scratch, load_inner_alignments, load_rules, quoted, scratch
-from hierogram.samplers.grammar.kinds import LINKS, Notation, notation_of
-from hierogram.samplers.grammar.numbers import ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, notation_of
+from hierogram.samplers.grammar.numbers import SWEEPS_A_DRAW
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import all_plain
 from hierogram.storage.records import UNALIGNED
 from hierogram.storage.store import Store
 
-SENTENCES = "sentences.sgm"
+_OF_SENTENCES = "sentences"
+SENTENCES = f"{_OF_SENTENCES}.sgm"
 _ROW_GROUP = 122_880
 
 Report = Callable[[str, int, int | None], None]
@@ -66,22 +67,30 @@ class WrittenRules:
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """A grammar that is written: resolved options, format, compression, and what is counted, in units of 1/`samples`.
+    """A grammar that is written: resolved options, format, compression, and counts in units of 1/`samples`.
 
-    That is the pairs of a corpus (its id; None: all pairs), by their expected uses if `sampled`, else as they are now.
+    They are of the pairs of a corpus (its id; None: all pairs). Probabilities are smoothed by a discount of `smoothing`
+    for each use that is `seen`, an expression in units; None: one use of each rule, less where its count is less.
     """
 
     options: ExportOptions
     format: Format
     compression: Compression = Compression.NONE
     corpus: int | None = None
-    sampled: bool = False
     samples: int = 1
+    smoothing: float = 0.0
+    seen: str | None = None
 
     @property
     def features(self) -> list[Feature]:
         """The features that are written, in the format's order."""
         return self.format.chosen(self.options.features)
+
+    @property
+    def shape(self) -> list[str]:
+        """The columns of a rule's shape that are needed to filter rules and to write them."""
+        of_features = (name for feature in self.features for name in feature.shape)
+        return sorted(shape_of(self.options).union(self.format.shape, of_features))
 
     @property
     def lexical(self) -> bool:
@@ -97,6 +106,8 @@ class ExportPlan:
 @dataclass(frozen=True, slots=True)
 class OutputFiles:
     """Where the rules go, and the format's glue rules, if it has any; how their files are made.
+
+    A decoder's configuration, where the format has one, gets the name of the rules' file, with other endings.
 
     With `final` it is grammars by sentence that are written, into the folder of `path`, which will have that name.
     """
@@ -118,7 +129,7 @@ def score_rules(
 ) -> tuple[list[FilterCount], int]:
     """Make the view `scored` of the store's rules that the plan's filters leave; returns what each left, and all.
 
-    With a test set there is a table `matching` too (source, sentence). Raises `ExportError`.
+    Raises `ExportError`.
     """
     settings, options = snapshot.settings(), plan.options
     states = snapshot.status().pairs.items()
@@ -128,15 +139,14 @@ def score_rules(
         blocks = snapshot.pair_blocks(plan.corpus)
         load_word_pairs(scratch, blocks, plan.samples, lambda done: report("count", done, pairs))
     else:
-        shape = sorted(shape_of(options).union(plan.format.shape))
-        rules = snapshot.count_rules(expected=plan.sampled) if whole else None
+        counted = options.counted
+        expected, minimal = counted is not Counted.DRAWN, counted is Counted.TRANSLATION
+        rules = snapshot.count_rules(expected=expected, minimal=minimal) if whole else None
         what = "read" if whole else "count"
-        load_rules(scratch, snapshot, plan.corpus, plan.sampled, shape, lambda done: report(what, done, rules))
+        load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
         asked = plan.format.alignments or plan.lexical or options.aligned
         if asked and LINKS in notation_of(settings.grammar).offers:
-            load_inner_alignments(
-                scratch, snapshot, plan.corpus, plan.sampled, lambda done: report("align", done, pairs)
-            )
+            load_inner_alignments(scratch, snapshot, plan.corpus, counted, lambda done: report("align", done, pairs))
     filters = apply_filters(scratch, options, plan.samples, pipeline_of(settings).source)
     left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
@@ -151,28 +161,30 @@ def score(scratch: Scratch, plan: ExportPlan) -> None:
     scratch.run(NUMBER_MACRO)
     features, samples, lexical = plan.features, plan.samples, plan.lexical
     among = "rules" if plan.options.normalization is Normalization.BEFORE else "kept"
+    seen = plan.seen or f"least(uses, {samples})"
     for side in ("source", "target"):
         scratch.run(f"""
             CREATE TABLE of_{side} AS
-            SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum FROM {among} GROUP BY {side}""")
-    shape = "".join(f", {name}" for name in plan.format.shape)
+            SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum, CAST(sum({seen}) AS BIGINT) AS {side}_seen_sum
+              FROM {among} GROUP BY {side}""")
+    [all_seen] = scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM {among}")
+    shape = "".join(f", {name}" for name in plan.shape)
     scratch.stage("with_source", "SELECT * FROM kept JOIN of_source USING (source)", "of_source", "loaded")
     scratch.stage("with_sums", "SELECT * FROM with_source JOIN of_target USING (target)", "of_target", "with_source")
     if lexical:
         joined = "SELECT * FROM with_sums LEFT JOIN lexical USING (id)"
         scratch.stage("with_weights", joined, "lexical", "with_sums")
     joined = "with_weights" if lexical else "with_sums"
-    values = "".join(
-        f", {feature.value} AS {feature.name}"
-        for feature in features
-        if feature.name != "count" and not feature.lexical
-    )
+    values = "".join(f", {feature.value} AS {feature.name}" for feature in features if feature.value != feature.name)
     lex = "".join(f", coalesce({feature.name}, 1.0) AS {feature.name}" for feature in features if feature.lexical)
     scratch.run(f"""
         CREATE VIEW scored AS
         SELECT *{values} FROM (
             SELECT source, target, alignment{shape}, CAST(uses AS DOUBLE) AS uses,
                    CAST(source_sum AS DOUBLE) AS source_uses, CAST(target_sum AS DOUBLE) AS target_uses,
+                   CAST({seen} AS DOUBLE) AS seen, CAST(source_seen_sum AS DOUBLE) AS source_seen,
+                   CAST(target_seen_sum AS DOUBLE) AS target_seen, CAST({max(all_seen, 1)} AS DOUBLE) AS all_seen,
+                   CAST({plan.smoothing!r} AS DOUBLE) AS smoothing,
                    CAST(uses AS DOUBLE) / {samples} AS count, CAST(source_sum AS DOUBLE) / {samples} AS source_count,
                    CAST(target_sum AS DOUBLE) / {samples} AS target_count{lex}
               FROM {joined}
@@ -188,14 +200,27 @@ def write_rules(scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: T
     if output.final is not None:
         assert plan.options.filter_for is not None
         rules = scratch.row("SELECT count(*) FROM scored")[0]
-        sentences = read_test_set(plan.options.filter_for, side).texts
-        return WrittenRules(rules, _write_sentences(scratch, features, sentences, output, output.final))
+        test_set = read_test_set(plan.options.filter_for, side)
+        return WrittenRules(rules, _write_sentences(scratch, features, test_set, output, output.final))
     if format.line is None:
         rules, file = _write_table(scratch, features, format, output.path)
     else:
         rules, file = _write_lines(scratch, features, format, output, heard)
     glue = [] if format.glue is None else [output.put(output.glue, format.glue(features))]
-    return WrittenRules(rules, [file, *glue])
+    return WrittenRules(rules, [file, *glue, *_write_configuration(format, features, output.path, output)])
+
+
+def _write_configuration(
+    format: Format, features: Chosen, path: Path, output: OutputFiles, rules: bool = True
+) -> Iterator[ExportedFile]:
+    """Write the files of a decoder's configuration; without `rules` these come with each sentence."""
+    if format.configure is None:
+        return
+    stem = divided_name(path.name)[0]
+    for ending, lines in format.configure(path.name if rules else None, output.glue.name, features):
+        with compressed(path.with_name(stem + ending)) as file:
+            file.write("".join(line + "\n" for line in lines).encode())
+        yield ExportedFile(stem + ending, file.bytes, file.sha256)
 
 
 def _write_lines(
@@ -234,7 +259,7 @@ def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path)
 
 
 def _write_sentences(
-    scratch: Scratch, features: Chosen, sentences: Sequence[str], output: OutputFiles, final: Path
+    scratch: Scratch, features: Chosen, test_set: TestSet, output: OutputFiles, final: Path
 ) -> list[ExportedFile]:
     """Write a grammar for each sentence of the test set, and the list of them, which comes first in the result.
 
@@ -242,14 +267,17 @@ def _write_sentences(
     as input: `<seg id="N" grammar="…/grammar.N.gz"> words </seg>`.
     """
     assert CDEC.line is not None
-    folder, ending = output.path.parent, output.path.suffix
+    folder, ending, sentences = output.path.parent, output.path.suffix, test_set.texts
+    scratch.run("CREATE TABLE matched (source VARCHAR, sentence BIGINT)")
+    for rows in scratch.columns("SELECT DISTINCT source FROM scored"):
+        scratch.insert("matched", [(source, number) for (source,) in rows for number in test_set.matches(source)])
     query = f"""
         SELECT sentence, line FROM (
-            SELECT sentence, source, target, {CDEC.line(features)} AS line FROM scored JOIN matching USING (source)
+            SELECT sentence, source, target, {CDEC.line(features)} AS line FROM scored JOIN matched USING (source)
         ) ORDER BY sentence, source, target"""
-    rows = (row for block in scratch.columns(query) for row in block)
     files: dict[int, ExportedFile] = {}
-    for number, of_sentence in groupby(rows, key=itemgetter(0)):
+    lines = (row for block in scratch.columns(query) for row in block)
+    for number, of_sentence in groupby(lines, key=itemgetter(0)):
         files[number] = output.put(folder / f"grammar.{number}{ending}", [line for _, line in of_sentence])
     for number in range(len(sentences)):
         if number not in files:
@@ -257,7 +285,9 @@ def _write_sentences(
     with compressed(folder / SENTENCES) as file:
         for number, sentence in enumerate(sentences):
             file.write(f'<seg id="{number}" grammar="{final / files[number].name}"> {sentence} </seg>\n'.encode())
-    return [ExportedFile(SENTENCES, file.bytes, file.sha256), *(files[number] for number in range(len(sentences)))]
+    configuration = _write_configuration(CDEC, features, folder / _OF_SENTENCES, output, rules=False)
+    listing = ExportedFile(SENTENCES, file.bytes, file.sha256)
+    return [listing, *configuration, *(files[number] for number in range(len(sentences)))]
 
 
 _TEXT = ".txt"
@@ -294,7 +324,10 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
     except ValueError as error:
         raise ExportError(str(error)) from error
     compression = _compression(options, format, path, named)
-    return ExportPlan(replace(options.resolved(), format=format.name, features=features), format, compression)
+    translating = TRANSLATION in notation.offers and not format.words and options.counted is Counted.TRANSLATION
+    smoothing = options.smoothing if options.smoothing is not None else SMOOTHING if translating else 0.0
+    resolved = replace(options.resolved(), format=format.name, features=features, smoothing=smoothing)
+    return ExportPlan(resolved, format, compression, samples=options.counted.unit, smoothing=smoothing)
 
 
 def glue_name(name: str) -> str:
@@ -455,8 +488,7 @@ def _write(
         if corpus is None and options.corpus is not None:
             known = ", ".join(sorted(snapshot.status().corpora)) or "none"
             raise ExportError(f"there is no corpus {options.corpus!r} in the store; there are: {known}")
-        samples = 1 if options.drawn else ONE_USE
-        plan = replace(plan, corpus=corpus, sampled=not options.drawn, samples=samples)
+        plan = replace(plan, corpus=corpus)
         if not snapshot.status().rules:
             raise NothingLearnedError(store.url)
         compress = partial(

@@ -1,7 +1,7 @@
 """Which rules an export holds, how many each filter leaves out, and which can match a sentence of a test set."""
 
 import re
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +20,8 @@ _INDEXED = 3
 _IS_NONTERMINAL = re.compile(NONTERMINAL + r"\Z")
 
 Run = tuple[str, ...]
+Found = dict[int, list[int]]
+"""Where something begins in sentences, by their numbers."""
 
 
 class TestSet:
@@ -38,35 +40,41 @@ class TestSet:
                 for size in range(1, min(_INDEXED, len(words) - start) + 1):
                     places[tuple(words[start : start + size])].append((number, start))
         self._places = dict(places)
-        self._by_length: list[tuple[int, int]] = []
-        for number, words in enumerate(self.sentences):
-            insort(self._by_length, (len(words), number))
+        self._found: dict[Run, Found] = {}
 
-    def matches(self, side: str) -> list[int]:
-        """Return numbers of the sentences that a rule with the source side can match some span of, ascending."""
+    def matches(self, side: str) -> Iterator[int]:
+        """Yield numbers of the sentences that a rule with the source side can match some span of, ascending.
+
+        Only sentences with the rarest of its runs are looked at, one when the next is asked for.
+        """
         runs, gaps = _runs(side)
         if not runs:
-            first = bisect_left(self._by_length, (gaps[0], -1))
-            return sorted(number for _, number in self._by_length[first:])
+            yield from (number for number, words in enumerate(self.sentences) if gaps[0] <= len(words))
+            return
         places = []
         for run in runs:
             found = self._find(run)
             if not found:
-                return []
+                return
             places.append(found)
-        common = set(places[0]).intersection(*places[1:])
-        return sorted(
-            number
-            for number in common
-            if _fits([found[number] for found in places], runs, gaps, len(self.sentences[number]))
-        )
+        for number in min(places, key=len):
+            starts = [found[number] for found in places if number in found]
+            if len(starts) == len(runs) and _fits(starts, runs, gaps, len(self.sentences[number])):
+                yield number
 
-    def _find(self, run: Run) -> dict[int, list[int]]:
-        """Return where the run of words begins, by sentence, ascending."""
-        found: dict[int, list[int]] = {}
-        for number, start in self._places.get(run[:_INDEXED], ()):
+    def _find(self, run: Run) -> Found:
+        """Return where the run of words begins, by sentence, ascending; short runs are found once."""
+        first = run[:_INDEXED]
+        if first not in self._places:
+            return {}
+        if run in self._found:
+            return self._found[run]
+        found: Found = {}
+        for number, start in self._places[first]:
             if len(run) <= _INDEXED or tuple(self.sentences[number][start : start + len(run)]) == run:
                 found.setdefault(number, []).append(start)
+        if len(run) <= _INDEXED:
+            self._found[run] = found
         return found
 
 
@@ -166,8 +174,7 @@ def predicates(options: ExportOptions, samples: int, linked: bool) -> Iterator[t
 def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: TextSide = TOKENS) -> list[FilterCount]:
     """Make the view `kept` of the table `rules`: the rules that all filters leave; returns what each left.
 
-    With a test set, whose sentences go through `side`, there is a table `matching` too (source, sentence).
-    Raises `ExportError`.
+    Sentences of a test set go through `side`. Raises `ExportError`.
     """
     names = []
     conditions = []
@@ -177,12 +184,12 @@ def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: 
         conditions.append(condition)
     if options.filter_for is not None:
         test_set = read_test_set(options.filter_for, side)
-        scratch.run("CREATE TABLE matching (source VARCHAR, sentence BIGINT)")
+        scratch.run("CREATE TABLE matching (source VARCHAR)")
         for rows in scratch.columns(f"SELECT DISTINCT source FROM rules WHERE {' AND '.join(conditions) or 'true'}"):
-            if found := [(source, number) for (source,) in rows for number in test_set.matches(source)]:
+            if found := [row for row in rows if next(test_set.matches(row[0]), None) is not None]:
                 scratch.insert("matching", found)
         names.append(f"can match a sentence of {options.filter_for.name}")
-        conditions.append("source IN (SELECT DISTINCT source FROM matching)")
+        conditions.append("source IN (SELECT source FROM matching)")
     counts = _counts(scratch, conditions)
     left = [FilterCount(name, counts[k], counts[k + 1]) for k, name in enumerate(names)]
     where = " AND ".join(conditions) or "true"

@@ -11,12 +11,15 @@ from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exports.formats.format import FEATURES
 from hierogram.daemon.exports.formats.registry import EVERY, find_format
 from hierogram.daemon.exports.publication import Versions
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.options import Option, OptionError, check
 
 if TYPE_CHECKING:
     from apscheduler.triggers.base import BaseTrigger
 
+MEANS_HELP = "how often rules are expected to be used, instead of the grammar for translating."
+DRAWN_HELP = "counts of the present derivations, one draw, instead of the grammar for translating."
 VersionName = Annotated[str, Option("Name of the versions.", metavar="NAME")]
 Keep = Annotated[int | None, Option("Versions to keep.", least=1, shown="all")]
 
@@ -25,6 +28,23 @@ HIERO_MAX_SPAN = 10
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
+
+
+class Counted(StrEnum):
+    """What a rule's count is: its weight for translating, expected uses, or those of one draw."""
+
+    TRANSLATION = "translation"
+    MEANS = "means"
+    DRAWN = "drawn"
+
+    @property
+    def unit(self) -> int:
+        """Counts are whole numbers of this part of a use."""
+        return 1 if self is Counted.DRAWN else ONE_USE
+
+
+SMOOTHING = 0.7
+"""Discount of a use in the probabilities of translation grammars."""
 
 
 class Normalization(StrEnum):
@@ -78,7 +98,18 @@ class ExportOptions:
     compression_threads: Annotated[
         int, Option("zstd: threads beside the writing one.", least=0, most=256, expert=True)
     ] = 0
-    drawn: Annotated[bool, Option("Counts of the present derivations, one draw, instead of means.")] = False
+    means: Annotated[bool, Option(f"Write {MEANS_HELP}")] = False
+    drawn: Annotated[bool, Option(f"Write {DRAWN_HELP}")] = False
+    smoothing: Annotated[
+        float | None,
+        Option(
+            "Discount of each use in probabilities; 0: they are relative frequencies.",
+            least=0,
+            most=1,
+            shown=f"{SMOOTHING} for translation grammars, else 0",
+            expert=True,
+        ),
+    ] = None
     corpus: Annotated[str | None, Option("Only what the pairs of this corpus use, counted again.", metavar="NAME")] = (
         None
     )
@@ -118,6 +149,7 @@ class ExportOptions:
             except ValueError as error:
                 raise OptionError(name, f"{getattr(self, name)!r} is not there; there are {', '.join(kind)}") from error
         check(self)
+        check_counted(self.means, self.drawn)
         if self.format is None:
             return
         format = find_format(self.format)
@@ -127,6 +159,11 @@ class ExportOptions:
             raise OptionError("features", str(error)) from error
         if format.line is None and self.compression not in (Compression.AUTO, Compression.NONE):
             raise OptionError("compression", f"{self.format} is compressed within: leave the compression to it")
+
+    @property
+    def counted(self) -> Counted:
+        """What is counted."""
+        return counted(self.means, self.drawn)
 
     def resolved(self) -> "ExportOptions":
         """Return the same, the preset spelled out; a limit that is given stays where it is stricter."""
@@ -176,6 +213,17 @@ class Destination:
     def is_standard_output(self) -> bool:
         """Return whether the grammar goes to standard output."""
         return self.output == Path("-")
+
+
+def counted(means: bool, drawn: bool) -> Counted:
+    """Return what is counted by the flags, of which one at most is set."""
+    return Counted.MEANS if means else Counted.DRAWN if drawn else Counted.TRANSLATION
+
+
+def check_counted(means: bool, drawn: bool) -> None:
+    """Raise `OptionError` where both flags are set."""
+    if means and drawn:
+        raise OptionError("means", "and --drawn are two grammars: give one of them")
 
 
 def check_name(name: str) -> None:

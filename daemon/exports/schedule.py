@@ -16,7 +16,7 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from pydantic import ValidationError
 
-from hierogram.daemon.exceptions import ExportError, ScheduleError
+from hierogram.daemon.exceptions import DaemonError, ExportError
 from hierogram.daemon.exports.exporting import Published, Report, publish
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.storage.exports.exports import JobRow
@@ -78,12 +78,12 @@ class ExportSchedule:
         self._store.close_abandoned_exports()
         # A job of the configuration that is as it was keeps its next run.
         wanted = {_CONFIGURED + job.name: _first_row(_CONFIGURED + job.name, job) for job in self._configured}
-        known = {row.id: row for row in self._store.jobs.all() if row.id.startswith(_CONFIGURED)}
+        known = {row.id: row for row in self._store.jobs() if row.id.startswith(_CONFIGURED)}
         for gone in known.keys() - wanted.keys():
-            self._store.jobs.remove(gone)
+            self._store.remove_job(gone)
         for row in wanted.values():
             if row.id not in known or known[row.id].job != row.job:
-                self._store.jobs.put(row)
+                self._store.put_job(row)
         self.look()
         self._scheduler.start()
 
@@ -98,7 +98,7 @@ class ExportSchedule:
     def look(self) -> None:
         """Give the scheduler the jobs of the table that are new or changed, and take away those that are gone."""
         with self._lock:
-            rows = {row.id: row for row in self._store.jobs.all()}
+            rows = {row.id: row for row in self._store.jobs()}
             for gone in self._known.keys() - rows.keys():
                 if self._scheduler.get_job(gone) is not None:
                     self._scheduler.remove_job(gone)
@@ -112,7 +112,7 @@ class ExportSchedule:
         job = _read(row)
         if job is None:
             suspended = replace(row, next_run=None)
-            self._store.jobs.postpone(suspended)
+            self._store.postpone_job(suspended)
             return suspended
         self._scheduler.add_job(
             self._run,
@@ -156,7 +156,7 @@ class ExportSchedule:
             if job is not None and row is not None:
                 next_run = None if job.next_run_time is None else job.next_run_time.timestamp()
                 later = replace(row, next_run=next_run)
-                if self._store.jobs.postpone(later):
+                if self._store.postpone_job(later):
                     self._known[job_id] = later
 
     def _step(self, *_: object) -> None:
@@ -167,33 +167,33 @@ class ExportSchedule:
 def add_job(store: Store, job: ExportJob) -> ScheduledJob:
     """Add a job, or put it in the place of the one with its name."""
     row = _first_row(job.name, job)
-    store.jobs.put(row)
+    store.put_job(row)
     return ScheduledJob(job, configured=False, next_run=_moment(row.next_run))
 
 
 def remove_job(store: Store, name: str) -> None:
-    """Remove a job; raises `ScheduleError` where there is none, or where it stands in the configuration."""
-    if not store.jobs.remove(name):
-        if any(row.id == _CONFIGURED + name for row in store.jobs.all()):
-            raise ScheduleError(f"job {name!r} stands in the configuration: remove it there")
-        raise ScheduleError(f"there is no job {name!r}: `hierogram schedule` shows all")
+    """Remove a job; raises `DaemonError` where there is none, or where it stands in the configuration."""
+    if not store.remove_job(name):
+        if any(row.id == _CONFIGURED + name for row in store.jobs()):
+            raise DaemonError(f"job {name!r} stands in the configuration: remove it there")
+        raise DaemonError(f"there is no job {name!r}: `hierogram schedule` shows all")
 
 
 def list_jobs(store: Store) -> list[ScheduledJob]:
     """Return all jobs, by the time of their next runs; rows that describe no job are left out and logged."""
     return [
         ScheduledJob(job, row.id.startswith(_CONFIGURED), _moment(row.next_run))
-        for row in store.jobs.all()
+        for row in store.jobs()
         if (job := _read(row)) is not None
     ]
 
 
 def find_job(store: Store, name: str) -> ExportJob:
-    """Return the job with the name; raises `ScheduleError` where there is none."""
+    """Return the job with the name; raises `DaemonError` where there is none."""
     for scheduled in list_jobs(store):
         if scheduled.job.name == name:
             return scheduled.job
-    raise ScheduleError(f"there is no job {name!r}: `hierogram schedule` shows all")
+    raise DaemonError(f"there is no job {name!r}: `hierogram schedule` shows all")
 
 
 def _read(row: JobRow) -> ExportJob | None:

@@ -15,7 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from hierogram.samplers.grammar.numbers import ONE_USE
+from hierogram.daemon.exports.options import Counted
+from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.exports.snapshot import Block, Snapshot
 from hierogram.storage.records import PairRow, Settings
 
@@ -207,24 +208,27 @@ def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
 _PAIRS_A_READ = 2_000
 _SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
 _USES = {"uses": "BIGINT"}
+_TOGETHER = {"minimal_uses": "sum"}
+"""How a column of several parts becomes one where it is not the same in all."""
 _LINKED = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR", "uses": "BIGINT"}
 
 
 def load_rules(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, sampled: bool, shape: Collection[str],
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, shape: Collection[str],
     heard: Heard | None = None,
 ) -> None:  # fmt: skip
     """Make the view `rules`: id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
 
-    It counts the pairs of a corpus (its id; None: all pairs), their expected uses if `sampled`, else those of now. The
-    id is one within the scratch database.
+    It counts the pairs of a corpus (its id; None: all pairs). The id is one within the scratch database.
     """
     kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
     if corpus is None:
-        scratch.load("loaded", kinds, snapshot.rule_blocks((*_SIDES, *shape), expected=sampled), heard)
+        expected, minimal = counted is not Counted.DRAWN, counted is Counted.TRANSLATION
+        blocks = snapshot.rule_blocks((*_SIDES, *shape), expected=expected, minimal=minimal)
+        scratch.load("loaded", kinds, blocks, heard)
     else:
-        scratch.load("parts", kinds, _recounted(snapshot, corpus, sampled, shape, heard))
-        same = "".join(f"min({name}) AS {name}, " for name in shape)
+        scratch.load("parts", kinds, _recounted(snapshot, corpus, counted, shape, heard))
+        same = "".join(f"{_TOGETHER.get(name, 'min')}({name}) AS {name}, " for name in shape)
         scratch.run(f"""
             CREATE TABLE loaded AS
             SELECT source, target, {same}CAST(sum(uses) AS BIGINT) AS uses FROM parts
@@ -238,7 +242,9 @@ def load_rules(
           FROM loaded""")
 
 
-def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, shape: Collection[str], heard: Heard | None) -> Blocks:
+def _recounted(
+    snapshot: Snapshot, corpus: int, counted: Counted, shape: Collection[str], heard: Heard | None
+) -> Blocks:
     """Count the rules that a corpus's pairs use again, a part of the pairs at a time."""
     # Here, because it brings the compiled samplers with it.
     from hierogram.daemon.learning.kinds.kind import Drawn
@@ -250,12 +256,15 @@ def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, shape: Collection
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
         loaded = kind_of(settings).load(rows, settings)
         trees = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
-        records = join_blobs([row.averages or b"" for row in rows]) if sampled else no_blobs(len(rows))
+        drawn = counted is Counted.DRAWN
+        records = no_blobs(len(rows)) if drawn else join_blobs([row.averages or b"" for row in rows])
         rules = loaded.rule_deltas(None, Drawn(trees, records), settings)
         pairs += len(rows)
         if heard:
             heard(pairs)
-        uses = (rules.expected_uses * ONE_USE).astype("int64") if sampled else rules.counts
+        uses = rules.counts if drawn else (rules.expected_uses * ONE_USE).astype("int64")
+        if counted is Counted.TRANSLATION:
+            uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
         if (uses > 0).any():
             # The last line of a block has no end.
             sides = (column.content[:-1].tobytes().decode() for column in (rules.sources, rules.targets))
@@ -264,7 +273,7 @@ def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, shape: Collection
 
 
 def load_inner_alignments(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, sampled: bool, heard: Heard | None = None
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, heard: Heard | None = None
 ) -> None:
     """Give every rule of the view `rules` the alignment that most of its uses have, found in the derivations.
 
@@ -276,7 +285,7 @@ def load_inner_alignments(
         pairs = 0
         for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
             pairs += len(rows)
-            if columns := _linked_rules(rows, settings, sampled):
+            if columns := _linked_rules(rows, settings, counted):
                 yield pairs, columns
 
     link_rules(scratch, blocks(), heard)
@@ -306,19 +315,18 @@ def link_rules(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> 
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, * FROM loaded")
 
 
-def _linked_rules(rows: list[PairRow], settings: Settings, sampled: bool) -> list[str]:
+def _linked_rules(rows: list[PairRow], settings: Settings, counted: Counted) -> list[str]:
     """Return columns of sides, alignments and uses; none where no rule is used."""
     # Here, because it brings the compiled samplers with it.
     import numpy as np
 
     from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.daemon.learning.kinds.registry import kind_of
-    from hierogram.samplers.counts.deltas import Change
+    from hierogram.samplers.counts.deltas import Change, add_minimal
     from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks, fragment_links, rule_links
-    from hierogram.samplers.forests.derivations import decode_states, encode_trees, trees_of
+    from hierogram.samplers.forests.derivations import decode_states, empty_state, encode_trees, trees_of
     from hierogram.samplers.forests.records import fragments_of, read_averages, write_averages
     from hierogram.samplers.grammar.columns import join_blobs, no_blobs
-    from hierogram.samplers.grammar.numbers import ONE_USE
 
     uses: Counter[tuple[int, bytes]] = Counter()
 
@@ -339,13 +347,20 @@ def _linked_rules(rows: list[PairRow], settings: Settings, sampled: bool) -> lis
     forests = loaded.batch.forests
     state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
     trees = trees_of(encode_trees(forests, state))
-    records = join_blobs([row.averages or b"" for row in rows]) if sampled else no_blobs(len(rows))
+    drawn = counted is Counted.DRAWN
+    records = no_blobs(len(rows)) if drawn else join_blobs([row.averages or b"" for row in rows])
     records = write_averages(read_averages(loaded.batch, records))
     fragments = fragments_of(records)
     deltas = count_changes(loaded.batch, [Change(trees, 1, 0)], fragments)
     count(fragment_links(deltas, loaded.batch, fragments), fragments.weights.tolist())
     alone = rule_links(deltas, loaded.batch, state, np.diff(records.offsets) == 0)
     count(alone, [ONE_USE] * len(alone.entries))
+    if counted is Counted.TRANSLATION:
+        deltas = add_minimal(deltas, loaded.batch, np.arange(len(rows)), 1)
+        smallest = empty_state(forests)
+        smallest.cut[:] = 1
+        found = rule_links(deltas, loaded.batch, smallest, np.ones(len(rows), np.bool_))
+        count(found, [ONE_MINIMAL_USE] * len(found.entries))
     rules = loaded.rules(deltas, np.arange(deltas.entries))
     sources, targets = rules.sources.strings(), rules.targets.strings()
     used = ((sources[entry], targets[entry], text(links), str(number)) for (entry, links), number in uses.items())

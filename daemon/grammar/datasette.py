@@ -5,11 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.browsing.cookbook import cookbook, with_parameters
+from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.database.connection import parse_url, shown_url, sqlite_file
 
 _TIME_LIMIT_MS = 10_000
 _ROWS_A_PAGE = 50
+_PARAMETERS = {
+    "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",
+    "pair_id = 1": "pair_id = :pair",
+}  # fmt: skip
+"""What the questions ask for, for example, and the parameters that take its place."""
 
 
 def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
@@ -22,13 +27,11 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
     file = sqlite_file(parsed)
     if file is None:
         raise UsageError(f"{shown_url(parsed)} is no file, and Datasette shows SQLite files: see `hierogram browse`")
-    queries = {
-        re.sub(r"[^a-z0-9]+", "-", recipe.title.lower()).strip("-"): {
-            "title": recipe.title,
-            "sql": with_parameters(recipe.sql),
-        }
-        for recipe in cookbook()
-    }
+    queries = {}
+    for title, sql in cookbook():
+        for example, parameter in _PARAMETERS.items():
+            sql = sql.replace(example, parameter)
+        queries[re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")] = {"title": title, "sql": sql}
     return file, {
         "settings": {
             "allow_facet": False,

@@ -13,17 +13,10 @@ from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.storage.browsing import looking
 from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import Used
 from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store
-
-
-class ExpectedRule(NamedTuple):
-    """A rule that a pair expects to use, and how often."""
-
-    source: str
-    target: str
-    expected_uses: float
 
 
 def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
@@ -34,7 +27,7 @@ def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
     return [] if row.current is None else kind_of(settings).show(row, settings)
 
 
-def expected_rules(row: PairRow, settings: Settings) -> list[ExpectedRule]:
+def expected_rules(row: PairRow, settings: Settings) -> list[Used]:
     """Return the rules that the pair expects to use, averaged over its sweeps, the most expected first.
 
     Raises `DerivationError` where what is stored does not fit the pair.
@@ -43,7 +36,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[ExpectedRule]:
         return []
     rules = count_rules_of([row], settings)
     expected = [
-        ExpectedRule(rules.sources.string(row), rules.targets.string(row), uses)
+        Used(rules.sources.string(row), rules.targets.string(row), uses)
         for row, uses in enumerate(rules.expected_uses.tolist())
         if uses > 0
     ]

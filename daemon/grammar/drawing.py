@@ -8,7 +8,7 @@ from typing import Any
 from svgling.core import TreeLayout, TreeOptions
 from svgling.figure import Caption, RowByRow
 
-from hierogram.daemon.exceptions import DrawingError
+from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.rules import RuleUse, parse_side
 
 _NO_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
@@ -30,15 +30,15 @@ def draw(uses: Sequence[RuleUse]) -> str:
     """Return the derivation as an SVG document.
 
     Node n is the n-th rule of the derivation on both sides, so the target tree shows in what order its parts come.
-    Raises `DrawingError` where there is nothing to draw, or more than fits into a picture.
+    Raises `InputError` where there is nothing to draw, or more than fits into a picture.
     """
     if not uses:
-        raise DrawingError("the pair has no derivation yet: it waits to be sampled")
+        raise InputError("the pair has no derivation yet: it waits to be sampled")
     try:
         rows = [Caption(TreeLayout(_tree(uses, side), options=_Options()), side) for side in ("source", "target")]
         picture: str = RowByRow(*rows, gridify=False).get_svg().tostring()
     except RecursionError as error:
-        raise DrawingError("the derivation is too deep for a picture: ask for JSON") from error
+        raise InputError("the derivation is too deep for a picture: ask for JSON") from error
     return picture
 
 

@@ -16,8 +16,7 @@ from hierogram.daemon.corpora.lines import STANDARD_INPUT
 from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models.arpa import ArpaWriter, NamedModel, read_arpa, write_arpa
-from hierogram.daemon.language_models.estimation import OpenWriter, estimate
-from hierogram.daemon.language_models.estimation import Report as Report
+from hierogram.daemon.language_models.estimation import OpenWriter, Report, estimate
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress

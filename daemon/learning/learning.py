@@ -58,7 +58,7 @@ def rekey(store: Store) -> None:
 
 
 DEFAULT_SWEEPS = 74
-"""Sweeps over everything that follow the burn-in, over which uses are averaged; with a quick schedule 100 in all
+"""Sweeps over everything that follow the burn-in, over which uses are averaged; by default 100 in all
 [CFGŠ14 §5.4.2]."""
 
 ALIGNED = [WAITING, SAMPLING, SETTLED]

@@ -35,6 +35,7 @@ COMPARED = (
     "count",
     "expected_uses",
     "expected_uses_variance",
+    "minimal_uses",
 )
 """Numbers of a rule, by the names of their columns."""
 
@@ -146,12 +147,7 @@ def added_up(recount: Recount, stored: RuleDeltas) -> tuple[RuleDeltas, NDArray[
         f"rules {_shown(rules, int(firsts[row]))} and {_shown(rules, row)} have the same key"
         for row in later[~same].tolist()
     ]
-    counts = np.zeros(len(firsts), np.int64)
-    expected, variances = np.zeros(len(firsts)), np.zeros(len(firsts))
-    np.add.at(counts, firsts, rules.counts)
-    np.add.at(expected, firsts, rules.expected_uses)
-    np.add.at(variances, firsts, rules.expected_uses_variances)
-    return rules.with_counts(counts, expected, variances), np.flatnonzero(firsts == np.arange(len(firsts))), shared
+    return rules.added_up(firsts), np.flatnonzero(firsts == np.arange(len(firsts))), shared
 
 
 def _shown(rules: RuleDeltas, row: int) -> str:
@@ -164,8 +160,8 @@ def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) 
     matches = match_keys(counted.keys[rows], rules.keys)
     for row in matches.only_theirs.tolist():
         yield (
-            f"rule {stored.ids[row]} {_shown(rules, row)}: no derivation uses it, yet its count is {rules.counts[row]}"
-            f" and its expected uses {rules.expected_uses[row]:g}"
+            f"rule {stored.ids[row]} {_shown(rules, row)}: no derivation uses it, yet its count is {rules.counts[row]},"
+            f" its expected uses are {rules.expected_uses[row]:g} and its minimal uses {rules.minimal_uses[row]}"
         )
     ours, theirs = rows[matches.ours], matches.theirs
     for name, side in (("source", "sources"), ("target", "targets")):
@@ -179,7 +175,8 @@ def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) 
     for row in rows[matches.only_ours].tolist():
         yield (
             f"rule {_shown(counted, row)} is used {counted.counts[row]} times"
-            f" ({counted.expected_uses[row]:g} expected) and missing from the rules"
+            f" ({counted.expected_uses[row]:g} expected, {counted.minimal_uses[row]} minimal)"
+            " and missing from the rules"
         )
 
 

@@ -182,7 +182,7 @@ class Scorer:
         links = []
         for one, (i, j, x, y) in zip(found, pieces, strict=True):
             n, m = j - i, y - x
-            mean, errors = one.features
+            mean, errors = one.features, one.feature_errors
             base = slice(n * m + n + m, n * m + n + m + len(_BASE))
             unseen += float((_BASE_WORDS * mean[base]).sum())
             unseen_error += float(((_BASE_WORDS * errors[base]) ** 2).sum())
@@ -322,60 +322,51 @@ _CHANGED = 0.5
 KEPT_AT_ONCE = 20
 
 
-class Keeper:
-    """Scores stored pairs and has the store keep the scores."""
-
-    def __init__(self, store: Store, scorer: Scorer) -> None:
-        self._store = store
-        self._scorer = scorer
-        self._last_pair = scorer.learned.last_pair
-        self._position = scorer.learned.position
-
-    def keep(self, scored: Sequence[tuple[PairRow, PairScore]]) -> None:
-        """Keep these scores."""
-        moment = now()
-        rows = []
-        for row, score in scored:
-            source, target = score.source_misfit, score.target_misfit
-            rows.append(
-                ScoreRow(
-                    row.id,
-                    self._position,
-                    moment,
-                    score.tokens,
-                    score.log_probability,
-                    score.log_probability_error,
-                    score.evidence,
-                    score.unseen,
-                    score.unseen_error,
-                    score.pieces,
-                    score.exact,
-                    *_misfit_columns(source),
-                    *_misfit_columns(target),
-                    " ".join(f"{link.source}-{link.target}:{link.probability:.3f}" for link in score.links),
-                    self._scorer.derivation(row),
-                )
+def keep_scores(store: Store, scorer: Scorer, scored: Sequence[tuple[PairRow, PairScore]]) -> None:
+    """Have the store keep these scores of stored pairs."""
+    moment = now()
+    rows = []
+    for row, score in scored:
+        rows.append(
+            ScoreRow(
+                row.id,
+                scorer.learned.position,
+                moment,
+                score.tokens,
+                score.log_probability,
+                score.log_probability_error,
+                score.evidence,
+                score.unseen,
+                score.unseen_error,
+                score.pieces,
+                score.exact,
+                *_misfit_columns(score.source_misfit),
+                *_misfit_columns(score.target_misfit),
+                " ".join(f"{link.source}-{link.target}:{link.probability:.3f}" for link in score.links),
+                scorer.derivation(row),
             )
-        self._store.keep_scores(rows)
+        )
+    store.keep_scores(rows)
 
-    def due(self, rows: Sequence[PairRow]) -> Iterator[PairRow]:
-        """Yield the pairs without a score, and those whose rules have changed much since they were scored.
 
-        Pairs that are newer than what is known of the store wait for the next round.
-        """
-        kept = {score.pair_id: score for score in self._store.scores_by_id([row.id for row in rows])}
-        for row in rows:
-            if row.id > self._last_pair:
-                continue
-            score = kept.get(row.id)
-            if score is not None:
-                before, present = score.derivation, self._scorer.derivation(row)
-                if before is None or present is None:
-                    if before is present:
-                        continue
-                elif abs(present - before) <= _CHANGED:
+def due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
+    """Yield the pairs without a score, and those whose rules have changed much since they were scored.
+
+    Pairs that are newer than what is known of the store wait for the next round.
+    """
+    kept = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
+    for row in rows:
+        if row.id > scorer.learned.last_pair:
+            continue
+        score = kept.get(row.id)
+        if score is not None:
+            before, present = score.derivation, scorer.derivation(row)
+            if before is None or present is None:
+                if before is present:
                     continue
-            yield row
+            elif abs(present - before) <= _CHANGED:
+                continue
+        yield row
 
 
 def _misfit_columns(misfit: Misfit | None) -> tuple[float | None, int | None]:

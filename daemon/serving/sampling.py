@@ -23,6 +23,7 @@ from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
 from hierogram.daemon.workers.chain import check_workers, workers_of
 from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
 from hierogram.storage.records import SAMPLING, WAITING, Correction, PairRow
 from hierogram.storage.store import Store
@@ -194,7 +195,7 @@ class SamplingLoop:
         self._log = log.bind(loop=self.name)
 
     def prepare(self, configuration: Configuration) -> None:
-        """Raise `WorkersError` where workers are asked for and cannot sample this store."""
+        """Raise `DaemonError` where workers are asked for and cannot sample this store."""
         if configuration.workers.workers is not None:
             check_workers(self._store.settings())
 
@@ -214,7 +215,8 @@ class SamplingLoop:
         threads = section.threads or (None if chosen is None else 1)
         with ExitStack() as stack:
             chain = stack.enter_context(workers_of(self._store, chosen, threads or 1))
-            blocks = configuration.workers.in_blocks()
+            given = configuration.workers.in_blocks()
+            blocks = None if given is None else Blocks(*given)
             seconds = section.likelihood_seconds
             options = LearnOptions(threads, lambda _now: beat(), likelihood_seconds=seconds, blocks=blocks, chain=chain)
             learner = stack.enter_context(Learner(self._store, options))

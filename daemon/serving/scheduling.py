@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hierogram.daemon.exceptions import LoopFailedError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag
 from hierogram.storage.store import Store
@@ -35,7 +35,7 @@ class ScheduleLoop(Loop):
         try:
             while not stop.is_set():
                 if not schedule.alive():
-                    raise LoopFailedError("the scheduler has ended by itself")
+                    raise DaemonError("the scheduler has ended by itself")
                 schedule.look()
                 beat.well()
                 stop.wait(_LOOK_SECONDS)

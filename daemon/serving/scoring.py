@@ -6,7 +6,7 @@ from collections.abc import Callable
 from hierogram.daemon.exceptions import NothingLearnedError
 from hierogram.daemon.scoring.learned import Learned
 from hierogram.daemon.scoring.records import KeepOptions, PairScore, ScoreOptions
-from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Keeper, Scorer
+from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Scorer, due, keep_scores
 from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag, StoppedError
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.storage.records import SETTLED, PairRow
@@ -86,19 +86,18 @@ class ScoringLoop(Loop):
             return None
         pace.rest()
         scorer = Scorer(learned, ScoreOptions(), pace.rest)
-        keeper = Keeper(self._store, scorer)
         after, done = 0, 0
         scored: list[tuple[PairRow, PairScore]] = []
         while rows := self._store.pairs(after, _READ_AT_ONCE, (SETTLED,)):
             after = rows[-1].id
-            for row in keeper.due(rows):
+            for row in due(self._store, scorer, rows):
                 scored.append((row, scorer.score_stored(row)))
                 pace.rest()
                 if len(scored) == KEPT_AT_ONCE:
-                    keeper.keep(scored)
+                    keep_scores(self._store, scorer, scored)
                     done += len(scored)
                     scored = []
             pace.rest()
         if scored:
-            keeper.keep(scored)
+            keep_scores(self._store, scorer, scored)
         return done + len(scored)

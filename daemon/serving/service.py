@@ -10,7 +10,7 @@ import numpy as np
 from hierogram.daemon.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.decoding.translating import warm_up as warm_up_translations
-from hierogram.daemon.exceptions import DaemonError, LoopFailedError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.learner import holding_lease
@@ -155,11 +155,11 @@ class Daemon:
         return self.supervisor.restart(frozenset(changed))
 
     def stop(self) -> None:
-        """Have the loops finish; raises `LoopFailedError` where one does not within the grace period."""
+        """Have the loops finish; raises `DaemonError` where one does not within the grace period."""
         self._stopping = True
         late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
         if late:
-            raise LoopFailedError(
+            raise DaemonError(
                 f"not done within {self.configuration.daemon.grace_seconds:g} s: {', '.join(late)}; "
                 "what was not committed is rolled back, and done again after the next start"
             )
@@ -173,7 +173,7 @@ def serve(
 ) -> None:
     """Run the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again, `doors` see `Daemon`.
 
-    Raises `LoopFailedError` where a loop had to be given up, or did not end in time, `StoreHeldError` where another
+    Raises `DaemonError` where a loop had to be given up, or did not end in time, `StoreHeldError` where another
     process writes the store's grammar, and `DaemonError` where a loop cannot have what it needs, as a port.
     """
     share_arenas()

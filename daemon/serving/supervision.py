@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hierogram.daemon.configuration import Configuration, DaemonSection
-from hierogram.daemon.exceptions import DaemonError, LoopFailedError, SpoolError
+from hierogram.daemon.exceptions import DaemonError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
 _LOOK_SECONDS = 0.05
@@ -73,19 +73,16 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoopHealth:
-    """A loop as others see it: seconds since its last beat and how many it may take, restarts, what ended it last."""
+    """A loop as others see it: seconds since its last beat and how many it may take, whether it turns (its last beat is
+    recent enough), restarts, what ended it last.
+    """
 
     name: str
     age: float
     patience: float
+    turns: bool = True
     restarts: int = 0
     error: str | None = None
-    failing: bool = False
-
-    @property
-    def turns(self) -> bool:
-        """Return whether its last beat is recent enough."""
-        return self.age <= self.patience
 
 
 class _Kept:
@@ -107,7 +104,7 @@ class _Kept:
             try:
                 self.loop.run(self.stop, self.heart)
                 if not self.stop.is_set():
-                    raise LoopFailedError(f"the loop {self.loop.name} ended by itself")
+                    raise DaemonError(f"the loop {self.loop.name} ended by itself")
             except BaseException as error:
                 if not self._endure(error):
                     return
@@ -175,15 +172,15 @@ class Supervisor:
             kept.thread.start()
 
     def check(self) -> None:
-        """Raise `LoopFailedError` where a loop has been given up, or has given no sign of life for too long."""
+        """Raise `DaemonError` where a loop has been given up, or has given no sign of life for too long."""
         for name, kept in self._kept.items():
             if kept.given_up is not None:
                 times = f" {kept.heart.failures} times in a row" if kept.heart.failures > 1 else ""
-                raise LoopFailedError(f"the loop {name} failed{times}: {kept.heart.error}") from kept.given_up
+                raise DaemonError(f"the loop {name} failed{times}: {kept.heart.error}") from kept.given_up
             if not kept.thread.is_alive():
-                raise LoopFailedError(f"the loop {name} is dead: {kept.heart.error}")
+                raise DaemonError(f"the loop {name} is dead: {kept.heart.error}")
             if kept.heart.age > self._patience.stall_seconds:
-                raise LoopFailedError(f"the loop {name} has given no sign of life for {kept.heart.age:.0f} s")
+                raise DaemonError(f"the loop {name} has given no sign of life for {kept.heart.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
         """Have every loop that reads one of the sections end and start again; returns their names."""
@@ -206,9 +203,11 @@ class Supervisor:
 
     def health(self) -> tuple[LoopHealth, ...]:
         """Return how the loops are."""
+        patience = self._patience.stall_seconds
+        ages = {name: kept.heart.age for name, kept in self._kept.items()}
         return tuple(
-            LoopHealth(name, heart.age, self._patience.stall_seconds, heart.restarts, heart.error, heart.failures > 0)
-            for name, heart in ((name, kept.heart) for name, kept in self._kept.items())
+            LoopHealth(name, ages[name], patience, ages[name] <= patience, kept.heart.restarts, kept.heart.error)
+            for name, kept in self._kept.items()
         )
 
     def trouble(self) -> str | None:

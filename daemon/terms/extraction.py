@@ -132,13 +132,6 @@ class TermCandidates(NamedTuple):
         return TermCandidates._make(column[rows] for column in self)
 
 
-def sketch_of(sketch: Sketch, pairs: Pairs, words: Vocabularies, options: TermOptions) -> None:
-    """Count the phrase pairs of some pairs in the sketch: the first pass."""
-    pair, sources, targets, _, _ = _found(pairs, words, options)
-    hashes = joint(sources, targets)
-    sketch.add(hashes[_first_ones(pair, hashes)])
-
-
 Passes = Callable[[], Iterable[Pairs]]
 """All pairs, from the first on each time that it is called."""
 
@@ -193,9 +186,14 @@ def _found(pairs: Pairs, words: Vocabularies, options: TermOptions) -> tuple[Num
 def _first_ones(pair: Numbers, hashes: Hashes) -> Numbers:
     """Return where each hash is met first in each pair."""
     order = np.lexsort((hashes, pair))
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (pair[order][1:] != pair[order][:-1]) | (hashes[order][1:] != hashes[order][:-1])
-    return np.sort(order[new])
+    return np.sort(order[_new_ones(pair[order], hashes[order])])
+
+
+def _new_ones(*columns: Numbers | Hashes) -> Flags:
+    """Return whether each row of the columns is another one than that before it."""
+    new = np.ones(len(columns[0]), np.bool_)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return new
 
 
 def _usual(parts: Passes, hashes: Hashes, what: Numbers, words: Vocabularies, options: TermOptions) -> TermCandidates:
@@ -216,9 +214,7 @@ def _usual(parts: Passes, hashes: Hashes, what: Numbers, words: Vocabularies, op
     of_target = with_target[places_among(wanted[1], targets)]
     texts = what[:, 2:]
     order = np.lexsort((*texts.T[::-1], of_target, -both, of_source))
-    best = np.ones(len(order), np.bool_)
-    best[1:] = of_source[order][1:] != of_source[order][:-1]
-    chosen = order[best]
+    chosen = order[_new_ones(of_source[order])]
     return TermCandidates(
         sources[chosen],
         targets[chosen],
@@ -403,10 +399,7 @@ class Details:
         self._note(self._sources, met.term, source, met.begin, met.length)
         # Each rendering of a term counts once a pair.
         order = np.lexsort((hashes, met.term, met.pair))
-        keys = np.stack((met.pair[order], met.term[order], hashes[order].view(np.int64)))
-        new = np.ones(len(order), np.bool_)
-        new[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
-        chosen = order[new]
+        chosen = order[_new_ones(met.pair[order], met.term[order], hashes[order])]
         some = met.at(chosen[met.other_length[chosen] > 0])
         self._note(self._renderings, some.term, target, some.other, some.other_length)
         size = len(pairs.ids)
@@ -550,7 +543,9 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         for block in snapshot.dated_pair_blocks(_corpus(snapshot, options.corpus)):
             pairs = pairs_of(block, words)
             spool.add(pairs)
-            sketch_of(sketch, pairs, words, options)
+            pair, sources, targets, _, _ = _found(pairs, words, options)
+            hashes = joint(sources, targets)
+            sketch.add(hashes[_first_ones(pair, hashes)])
             if report:
                 report("reading", spool.pairs, total)
         if not spool.pairs:

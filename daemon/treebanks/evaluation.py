@@ -57,14 +57,6 @@ class Score:
     found: int
 
 
-@dataclass(frozen=True, slots=True)
-class ParseScores:
-    """The score of all sentences and of those of at most `CUTOFF` words."""
-
-    all: Score
-    up_to_cutoff: Score
-
-
 def brackets_of(tree: Tree) -> Brackets:
     """Return the brackets of a tree."""
     spans: Counter[tuple[str, int, int]] = Counter()
@@ -96,8 +88,8 @@ def brackets_of(tree: Tree) -> Brackets:
     return Brackets(spans, words, tags)
 
 
-def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> ParseScores:
-    """Compare trees sentence by sentence.
+def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> dict[str, Score]:
+    """Compare trees sentence by sentence; return the score of `all`, and that `up_to_cutoff`, `CUTOFF` words.
 
     Raises `InputError` where the sides differ in number, or a sentence in the words that count.
     """
@@ -112,7 +104,8 @@ def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> ParseScores:
                 f"{len(pair[1].words)}: the files do not belong together"
             )
         pairs.append(pair)
-    return ParseScores(_score(pairs), _score([pair for pair in pairs if len(pair[0].words) <= CUTOFF]))
+    shorter = [pair for pair in pairs if len(pair[0].words) <= CUTOFF]
+    return {"all": _score(pairs), "up_to_cutoff": _score(shorter)}
 
 
 def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> Score:

@@ -46,10 +46,6 @@ class TreeGrammar:
                     counts[production_of(node)] += count
         return counts
 
-    def words(self) -> frozenset[str]:
-        """Return all words of the fragments, classes of unknown words among them."""
-        return frozenset(node for fragment, _ in self.fragments for node in preorder(fragment) if isinstance(node, str))
-
 
 class Prior(NamedTuple):
     """The Dirichlet process of a label: strength α_c, and β_c, how probably a nonterminal below a root is expanded."""

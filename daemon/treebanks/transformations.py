@@ -79,10 +79,10 @@ class KnownWords:
         return with_words(tree, self.in_words(words_of(tree)))
 
 
-def vocabulary_of(sentences: Iterable[Iterable[str]], rare: int, besides: Iterable[str] = ()) -> KnownWords:
-    """Return the words seen more than `rare` times in the sentences, and those `besides`."""
+def vocabulary_of(sentences: Iterable[Iterable[str]], rare: int) -> KnownWords:
+    """Return the words seen more than `rare` times in the sentences."""
     counts = Counter(word for words in sentences for word in words)
-    return KnownWords(frozenset(word for word, count in counts.items() if count > rare) | frozenset(besides))
+    return KnownWords(frozenset(word for word, count in counts.items() if count > rare))
 
 
 EMPTY_ELEMENT = "-NONE-"

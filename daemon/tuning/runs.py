@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
 from hierogram.daemon.decoding.fixed_words import split_words
-from hierogram.daemon.decoding.grammars import WORDS, TranslationGrammar, toml_table
+from hierogram.daemon.decoding.grammars import TranslationGrammar, toml_table
 from hierogram.daemon.decoding.opening import TranslationResources
+from hierogram.daemon.exports.formats.format import WORDS
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.tuning.options import TuningOptions
 from hierogram.daemon.tuning.tuning import Iteration, KBest, Tuned

@@ -49,19 +49,6 @@ def _lifespan(*closed: Reader | Asker | None) -> Callable[[FastAPI], AbstractAsy
     return few_threads
 
 
-class _Switch:
-    """Leads each request to the API or to the pages, by its address."""
-
-    def __init__(self, api: ASGIApp, pages: ASGIApp | None) -> None:
-        self._api = api
-        self._pages = pages
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        to_pages = scope["type"] == "http" and not scope["path"].startswith(OF_THE_API)
-        await (self._pages if to_pages and self._pages else self._api)(scope, receive, send)
-
-
 def build_app(
     service: Service,
     configuration: HttpConfiguration,
@@ -103,7 +90,12 @@ def build_app(
 
     sessions = Sessions(configuration.token)
     pages = build_pages(reader, sessions, configuration, service, asker) if configuration.pages else None
-    return Guard(_Switch(app, pages), configuration, metrics, sessions)
+
+    async def by_address(scope: Scope, receive: Receive, send: Send) -> None:
+        to_pages = scope["type"] == "http" and not scope["path"].startswith(OF_THE_API)
+        await (pages if to_pages and pages else app)(scope, receive, send)
+
+    return Guard(by_address, configuration, metrics, sessions)
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:

@@ -88,11 +88,10 @@ class Guard:
         configuration: HttpConfiguration,
         metrics: RequestMetrics,
         sessions: Sessions,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._sessions = sessions
-        self._rates = Rates(configuration.max_rate, configuration.max_burst, clock)
+        self._rates = Rates(configuration.max_rate, configuration.max_burst)
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -25,7 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from hierogram.daemon.configuration import Configuration, HttpConfiguration
 from hierogram.daemon.corpora.rejections import Limits
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import ListenError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
 from hierogram.daemon.web.app import build_app, build_browser
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, try_later
@@ -188,7 +188,9 @@ class PatientProtocol(H11Protocol):
                     message = await receive()
             except TimeoutError:
                 seconds = waited + self.loop.time() - since
-                self._refusal = self._refusal or _too_slow(f"{size} bytes of the body came in {seconds:.0f} s")
+                slow = f"the client is too slow: {size} bytes of the body came in {seconds:.0f} s; see client_timeout"
+                problem = ProblemError(HTTPStatus.REQUEST_TIMEOUT, slow, {"Connection": "close"})
+                self._refusal = self._refusal or problem
                 return self._no_more(started)
             finally:
                 self._body = None
@@ -298,12 +300,6 @@ class PatientProtocol(H11Protocol):
             self.transport.close()
 
 
-def _too_slow(what: str) -> ProblemError:
-    return ProblemError(
-        HTTPStatus.REQUEST_TIMEOUT, f"the client is too slow: {what}; see client_timeout", {"Connection": "close"}
-    )
-
-
 class _Listener(socket.socket):
     """A socket to listen at that leaves descriptors for the store and the spool: no connection takes the last ones.
 
@@ -348,7 +344,7 @@ def _room() -> int:
 def browse(reader: Reader, configuration: HttpConfiguration, ready: Callable[[str], None]) -> None:
     """Serves the pages of a store, without a daemon, until a signal ends it; `ready` hears the address.
 
-    Raises `ListenError` where the address cannot be listened at.
+    Raises `DaemonError` where the address cannot be listened at.
     """
     with _listen(configuration) as listener:
         host, port = listener.getsockname()[:2]
@@ -386,7 +382,7 @@ class HttpLoop:
     def prepare(self, configuration: Configuration) -> None:
         """Listens, for the next `run` to answer, unless it listens there already.
 
-        Raises `ListenError`, and goes on where it is, where the address cannot be listened at.
+        Raises `DaemonError`, and goes on where it is, where the address cannot be listened at.
         """
         http = configuration.http
         place = (http.host, http.port) if http.enabled else None
@@ -399,7 +395,7 @@ class HttpLoop:
             before.close()
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """See `Loop.run`; raises `ListenError` where the address cannot be listened at."""
+        """See `Loop.run`; raises `DaemonError` where the address cannot be listened at."""
         configuration = self._configuration()
         if not configuration.enabled:
             while not stop.is_set():
@@ -428,7 +424,7 @@ def _listen(configuration: HttpConfiguration) -> socket.socket:
     except OSError as error:
         # Python adds the address to the system's words; those of a name that is not found have no number of the system.
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
-        raise ListenError(
+        raise DaemonError(
             f"cannot listen at {host} port {configuration.port}: {reason}: "
             "choose another with --host and --port, or in [http] of the configuration"
         ) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.kinds.kind import Chain, Means, Report, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.registry import kind_of
@@ -33,17 +33,17 @@ _FEWEST_ROUNDS = 2
 
 
 def check_shareable(settings: Settings) -> None:
-    """Raise `WorkersError` where the sweeps of such a store cannot be shared out."""
+    """Raise `DaemonError` where the sweeps of such a store cannot be shared out."""
     if kind_of(settings).name != SYNCHRONOUS:
-        raise WorkersError(
+        raise DaemonError(
             f"workers sample word-aligned pairs; this store's grammar is {settings.grammar}: learn without --workers"
         )
     if settings.type_moves:
-        raise WorkersError("type-based moves look at all pairs at once: learn without --workers")
+        raise DaemonError("type-based moves look at all pairs at once: learn without --workers")
 
 
 def shared_chain(cluster: "RayCluster") -> Callable[[Store, Means], Chain]:
-    """Return what makes a chain that the cluster's workers sample; raises `WorkersError` of other kinds."""
+    """Return what makes a chain that the cluster's workers sample; raises `DaemonError` of other kinds."""
 
     def make(store: Store, means: Means) -> Chain:
         check_shareable(store.settings())
@@ -53,9 +53,9 @@ def shared_chain(cluster: "RayCluster") -> Callable[[Store, Means], Chain]:
 
 
 def check_workers(settings: Settings) -> None:
-    """Raise `WorkersError` where Ray is not installed, or workers cannot sample such a store."""
+    """Raise `DaemonError` where Ray is not installed, or workers cannot sample such a store."""
     if find_spec("ray") is None:
-        raise WorkersError("workers need Ray: pip install 'hierogram[cluster]'")
+        raise DaemonError("workers need Ray: pip install 'hierogram[cluster]'")
     check_shareable(settings)
 
 

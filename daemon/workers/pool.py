@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.kinds.kind import Report, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
 from hierogram.daemon.workers.shares import TAILS_A_NODE, Share, blobs_at, blobs_of_all, places_of, share_out, texts_of
@@ -96,12 +96,12 @@ class WorkerPool:
                 self.traffic.lost += 1
             else:
                 return
-        raise WorkersError(f"{_MOST_LOSSES} workers were lost one after the other: see what ended them")
+        raise DaemonError(f"{_MOST_LOSSES} workers were lost one after the other: see what ended them")
 
     def _form(self) -> None:
         workers = self._usable_workers()
         if not workers:
-            raise WorkersError("no worker can be started: the cluster has no processor that is free")
+            raise DaemonError("no worker can be started: the cluster has no processor that is free")
         forests = self.loaded.batch.forests
         work = forests.pair_tail_offset + TAILS_A_NODE * forests.node_offset
         self._shares = share_out(work, self._setup.blocks, len(workers))
@@ -236,7 +236,7 @@ class WorkerPool:
         while orphans:
             losses += 1
             if losses > _MOST_LOSSES:
-                raise WorkersError(f"{losses} workers were lost in one round: see what ended them")
+                raise DaemonError(f"{losses} workers were lost in one round: see what ended them")
             taker = self._next_worker()
             if taker is None:
                 continue
@@ -262,7 +262,7 @@ class WorkerPool:
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
-                raise WorkersError("all workers are lost, and no other can be started: what was committed stays")
+                raise DaemonError("all workers are lost, and no other can be started: what was committed stays")
             return min(self._shards, key=lambda one: (len(self._shards[one]), one))
         try:
             self._cluster.result(self._cluster.call(worker, "begin", self._setup, rules_of(self._table)))

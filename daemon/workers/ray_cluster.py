@@ -18,7 +18,7 @@ import ray
 from ray import exceptions
 from ray._private import ray_constants
 
-from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.kinds.compiling import processors
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.worker import Worker, WorkerLostError
@@ -46,12 +46,9 @@ _LOST = (exceptions.RayActorError, exceptions.GetTimeoutError, exceptions.Object
 class RayCluster:
     """The workers of one process, which end with it."""
 
-    def __init__(
-        self, workers: Workers, threads: int, seconds_a_call: float = _SECONDS_A_CALL, on_this_machine: bool = False
-    ) -> None:
+    def __init__(self, workers: Workers, threads: int, on_this_machine: bool = False) -> None:
         self._number = workers.number
         self._threads = threads
-        self._seconds = seconds_a_call
         self._on_this_machine = on_this_machine
         self._actors: dict[int, Any] = {}
         self._next = 0
@@ -108,7 +105,7 @@ class RayCluster:
         """Return what the call gave; raises what it raised, or `WorkerLostError`: the worker is none any more."""
         worker, reference = call
         try:
-            return _ray.get(reference, timeout=self._seconds)
+            return _ray.get(reference, timeout=_SECONDS_A_CALL)
         except _LOST as error:
             actor = self._actors.pop(worker, None)
             if actor is not None:
@@ -134,7 +131,7 @@ class RayCluster:
 def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
     """Workers on the cluster that is named, on one that runs on this machine, or else on processors of this one.
 
-    Raises `WorkersError` where the named one cannot be reached. A cluster that this process has joined before is used.
+    Raises `DaemonError` where the named one cannot be reached. A cluster that this process has joined before is used.
     """
     joined = _ray.is_initialized()
     with _own_signals():
@@ -177,7 +174,7 @@ def _join(workers: Workers, threads: int) -> bool:
         try:
             _ray.init(workers.address, **_QUIET)
         except Exception as error:
-            raise WorkersError(f"there is no Ray cluster at {workers.address}: {error}") from error
+            raise DaemonError(f"there is no Ray cluster at {workers.address}: {error}") from error
         return False
     if workers.number is None or "RAY_ADDRESS" in os.environ:
         # One that runs already.
@@ -185,7 +182,7 @@ def _join(workers: Workers, threads: int) -> bool:
             _ray.init("auto", **_QUIET)
         except ConnectionError as error:
             if "RAY_ADDRESS" in os.environ:
-                raise WorkersError(f"there is no Ray cluster at RAY_ADDRESS: {error}") from error
+                raise DaemonError(f"there is no Ray cluster at RAY_ADDRESS: {error}") from error
         else:
             return False
     start_local(processors() if workers.number is None else workers.number * threads)
@@ -195,7 +192,7 @@ def _join(workers: Workers, threads: int) -> bool:
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
     """Start a cluster on this machine that nobody else can reach, and that ends with this process; join it.
 
-    Raises `WorkersError` where it does not start.
+    Raises `DaemonError` where it does not start.
     """
     # Ray would listen on all addresses. It reads this when it is imported, and in each process that it starts.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
@@ -209,4 +206,4 @@ def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
     except Exception as error:
         with suppress(Exception):
             _ray.shutdown()
-        raise WorkersError(f"Ray does not start on this machine; try again when it is less busy: {error}") from error
+        raise DaemonError(f"Ray does not start on this machine; try again when it is less busy: {error}") from error

@@ -66,6 +66,19 @@ SELECT id, source, target,
        scope, nonterminals, hiero
   FROM rules
  WHERE expected_uses > 0""",
+    "translation_grammar": """
+SELECT id, source, target, translation_weight,
+       translation_weight / sum(translation_weight) OVER (PARTITION BY source) AS p_target_given_source,
+       translation_weight / sum(translation_weight) OVER (PARTITION BY target) AS p_source_given_target,
+       expected_uses, minimal_uses,
+       CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
+       scope, nonterminals, hiero
+  FROM (
+        SELECT id, source, target, expected_uses + minimal_uses / 8.0 AS translation_weight,
+               expected_uses, minimal_uses, scope, nonterminals, hiero
+          FROM rules
+       ) AS weighted
+ WHERE translation_weight > 0""",
     "rule_changes": """
 SELECT c.day, c.rule_id, c.source, c.target, c.expected_uses_before, c.expected_uses_now,
        c.expected_uses_now - c.expected_uses_before AS change, sqrt(c.variance) AS error,
@@ -414,7 +427,11 @@ def _make_tables() -> None:
         sa.Column("count", sa.BigInteger, nullable=False),
         sa.Column("expected_uses", sa.Double, nullable=False),
         sa.Column("expected_uses_variance", sa.Double, nullable=False, server_default="0"),
-        sa.CheckConstraint("count >= 0 AND expected_uses >= 0 AND count + expected_uses > 0", name="rules_counts"),
+        sa.Column("minimal_uses", sa.BigInteger, nullable=False, server_default="0"),
+        sa.CheckConstraint(
+            "count >= 0 AND expected_uses >= 0 AND minimal_uses >= 0 AND count + expected_uses + minimal_uses > 0",
+            name="rules_counts",
+        ),
         postgresql_with={"fillfactor": 80},
     )
     op.create_table(

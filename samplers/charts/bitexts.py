@@ -246,18 +246,21 @@ class PairBuilder:
         n, m = len(task.words.source), len(task.words.target)
         if self._cells.covered.shape != (n + 1, m):
             self._cells = make_cells(n, m, len(self._cells.place))
-        items = lay_cells(task.mask.fixed, task.empty_sides, self._cells)
+        items = lay_cells(task.fixed, task.empty_sides, self._cells)
         if items > len(self._cells.place):
             self._cells = make_cells(n, m, 2 * items)
-            lay_cells(task.mask.fixed, task.empty_sides, self._cells)
+            lay_cells(task.fixed, task.empty_sides, self._cells)
         if task.rules.longest > self._segments.spans.shape[1]:
             self._segments = make_segments(len(self._segments.rule), task.rules.longest)
         if items >= len(self._graph.first):
             self._graph = self._graph._replace(first=np.zeros(2 * items + 1, np.int64))
-        reach = self._reach_of(task)
+        if self._pair is None or self._pair[0] is not task.rules or self._pair[1] is not task.words:
+            # Found once for all masks of a pair.
+            self._pair = task.rules, task.words
+            self._reach = make_reach(task.rules, task.words, task.empty_sides)
         while True:
             self._graph.size[ITEMS] = items
-            lacking = write_edges(task, reach, self._cells, self._segments, self._graph)
+            lacking = write_edges(task, self._reach, self._cells, self._segments, self._graph)
             if lacking == _NOTHING:
                 return PairGraph(self._graph, self._cells.place[:items])
             if lacking == _SEGMENTS:
@@ -270,21 +273,6 @@ class PairBuilder:
                     edges = min(edges, self._most)
                 self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
 
-    def _reach_of(self, task: PairTask) -> Reach:
-        """The rules' reach in the pair, found once for all its masks."""
-        if self._pair is None or self._pair[0] is not task.rules or self._pair[1] is not task.words:
-            self._pair = task.rules, task.words
-            self._reach = make_reach(task.rules, task.words, task.empty_sides)
-        return self._reach
-
-
-def emitted(bitext: PairGraph, edges: NDArray[np.int64], amount: NDArray[np.float64], task: PairTask) -> Emissions:
-    """Return what edges emit, edge number `edges[k]` counted `amount[k]` times."""
-    n, m = task.mask.fixed.shape
-    found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
-    add_emissions(bitext, edges, amount, found, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
-    return found
-
 
 def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: PairTask) -> Emissions:
     """Return what a derivation emits on average, for the expected uses of all edges."""
@@ -293,14 +281,17 @@ def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: P
         bitext.graph.rule[: len(expected)]
     ]
     edges = np.flatnonzero(uses)
-    return emitted(bitext, edges, expected[edges], task)
+    n, m = task.fixed.shape
+    found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
+    add_emissions(bitext, edges, expected[edges], found, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
+    return found
 
 
 def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
     """Which of `links` int32[V, 2] one rule emits in each of so many drawn derivations, bool[draws, V]."""
-    n, m = task.mask.fixed.shape
+    n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     most = most_used(bitext.graph)
     edges = np.empty(most, np.int64), np.empty(most, np.int64)
@@ -325,7 +316,7 @@ def _draw_links(bitext, inside, key, links, room, values):
 
 @njit
 def add_emissions(bitext, edges, amount, found, room):
-    """Add what edges emit."""
+    """Add what edges emit, edge number `edges[k]` counted `amount[k]` times."""
     for number in range(len(edges)):
         _add_edge(bitext, edges[number], amount[number], found, room)
 
@@ -377,9 +368,8 @@ def _uncovered(graph, place, e, side, positions):
 
 
 @njit
-def _agrees(mask, cells, segments, number, targets):
+def _agrees(fixed, cells, segments, number, targets):
     """Return whether the rule of segmentation `number` may emit its source words with these `targets` target words."""
-    fixed = mask.fixed
     n, m = fixed.shape
     sources = segments.emitted[number]
     for k in range(sources):
@@ -467,7 +457,7 @@ def _finish(item, number, emits, task, cells, segments, graph):
     False where there is no room.
     """
     targets, wild = emits
-    if not _agrees(task.mask, cells, segments, number, targets):
+    if not _agrees(task.fixed, cells, segments, number, targets):
         return True
     weight = _weigh(task, segments, number, targets, wild)
     return weight <= 0.0 or _write(item, number, weight, segments, graph)
@@ -522,8 +512,8 @@ def _lay_target(item, number, task, cells, segments, graph):
 @njit
 def write_edges(task, reach, cells, segments, graph):
     """Write the edges of all items, which are laid out; what there was no room for."""
-    n, m = task.mask.fixed.shape
-    kept = task.mask.kept
+    n, m = task.fixed.shape
+    kept = task.kept
     graph.size[EDGES] = 0
     graph.size[TAILS] = 0
     graph.tail_first[0] = 0

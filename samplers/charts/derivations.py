@@ -56,14 +56,14 @@ class Items(NamedTuple):
     weights: NDArray[np.void]
 
 
-def empty_items(grammar: SentenceGrammar, chart: Chart, items: int = 1 << 15, edges: int = 1 << 20) -> Items:
+def empty_items(grammar: SentenceGrammar, chart: Chart) -> Items:
     """No items, and room for some: memory that is not used costs nothing."""
     rules = int(np.diff(grammar.parent_start).max(initial=0)) * max(1, grammar.words)
     rules += int(np.diff(grammar.word_start).max(initial=0)) + int(np.diff(grammar.unary_start).max(initial=0))
     return Items(
         np.zeros(chart.value.shape, np.int32),
-        np.empty(items, ITEM),
-        np.empty(edges, EDGE),
+        np.empty(1 << 15, ITEM),
+        np.empty(1 << 20, EDGE),
         np.zeros(2, np.int64),
         np.empty(rules + 1, EDGE),
     )
@@ -253,13 +253,6 @@ def stays(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
     return times
 
 
-class _Space(NamedTuple):
-    stack: NDArray[np.int32]
-    fragment_uses: NDArray[np.int32]
-    label_uses: NDArray[np.int32]
-    used: NDArray[np.int32]
-
-
 class Forest:
     """The derivations of a sentence that its chart holds, below one symbol that covers all words."""
 
@@ -282,11 +275,12 @@ class Forest:
     def draw(self, key: SentenceKey, draws: int, productions: Productions, processes: FragmentMasses) -> Draws:
         """Independent draws, number k from the stream of (seed, sentence, k)."""
         drawn = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
-        space = _Space(
-            np.zeros((self._depth(), 3), np.int32),
+        stack = self._stack()
+        space = (
+            stack,
             np.zeros(len(processes.fragment_mass), np.int32),
             np.zeros(len(processes.label_mass), np.int32),
-            np.zeros(self._depth(), np.int32),
+            np.zeros(len(stack), np.int32),
         )
         done = 0
         while done < draws:
@@ -321,17 +315,16 @@ class Forest:
     def _make_room(self) -> None:
         self.graph = self.graph._replace(items=with_room(self.items))
 
-    def _depth(self) -> int:
-        # A loop of unary rules may go round several times; beyond this bound it is not believed.
-        return 64 * (2 * self.graph.grammar.words + self.graph.grammar.labels)
-
     def _stack(self) -> NDArray[np.int32]:
-        return np.zeros((self._depth(), 3), np.int32)
+        # A loop of unary rules may go round several times; beyond this bound it is not believed.
+        depth = 64 * (2 * self.graph.grammar.words + self.graph.grammar.labels)
+        return np.zeros((depth, 3), np.int32)
 
     def _walk(self, key: SentenceKey, draw: int, best: bool) -> NDArray[np.int64]:
-        found = np.zeros(self._depth(), np.int64)
+        stack = self._stack()
+        found = np.zeros(len(stack), np.int64)
         while True:
-            number = walk(key, draw, best, self.graph, found, self._stack())
+            number = walk(key, draw, best, self.graph, found, stack)
             if number >= 0:
                 return found[:number]
             self._make_room()
@@ -379,13 +372,17 @@ def _find(graph, row):
 
 @njit
 def draw_derivations(first, key, graph, productions, processes, drawn, space):
-    """Draw from number `first` on; the number at which room for edges ended, or that of all draws."""
+    """Draw from number `first` on; the number at which room for edges ended, or that of all draws.
+
+    `space`, all int32: a stack, zeros for each fragment and for each label, and room for the fragments of a draw.
+    """
     items = graph.items
+    stack, fragment_uses, label_uses, met = space
     for draw in range(first, len(drawn.tree)):
         state = stream(key.seed, key.sentence, draw)
-        space.stack[0, 0] = graph.root
-        space.stack[0, 1] = 0
-        space.stack[0, 2] = graph.grammar.words
+        stack[0, 0] = graph.root
+        stack[0, 1] = 0
+        stack[0, 2] = graph.grammar.words
         top = 1
         tree = np.uint64(0)
         ratio = 0.0
@@ -393,7 +390,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, space):
         full = False
         while top > 0:
             top -= 1
-            place = _find(graph, space.stack[top])
+            place = _find(graph, stack[top])
             if place < 0:
                 full = True
                 break
@@ -404,17 +401,17 @@ def draw_derivations(first, key, graph, productions, processes, drawn, space):
             fragment = productions.fragment[edge["kind"], edge["rule"]]
             if fragment >= 0:
                 label = processes.label[fragment]
-                before = space.fragment_uses[fragment]
+                before = fragment_uses[fragment]
                 ratio += np.log1p(before / processes.fragment_mass[fragment])
-                ratio -= np.log1p(space.label_uses[label] / processes.label_mass[label])
-                space.fragment_uses[fragment] += 1
-                space.label_uses[label] += 1
-                space.used[used] = fragment
+                ratio -= np.log1p(label_uses[label] / processes.label_mass[label])
+                fragment_uses[fragment] += 1
+                label_uses[label] += 1
+                met[used] = fragment
                 used += 1
-            top = _push_parts(space.stack, top, edge, item)
+            top = _push_parts(stack, top, edge, item)
         for u in range(used):
-            space.fragment_uses[space.used[u]] = 0
-            space.label_uses[processes.label[space.used[u]]] = 0
+            fragment_uses[met[u]] = 0
+            label_uses[processes.label[met[u]]] = 0
         if full:
             return draw
         drawn.tree[draw] = tree

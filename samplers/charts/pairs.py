@@ -62,25 +62,19 @@ class PairWords(NamedTuple):
         return float(np.log(self.source_scale).sum() + np.log(self.target_scale).sum())
 
 
-class Mask(NamedTuple):
-    """Links and spans that are fixed or kept.
+class PairTask(NamedTuple):
+    """A pair, its rules, and the mask. `empty_sides`: whether a nonterminal may have no words on one side.
 
     `fixed` int8[n, m]: 1 where one rule must emit both words, -1 where none may, 0 where both are kept. `kept`
     bool[spans, (m+1)²], or empty for all: bispans that are kept, source span [i, j) in row j(j+1)/2 + i, target span
     [x, y) in column x(m+1) + y.
     """
 
-    fixed: NDArray[np.int8]
-    kept: NDArray[np.bool_]
-
-
-class PairTask(NamedTuple):
-    """A pair, its rules, and the mask. `empty_sides`: whether a nonterminal may have no words on one side."""
-
     rules: Rules
     words: PairWords
-    mask: Mask
     empty_sides: bool
+    fixed: NDArray[np.int8]
+    kept: NDArray[np.bool_]
 
 
 class Cells(NamedTuple):
@@ -152,6 +146,12 @@ def branching(rules: Rules) -> int:
     arity[of_rule[rules.source >= 0]] = 0
     arity[of_other[rules.target >= 0]] = 0
     return int(arity.max(initial=0))
+
+
+def unmasked(rules: Rules, words: PairWords, empty_sides: bool) -> PairTask:
+    """A pair of which all links and bispans are kept."""
+    size = len(words.source), len(words.target)
+    return PairTask(rules, words, empty_sides, np.zeros(size, np.int8), np.zeros((0, 0), np.bool_))
 
 
 def make_cells(source: int, target: int, items: int) -> Cells:

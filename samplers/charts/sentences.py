@@ -35,19 +35,6 @@ class Sentence(NamedTuple):
     root: int
     scale: NDArray[np.float64]
 
-    @property
-    def log_scale(self) -> float:
-        """Natural log of the factor that all derivations have."""
-        return float(np.log(self.scale).sum())
-
-
-class Parsed(NamedTuple):
-    """A sentence's hypergraph and its items. The rule of an edge is the grammar's number of a lexical
-    rule (no tails) or a binary one (two tails), or `CHAIN`."""
-
-    graph: Hypergraph
-    items: SpanItems
-
 
 def make_sentence(rules: Sorted, words: NDArray[np.int32], root: int) -> Sentence:
     """The sentence of these words, int32[n], under a grammar."""
@@ -72,12 +59,15 @@ class SentenceBuilder:
         )
         self._graph = make_hypergraph(most + 1, 1 << 12, 1 << 13)
 
-    def build(self, kept: NDArray[np.bool_]) -> Parsed:
-        """The derivations whose spans are kept, bool[cells]; the root has no edge where there is none."""
+    def build(self, kept: NDArray[np.bool_]) -> tuple[Hypergraph, SpanItems]:
+        """The derivations whose spans are kept, bool[cells], and their items; the root has no edge where there is none.
+
+        The rule of an edge is the number of a lexical rule (no tails) or of a binary one (two tails), or `CHAIN`.
+        """
         while not write_spans(self.sentence, kept, self._items, self._graph):
             edges = 4 * len(self._graph.weight)
             self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
-        return Parsed(self._graph, self._items)
+        return self._graph, self._items
 
 
 @njit

@@ -216,10 +216,10 @@ class CountDeltas(NamedTuple):
 
     `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `rule_sizes` uint64[e] as in
     `hierogram.samplers.grammar.numbers`; `scopes`, `nonterminals`, `adjacent` int32[e] (scope; nonterminals; adjacent
-    pairs of them on the source side); `counts`, `sampled`, `variances` int64[e] the changes of counts, of
-    expected uses and of the variance of their error; `starts` int64[e], `source_sizes`, `target_sizes` int32[e] where a
-    rule's symbols lie in `symbols` int32 (source side, then target side; terminals are word numbers, a nonterminal k is
-    -k); `sizes` int64[2] entries and symbols taken.
+    pairs of them on the source side); `counts`, `sampled`, `variances`, `minimal` int64[e] the changes of counts, of
+    expected uses, of the variance of their error and of uses in minimal derivations; `starts` int64[e],
+    `source_sizes`, `target_sizes` int32[e] where a rule's symbols lie in `symbols` int32 (source side, then target
+    side; terminals are word numbers, a nonterminal k is -k); `sizes` int64[2] entries and symbols taken.
     """
 
     rows: NDArray[np.uint64]
@@ -231,6 +231,7 @@ class CountDeltas(NamedTuple):
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
     variances: NDArray[np.int64]
+    minimal: NDArray[np.int64]
     starts: NDArray[np.int64]
     source_sizes: NDArray[np.int32]
     target_sizes: NDArray[np.int32]
@@ -260,6 +261,7 @@ def empty_deltas(expected_rules: int = 0) -> CountDeltas:
         np.zeros(half, np.int64),
         np.zeros(half, np.int64),
         np.zeros(half, np.int64),
+        np.zeros(half, np.int64),
         np.zeros(half, np.int32),
         np.zeros(half, np.int32),
         np.zeros(8 * half, np.int32),
@@ -282,7 +284,7 @@ def _counting_space(batch: Batch) -> CountingSpace:
 
 @njit
 def _enter_rule(deltas, batch, pair, v, view, weights, space):
-    """Enter the rule at v, whose summary is made, with its weights: what is added to count, uses and variance."""
+    """Enter the rule at v, whose summary is made, with its weights: what is added to the last columns of numbers."""
     bitext = batch.bitext
     work = space.walk
     source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
@@ -306,6 +308,7 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
         deltas.counts[entry] = 0
         deltas.sampled[entry] = 0
         deltas.variances[entry] = 0
+        deltas.minimal[entry] = 0
         deltas.starts[entry] = start
         deltas.source_sizes[entry] = middle - start
         deltas.target_sizes[entry] = end - middle
@@ -320,6 +323,7 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
     deltas.counts[entry] += weights[0]
     deltas.sampled[entry] += weights[1]
     deltas.variances[entry] += weights[2]
+    deltas.minimal[entry] += weights[3]
     return True
 
 
@@ -340,7 +344,7 @@ def _enter_pair(deltas, batch, state, pair, weights, space):
 def _add_pairs(deltas, batch, state, pairs, count, sampled, space):
     """Enter the rules of the pairs' derivations. False: two rules had one key."""
     k = 0
-    while k < len(pairs) and _enter_pair(deltas, batch, state, pairs[k], (count, sampled, 0), space):
+    while k < len(pairs) and _enter_pair(deltas, batch, state, pairs[k], (count, sampled, 0, 0), space):
         k += 1
     return k == len(pairs)
 
@@ -356,7 +360,7 @@ def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
         pair = trees.pairs[k]
         if not decode_tree(batch.forests, pair, trees.content, trees.starts[k], trees.ends[k], stack, state):
             return MISFITS, pair
-        weights = weighted.counts[k], weighted.sampled[k], weighted.variances[k]
+        weights = weighted.counts[k], weighted.sampled[k], weighted.variances[k], 0
         if not _enter_pair(deltas, batch, state, pair, weights, space):
             return COLLIDES, pair
     return FITS, -1
@@ -419,6 +423,7 @@ def _with_room(deltas: CountDeltas, rules: int, symbols: int) -> CountDeltas:
         longer(deltas.counts, most),
         longer(deltas.sampled, most),
         longer(deltas.variances, most),
+        longer(deltas.minimal, most),
         longer(deltas.starts, most),
         longer(deltas.source_sizes, most),
         longer(deltas.target_sizes, most),
@@ -483,6 +488,31 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
 
 
 @njit
+def _add_minimal(deltas, batch, state, pairs, weight, space):
+    """Enter the rules of the pairs' minimal derivations. False: two rules had one key."""
+    for pair in pairs:
+        state.cut[batch.forests.node_offset[pair] : batch.forests.node_offset[pair + 1]] = 1
+        if not _enter_pair(deltas, batch, state, pair, (0, 0, 0, weight), space):
+            return False
+    return True
+
+
+def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
+    """The deltas with `weight` added to the minimal uses of each rule of the pairs' minimal derivations.
+
+    In these every node is cut and has its first edge. Consumes the deltas given; raises as `add_state`.
+    """
+    space = _counting_space(batch)
+    state = empty_state(batch.forests)
+    for first in range(0, len(pairs), _PAIRS_A_CALL):
+        some = pairs[first : first + _PAIRS_A_CALL]
+        deltas = _room_for(deltas, batch, some)
+        if not _add_minimal(deltas, batch, state, some, weight, space):
+            raise _collision()
+    return deltas
+
+
+@njit
 def _symbols_of(batch, fragments, first, last):
     """Symbols that the rules of the fragments first..last have at most."""
     symbols = 0
@@ -509,7 +539,7 @@ def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
             return MISFITS, pair
         space.walk.registers[0]["epoch"] += 1
         make_summary(root, view, space.walk)
-        weights = 0, fragments.weights[k], fragments.variances[k]
+        weights = 0, fragments.weights[k], fragments.variances[k], 0
         if not _enter_rule(deltas, batch, pair, root, view, weights, space):
             return COLLIDES, pair
     return FITS, -1

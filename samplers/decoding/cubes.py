@@ -1,11 +1,12 @@
 """Filling a cell by cube pruning [Chiang 2007 §5.3.3; Huang & Chiang 2007].
 
 All ways to apply rules of one source side to items of the same cells are a cube: its axes are the rules, best first,
-and the items of each nonterminal's cell, best first. Places in cubes are popped in the order of what they promise: the
-sum of the ranks of rule and items. Without a bound on pops, every place of every cube is popped.
+and the items of each nonterminal's cell, best first. Places in cubes are joined in the order of what they promise, and
+the best of those that are joined are popped. Without a bound on pops, every place of every cube is popped.
 
 Each place but the corner is reached from one other place, by going on along the last axis that has been gone along, or
-along a later one; so none is met twice, and no place promises more than the one that it was reached from.
+along a later one; so none is met twice. Neighbours differ by one rule or item, so a place promises most of what its
+words gained or lost by standing together at the place that it was reached from.
 
 An item's words are scored from no context. Its first words are *open*: what stands before changes their probability.
 The probabilities of the others are final, and are in its score; those of open words are only promised, in its rank.
@@ -138,9 +139,12 @@ def join(task, chart, rule, tails):
 
 
 _ONE = np.uint64(1)
-MARGIN = 2.0
-"""Natural log probability by which a nonterminal's words may fit to their neighbours better than they promise: a rule
-over the best items of its cells is joined as long as this could make it one of those that are popped."""
+MARGIN, NEAR_MARGIN = 3.0, 0.75
+"""Natural log probability by which a nonterminal's words may fit to their neighbours better than they promise: a place
+is joined as long as this could make it one of those that are popped. The first is for a rule over the best items of its
+cells; of other places it is known how the words of a neighbour fit."""
+INHERITED = 0.75
+"""Share of what a place gained by being joined that the places that are reached from it promise."""
 
 
 @njit_inline
@@ -170,19 +174,27 @@ def _item_at(chart, candidate, tail):
 
 
 @njit_inline
-def _estimate(task, chart, candidate):
-    """Return what a candidate promises before its items are joined."""
+def _apart(task, chart, candidate):
+    """Return what the rule and the items of a candidate promise, each on its own."""
     cube = chart.cubes[chart.candidates[candidate].cube]
     total = cube.base
     if cube.rules > 0:
         total = task.weighed.ahead[chart.candidates[candidate].rule]
-    best = True
     for k in range(cube.arity):
         total += chart.items[_item_at(chart, candidate, k)].rank
-        best &= chart.coordinates[chart.candidates[candidate].place + 1 + k] == 0
-    if best:
-        total += MARGIN * max(task.weighed.weights[LM], 0.0) * cube.arity
     return total
+
+
+@njit_inline
+def _estimate(task, chart, candidate, gained):
+    """Return what a candidate promises before its items are joined; `gained` by the place that it is reached from."""
+    there = chart.candidates[candidate]
+    arity = chart.cubes[there.cube].arity
+    best = True
+    for k in range(arity):
+        best &= chart.coordinates[there.place + 1 + k] == 0
+    margin = (MARGIN if best else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * arity
+    return _apart(task, chart, candidate) + INHERITED * gained + margin
 
 
 @njit_inline
@@ -228,18 +240,18 @@ def _pop(chart):
 
 
 @njit
-def _push(task, chart, cube, place, axis):
+def _push(task, chart, cube, place, axis, gained):
     """Make a candidate of a cube's place, whose coordinates stand at `place`; put it on the heap by what it promises.
 
-    Where as many better ones are joined already as may be popped, it goes no further, nor does any that is reached from
-    it.
+    `gained` is what the place that it is reached from gained by being joined. Where as many better ones are joined
+    already as may be popped, it goes no further, nor does any that is reached from it.
     """
     taken = chart.taken
     number = taken[CANDIDATES]
     candidate = chart.candidates[number]
     candidate.cube, candidate.place, candidate.grown = cube, place, axis
     candidate.rule = _rule_at(task, chart, number)
-    candidate.priority = _estimate(task, chart, number)
+    candidate.priority = _estimate(task, chart, number, gained)
     if _is_worse(task, chart, number):
         return
     taken[CANDIDATES] += 1
@@ -306,7 +318,8 @@ def _has_room(chart, arity):
 
 @njit
 def _grow(task, chart, candidate):
-    """Push the places that are reached from a candidate's; False where there is no room."""
+    """Push the places that are reached from a joined candidate's; False where there is no room."""
+    gained = chart.candidates[candidate].priority - _apart(task, chart, candidate)
     cube = chart.candidates[candidate].cube
     place = chart.candidates[candidate].place
     arity = chart.cubes[cube].arity
@@ -319,7 +332,7 @@ def _grow(task, chart, candidate):
         for k in range(arity + 1):
             chart.coordinates[to + k] = chart.coordinates[place + k]
         chart.coordinates[to + axis] += 1
-        _push(task, chart, cube, to, axis)
+        _push(task, chart, cube, to, axis, gained)
     return True
 
 
@@ -503,7 +516,7 @@ def fill_cell(task, chart, cell):
         place = taken[COORDINATES]
         for k in range(arity + 1):
             chart.coordinates[place + k] = 0
-        _push(task, chart, cube, place, 0)
+        _push(task, chart, cube, place, 0, 0.0)
     while taken[HEAP] > 0:
         candidate = _pop(chart)
         if _is_worse(task, chart, candidate):

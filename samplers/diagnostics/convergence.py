@@ -171,19 +171,13 @@ def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
         kept[above, lag + 2] = before[above] / 2.0
 
 
-def tail_size(draws: Draws, share: float = TAIL) -> Values:
-    """Tail effective sample size: the smaller one of those of both tails, each with a `share` of the draws."""
+def tail_size(draws: Draws) -> Values:
+    """Tail effective sample size: the smaller one of those of both tails."""
     sizes = []
-    for quantile in (share, 1.0 - share):
+    for quantile in (TAIL, 1.0 - TAIL):
         border = np.quantile(draws, quantile, axis=(1, 2), keepdims=True)
         sizes.append(effective_size(split((draws <= border).astype(np.float64))))
     return np.minimum(*sizes)
-
-
-def mean_error(draws: Draws) -> Values:
-    """Monte Carlo standard error of the mean of all draws."""
-    deviation = draws.std(axis=(1, 2), ddof=1)
-    return np.asarray(deviation / np.sqrt(effective_size(split(draws))))
 
 
 def summarize(draws: Draws) -> Summary:
@@ -192,13 +186,14 @@ def summarize(draws: Draws) -> Summary:
         raise ValueError(f"at least {FEWEST_DRAWS} draws a chain are needed, by quantity, chain and draw")
     halves = split(draws)
     scores = normal_scores(halves)
+    deviation = draws.std(axis=(1, 2), ddof=1)
     return Summary(
         draws.mean(axis=(1, 2)),
-        draws.std(axis=(1, 2), ddof=1),
+        deviation,
         _larger_r_hat(halves, scores),
         effective_size(scores),
         tail_size(draws),
-        mean_error(draws),
+        deviation / np.sqrt(effective_size(halves)),
     )
 
 
@@ -228,7 +223,8 @@ def verdicts(draws: Draws, summary: Summary) -> list[str]:
     are apart.
     """
     halves, wholes = _variances(draws)
-    stuck = _is_stuck(draws)
+    deviations = draws.std(axis=2)
+    stuck = (deviations < _STILL * np.median(deviations, axis=1, keepdims=True)).any(axis=1)
     return [
         _verdict(float(r_hat), float(effective), bool(still), bool(moves))
         for r_hat, effective, still, moves in zip(
@@ -245,11 +241,6 @@ def _verdict(r_hat: float, effective: float, stuck: bool, moves: bool) -> str:
     if r_hat > R_HAT_LIMIT:
         return DRIFTING if moves else APART
     return SHORT if effective < FEWEST_EFFECTIVE else SOUND
-
-
-def _is_stuck(draws: Draws) -> NDArray[np.bool_]:
-    deviations = draws.std(axis=2)
-    return np.asarray((deviations < _STILL * np.median(deviations, axis=1, keepdims=True)).any(axis=1))
 
 
 def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -50,10 +50,6 @@ def mean_of(grammars: Sequence[RuleCounts]) -> RuleCounts:
     return RuleCounts(keys, uses / len(grammars))
 
 
-def _used_at_least(grammar: RuleCounts, least: float) -> NDArray[np.void]:
-    return grammar.keys[grammar.uses >= least]
-
-
 def _jaccard(one: NDArray[np.void], other: NDArray[np.void]) -> float:
     common = len(np.intersect1d(one, other, assume_unique=True))
     return common / max(1, len(one) + len(other) - common)
@@ -65,7 +61,7 @@ def overlap(one: RuleCounts, other: RuleCounts, least: float = 0.0) -> Overlap:
     _, here, there = np.intersect1d(kept[0].keys, kept[1].keys, assume_unique=True, return_indices=True)
     totals = [max(own.uses.sum(), 1e-300) for own in kept]
     shared = np.minimum(kept[0].uses[here] / totals[0], kept[1].uses[there] / totals[1]).sum()
-    either = [_used_at_least(own, 2.0) for own in kept]
+    either = [own.keys[own.uses >= 2.0] for own in kept]
     return Overlap(_jaccard(kept[0].keys, kept[1].keys), _jaccard(*either), float(shared))
 
 

@@ -27,6 +27,8 @@ ONE_USE = 4096
 """An expected number of uses is a whole number of this part of a use."""
 ONE_SQUARE = ONE_USE * ONE_USE
 """A variance of expected uses is a whole number of this part of a squared use."""
+ONE_MINIMAL_USE = ONE_USE // 8
+"""A use in a minimal derivation, in the same unit, as it is added to expected uses for translating."""
 LEAST_SHOWN = ONE_USE // 8
 """What a pair expects of a rule is counted from here on, and below it where others use the rule, too."""
 LEAST_KEPT = ONE_USE // 32

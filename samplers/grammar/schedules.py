@@ -1,6 +1,6 @@
 """Schedules: which levels a sweep may change [CFGŠ14 §5.3], and at which temperature it samples [CGB09 §6]."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -74,13 +74,16 @@ class Annealing:
     """The first `sweeps` sweeps sample from P^(1/T), T falling in even steps from `start` to 1; then T = 1.
 
     With a `start` below 1, T rises: what is likely becomes more so. A pair has burned in `settling` sweeps
-    later. Every level is sampled from the first sweep. `leaving`: draws leave the present values of variables.
+    later. Levels up to `levels` enter one after the other, two a sweep, as a phrase of one more word has two levels
+    more; then all others. With 0 every level is sampled from the first sweep. `leaving`: draws leave the present values
+    of variables.
     """
 
     sweeps: int = 100
     start: float = 5.0
     settling: int = 0
     leaving: bool = False
+    levels: int = 0
 
     @property
     def burn_in(self) -> int:
@@ -88,8 +91,9 @@ class Annealing:
         return self.sweeps + self.settling
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
-        """Every level, int16."""
-        return np.full(len(sweeps), EVERY_LEVEL, np.int16)
+        """Highest level that each pair's sweep (numbered from 1) may change, int16."""
+        level = 2 * np.asarray(sweeps) - 1
+        return np.where(level > self.levels, EVERY_LEVEL, level).astype(np.int16)
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
         """1/T of each pair's sweep, float64."""
@@ -105,8 +109,10 @@ class Annealing:
         return np.where(np.asarray(sweeps) <= self.sweeps, 1, 2).astype(np.int64)
 
 
-_QUICK_SWEEPS = 16
-_QUICK_START = 0.85
+_RISING_SWEEPS = 16
+_RISING_START = 0.85
+_LEVELS = 13
+"""A phrase of seven words, the longest that need not be cut by default, has no higher level."""
 
 
 def quick_schedule(settling: int = 10) -> Annealing:
@@ -115,4 +121,9 @@ def quick_schedule(settling: int = 10) -> Annealing:
     T rises from 0.85 to 1 over 16 sweeps: pairs agree sooner on which of many rules of about one probability they use.
     Draws leave the present values, so that fewer sweeps tell as much.
     """
-    return Annealing(_QUICK_SWEEPS, _QUICK_START, settling, leaving=True)
+    return Annealing(_RISING_SWEEPS, _RISING_START, settling, leaving=True)
+
+
+def stratified_schedule(settling: int = 10) -> Annealing:
+    """As `quick_schedule`, but short phrases come first, those of one more word a sweep; all do before T is 1."""
+    return replace(quick_schedule(settling), levels=_LEVELS)

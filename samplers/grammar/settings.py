@@ -17,6 +17,8 @@ DIRICHLET = "dirichlet"
 """Rule model: one Dirichlet process [CFGŠ14 §4.1]."""
 MODELS = (PITMAN_YOR, DIRICHLET)
 
+STRATIFIED = "stratified"
+"""Schedule of phrases: small ones first, two levels a sweep, from a temperature below 1 up to 1."""
 QUICK = "quick"
 """Schedule of phrases: every node from the first sweep, from a temperature below 1 up to 1."""
 PAPER = "paper"
@@ -24,8 +26,9 @@ PAPER = "paper"
 ANNEALED = "annealed"
 """Schedule of phrases: every node from the first sweep, from a temperature down to 1 [CGB09 §6]."""
 SCHEDULES = {
+    STRATIFIED: "short phrases first, of one more word a sweep, rules that are frequent already favored meanwhile",
     QUICK: "every phrase at once, rules that are frequent already favored in the first sweeps",
-    PAPER: "short phrases first, level by level",
+    PAPER: "short phrases first, some sweeps for each level",
     ANNEALED: "every phrase at once, from a temperature down to 1",
 }
 """What each schedule does."""

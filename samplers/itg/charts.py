@@ -49,11 +49,6 @@ def make_drawn(longest_source: int, longest_target: int) -> Drawn:
     )
 
 
-def chart_cells(source: int, target: int) -> int:
-    """Cells of the chart of so many items, those of empty spans and of no span included."""
-    return (source + 1) * (source + 2) // 2 * (target + 1) ** 2
-
-
 @njit_inline
 def _matrix(i, j, m):
     """Where the matrix of a source span begins."""

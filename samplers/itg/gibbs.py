@@ -15,7 +15,6 @@ from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.itg.charts import (
     Drawn,
     ItemWeights,
-    chart_cells,
     draw_derivation,
     make_drawn,
     make_items,
@@ -37,6 +36,8 @@ from hierogram.samplers.itg.model import (
     TARGET_NULL_STRENGTH,
     TYPE_PRIOR,
     add_rule,
+    count_rule,
+    frozen_weight,
     pair_mass,
     source_null_mass,
     target_null_mass,
@@ -74,7 +75,7 @@ def make_local(longest: int) -> Local:
     """Scratch memory for derivations of so many rules at most."""
     return Local(
         make_items(PIECES, PIECES),
-        np.zeros(chart_cells(PIECES, PIECES)),
+        np.zeros((PIECES + 1) * (PIECES + 2) // 2 * (PIECES + 1) ** 2),
         make_drawn(PIECES, PIECES),
         np.zeros(PIECES, np.int32),
         np.zeros((PIECES, 2), np.int32),
@@ -154,16 +155,8 @@ def _list_rules(local, at):
 @njit
 def _take_out(batch, pair, counts, local, number):
     """Take the listed rules out of the counts."""
-    width = batch.target_offset[pair + 1] - batch.target_offset[pair]
     for k in range(number):
-        rule, i, x = local.old[k, 0], local.old[k, 1], local.old[k, 2]
-        counts.rules[rule] -= 1
-        if rule == PAIR:
-            counts.pairs[batch.types[batch.cell_offset[pair] + i * width + x]] -= 1
-        elif rule == SOURCE_NULL:
-            counts.source_nulls[batch.source[batch.source_offset[pair] + i]] -= 1
-        elif rule == TARGET_NULL:
-            counts.target_nulls[batch.target[batch.target_offset[pair] + x]] -= 1
+        count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
 
 
 @njit
@@ -210,16 +203,12 @@ def _weigh_items(batch, pair, base, counts, local):
 def _old_weight(local, k):
     """The frozen weight of one of the listed rules."""
     rule, i, x = local.old[k, 0], local.old[k, 1], local.old[k, 2]
-    if rule in (STRAIGHT, INVERTED):
-        return local.items.rules[rule]
     p = q = 0
-    while rule != TARGET_NULL and (local.source[p, 0] != _WORD or local.source[p, 1] != i):
+    while rule in (PAIR, SOURCE_NULL) and (local.source[p, 0] != _WORD or local.source[p, 1] != i):
         p += 1
-    while rule != SOURCE_NULL and (local.target[q, 0] != _WORD or local.target[q, 1] != x):
+    while rule in (PAIR, TARGET_NULL) and (local.target[q, 0] != _WORD or local.target[q, 1] != x):
         q += 1
-    if rule == PAIR:
-        return local.items.pairs[p, q]
-    return local.items.source_nulls[p] if rule == SOURCE_NULL else local.items.target_nulls[q]
+    return frozen_weight(local.items, rule, p, q)
 
 
 @njit
@@ -235,8 +224,7 @@ def _add_old(batch, pair, base, counts, local, number):
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
     """Add the drawn rules (or take them out: change -1); their probability in turn over their weights."""
-    drawn, items = local.drawn, local.items
-    width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+    drawn = local.drawn
     ratio = 1.0
     for k in range(length):
         rule, p, q = np.int64(drawn.rules[k]), drawn.source[k], drawn.target[k]
@@ -246,23 +234,9 @@ def _add_new(batch, pair, base, counts, local, length, change):
         i = local.source[p, 1] if rule in (PAIR, SOURCE_NULL) else 0
         x = local.target[q, 1] if rule in (PAIR, TARGET_NULL) else 0
         if change < 0:
-            counts.rules[rule] -= 1
-            if rule == PAIR:
-                counts.pairs[batch.types[batch.cell_offset[pair] + i * width + x]] -= 1
-            elif rule == SOURCE_NULL:
-                counts.source_nulls[batch.source[batch.source_offset[pair] + i]] -= 1
-            elif rule == TARGET_NULL:
-                counts.target_nulls[batch.target[batch.target_offset[pair] + x]] -= 1
-            continue
-        if rule == PAIR:
-            weight = items.pairs[p, q]
-        elif rule == SOURCE_NULL:
-            weight = items.source_nulls[p]
-        elif rule == TARGET_NULL:
-            weight = items.target_nulls[q]
+            count_rule(batch, pair, counts, rule, i, x, -1)
         else:
-            weight = items.rules[rule]
-        ratio *= add_rule(batch, pair, base, counts, rule, i, x) / weight
+            ratio *= add_rule(batch, pair, base, counts, rule, i, x) / frozen_weight(local.items, rule, p, q)
     return ratio
 
 

@@ -78,13 +78,20 @@ class ItgCounts(NamedTuple):
 
 class Weights(NamedTuple):
     """Probabilities of a pair's rules: `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m],
-    `rules` float64[5] of the rule types; emissions include that of their rule type.
+    `rules` float64[5] of the rule types; emissions include that of their rule type. Of a visit by slices, what the
+    emissions weigh that live, else 0.
     """
 
     pairs: NDArray[np.float64]
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
     rules: NDArray[np.float64]
+
+
+def make_weights(longest_source: int, longest_target: int) -> Weights:
+    """Room for the weights of one pair."""
+    n, m = longest_source, longest_target
+    return Weights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES))
 
 
 def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
@@ -132,21 +139,24 @@ def target_null_mass(base, word):
     return base.strengths[TARGET_NULL_STRENGTH] * base.null_target[word] * base.target[word]
 
 
+@njit_inline
+def count_rule(batch, pair, counts, rule, i, x, change):
+    """Add `change` for one rule, an emission of source word i and target word x."""
+    counts.rules[rule] += change
+    if rule == PAIR:
+        width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+        counts.pairs[batch.types[batch.cell_offset[pair] + i * width + x]] += change
+    elif rule == SOURCE_NULL:
+        counts.source_nulls[batch.source[batch.source_offset[pair] + i]] += change
+    elif rule == TARGET_NULL:
+        counts.target_nulls[batch.target[batch.target_offset[pair] + x]] += change
+
+
 @njit
 def count_derivation(batch, pair, nodes, length, counts, change):
     """Add `change` for each rule of a pair's derivation."""
-    s, t = batch.source_offset[pair], batch.target_offset[pair]
-    width = batch.target_offset[pair + 1] - t
     for at in range(length):
-        node = nodes[at]
-        rule = np.int64(node["rule"])
-        counts.rules[rule] += change
-        if rule == PAIR:
-            counts.pairs[batch.types[batch.cell_offset[pair] + node["i"] * width + node["x"]]] += change
-        elif rule == SOURCE_NULL:
-            counts.source_nulls[batch.source[s + node["i"]]] += change
-        elif rule == TARGET_NULL:
-            counts.target_nulls[batch.target[t + node["x"]]] += change
+        count_rule(batch, pair, counts, np.int64(nodes[at]["rule"]), nodes[at]["i"], nodes[at]["x"], change)
 
 
 @njit
@@ -216,6 +226,16 @@ def add_rule(batch, pair, base, counts, rule, i, x):
     return p
 
 
+@njit_inline
+def frozen_weight(weights, rule, i, x):
+    """The weight of one rule, an emission of source word i and target word x."""
+    if rule == PAIR:
+        return weights.pairs[i, x]
+    if rule == SOURCE_NULL:
+        return weights.source_nulls[i]
+    return weights.target_nulls[x] if rule == TARGET_NULL else weights.rules[rule]
+
+
 @njit
 def add_in_turn(batch, pair, base, nodes, length, counts, weights):
     """Add a derivation's rules to the counts one after the other: P(derivation | rest) over its product of weights.
@@ -225,14 +245,7 @@ def add_in_turn(batch, pair, base, nodes, length, counts, weights):
     ratio = 1.0
     for at in range(length):
         rule, i, x = np.int64(nodes[at]["rule"]), np.int64(nodes[at]["i"]), np.int64(nodes[at]["x"])
-        if rule == PAIR:
-            frozen = weights.pairs[i, x]
-        elif rule == SOURCE_NULL:
-            frozen = weights.source_nulls[i]
-        elif rule == TARGET_NULL:
-            frozen = weights.target_nulls[x]
-        else:
-            frozen = weights.rules[rule]
+        frozen = frozen_weight(weights, rule, i, x)
         ratio *= add_rule(batch, pair, base, counts, rule, i, x) / frozen
     return ratio
 

@@ -28,7 +28,6 @@ from hierogram.samplers.itg.charts import (
 )
 from hierogram.samplers.itg.derivations import (
     NODE,
-    RULE_TYPES,
     Derivations,
     empty_derivations,
     lay_out,
@@ -51,10 +50,11 @@ from hierogram.samplers.itg.model import (
     log_likelihood,
     make_base,
     make_tables,
+    make_weights,
     weigh_rules,
 )
 from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sparse import (
+from hierogram.samplers.itg.slices import (
     CELLS,
     COMBINATIONS,
     GIVEN_UP,
@@ -282,12 +282,6 @@ class ItgInfo(NamedTuple):
         return self.accepted / self.proposed if self.proposed else 1.0
 
 
-def make_weights(longest_source: int, longest_target: int) -> Weights:
-    """Room for the weights of one pair."""
-    n, m = longest_source, longest_target
-    return Weights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES))
-
-
 def plan_of(batch: ItgBatch, sweep: int) -> ItgPlan:
     """The plan of a sweep over all pairs."""
     return ItgPlan(sweep, np.full(batch.size, sweep, np.int64))
@@ -375,8 +369,7 @@ class ItgKernel:
                 f"no start is called {start!r}: there are {', '.join(STARTS)}, the last from links"
             )
         derivations = empty_derivations(self.batch)
-        n, m = self.batch.longest_source, self.batch.longest_target
-        room = start_room(n, m)
+        room = self._scratch.weights, start_room(self.batch.longest_source)
         chosen = np.zeros(1, np.int32) if links is None else links.astype(np.int32)
         number = STARTS.index(start)
         seed = np.uint64(key)

@@ -1,10 +1,19 @@
-"""Slice variables of a visit, and the chart of those cells alone whose slice variables let a rule live [BC10 §2].
+"""Visits by slices: slice variables, the chart of those cells alone that they let live, draws from it [BC10 §2].
 
 Every cell (i, j, x, y) with words on both sides has a slice variable u, every word one for its null emission, wherever
 the null stands: a derivation uses none of them twice. Rules with children over an empty span keep their probability
 as a factor. A cell's u is a function of the visit's key and of the cell, so it is the same however often it is met
 [BC10 eq. 1]. Flat slice variables are another distribution in the place of Beta: those of emissions alone, uniform
 below p with probability p^a.
+
+A cell is made when all its splits are known: source spans are taken by their ends, of those with one end the shortest
+first; within a source span rows come from the last target position on, and a row's cells from the shortest on. A new
+cell is put together with all cells that end on the source side where it begins and touch it on the target side; these
+are in lists, so that only what lives is met [Klein & Manning 2004].
+
+Which cells can be part of a whole derivation is found from the emissions that live, before any cell is made. A word
+whose null emission is pruned must be linked to one of the words that it can be linked to. Where all of those lie within
+a cell's span and the word itself beyond the cell, no derivation has that cell.
 """
 
 from typing import NamedTuple
@@ -12,10 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.samplers.compiled.intrinsics import lowest_bit
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.powers import Powers, power_of
-from hierogram.samplers.compiled.streams import mix, uniform
-from hierogram.samplers.itg.derivations import PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
+from hierogram.samplers.compiled.powers import Powers, make_powers, power_of
+from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, uniform
+from hierogram.samplers.itg.derivations import INVERTED, NODE, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
+from hierogram.samplers.itg.model import Weights, copy_emissions, make_weights
 
 UNSLICED = 0.0
 """In place of a: rules keep their weights, and no cell is pruned but by its emissions."""
@@ -25,16 +36,6 @@ _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 _ONE = np.uint64(1)
 _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
 """Of float64: the bits of a number ≥ 0, read as an integer times 2^-52, are its exponent + 1023 and its fraction."""
-
-
-class LiveEmissions(NamedTuple):
-    """Weights of the emissions that live, else 0: `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls`
-    float64[m].
-    """
-
-    pairs: NDArray[np.float64]
-    source_nulls: NDArray[np.float64]
-    target_nulls: NDArray[np.float64]
 
 
 class Own(NamedTuple):
@@ -230,3 +231,566 @@ def keep_emissions(to, weights, shape, nodes, length, key):
             to.source_nulls[i] = _keep(0.0, weights.source_nulls[i], shape)
         elif rule == TARGET_NULL:
             to.target_nulls[x] = _keep(0.0, weights.target_nulls[x], shape)
+
+
+class Viability(NamedTuple):
+    """`source` int16[n, 2] and `target` int16[m, 2] hold, of each word that must be linked, the first and last word
+    that it can be linked to. `in_target` int16[m+1, m+1, 2] holds the first and last source word that must be linked
+    within a target span (n and -1 for none), `in_source` int16[n+1, n+1, 2] the first and last target word within a
+    source span.
+    """
+
+    source: NDArray[np.int16]
+    target: NDArray[np.int16]
+    in_target: NDArray[np.int16]
+    in_source: NDArray[np.int16]
+
+
+def make_viability(longest_source: int, longest_target: int) -> Viability:
+    """Room for pairs of so many words."""
+    n, m = longest_source, longest_target
+    return Viability(
+        np.zeros((n, 2), np.int16),
+        np.zeros((m, 2), np.int16),
+        np.zeros((m + 1, m + 1, 2), np.int16),
+        np.zeros((n + 1, n + 1, 2), np.int16),
+    )
+
+
+@njit
+def _spread(within, spans, length, other):
+    """From the spans that words must be linked within, to the first and last such word of every span.
+
+    `within` [length + 1, length + 1, 2] is that of the side with `length` words; `spans` those of `other` words.
+    """
+    for x in range(length + 1):
+        for y in range(x, length + 1):
+            within[x, y, 0], within[x, y, 1] = other, -1
+    for i in range(other):
+        if spans[i, 0] <= spans[i, 1]:
+            x, y = spans[i, 0], spans[i, 1] + 1
+            within[x, y, 0] = min(within[x, y, 0], i)
+            within[x, y, 1] = max(within[x, y, 1], i)
+    for size in range(1, length + 1):
+        for x in range(length + 1 - size):
+            y = x + size
+            within[x, y, 0] = min(within[x, y, 0], within[x + 1, y, 0], within[x, y - 1, 0])
+            within[x, y, 1] = max(within[x, y, 1], within[x + 1, y, 1], within[x, y - 1, 1])
+
+
+@njit
+def find_required(to, emissions, n, m):
+    """Find which words must be linked within which spans; of `emissions`, those above 0 live."""
+    for i in range(n):
+        to.source[i, 0], to.source[i, 1] = m, -1
+    for x in range(m):
+        to.target[x, 0], to.target[x, 1] = n, -1
+    for i in range(n):
+        for x in range(m):
+            if emissions.pairs[i, x] > 0.0:
+                to.source[i, 0] = min(to.source[i, 0], x)
+                to.source[i, 1] = x
+                to.target[x, 0] = min(to.target[x, 0], i)
+                to.target[x, 1] = i
+    for i in range(n):
+        if emissions.source_nulls[i] > 0.0:
+            to.source[i, 0], to.source[i, 1] = m, -1
+    for x in range(m):
+        if emissions.target_nulls[x] > 0.0:
+            to.target[x, 0], to.target[x, 1] = n, -1
+    _spread(to.in_target, to.source, m, n)
+    _spread(to.in_source, to.target, n, m)
+
+
+@njit_inline
+def is_viable(of, i, j, x, y):
+    """Return whether all words beyond the cell that must be linked can be linked beyond it."""
+    return (
+        of.in_target[x, y, 0] >= i
+        and of.in_target[x, y, 1] < j
+        and of.in_source[i, j, 0] >= x
+        and of.in_source[i, j, 1] < y
+    )
+
+
+MOST_COMBINATIONS = 1 << 29
+"""A chart is given up when more pairs of cells are put together: so much time does a pair take at most, seconds."""
+SMALLEST = 1 << 13
+"""Cells that a chart has room for at first."""
+
+
+class SparseChart(NamedTuple):
+    """Scratch memory of one visit.
+
+    The cells are numbered as they are made. `column` int16[capacity] and `inside` float64[capacity] are their target
+    ends and sums; those of the source span number s and target position x are `rows[s, x, 0]` to `rows[s, x, 1]`,
+    int32[spans, m + 1, 2], by their target end, where bit x is set in `has_row` uint64[spans, words].
+    Cells that end at a source position are listed twice, for what stands right of them: by their target end and by
+    their target beginning, in each list the last one made first. `begin` int16[capacity, 2] holds where a cell begins
+    on both sides. `lists` int32[n + 1, m + 2, 2] are the lists' first places; each ends where the next begins.
+    `ending_sums` float64[capacity] and `ending_corners` int32[capacity] hold the sums and corners, i (m + 1) + x, of
+    the cells of the first lists; `starting_sums` float64[capacity] and `starting_ends` int16[capacity, 2] the sums,
+    source beginnings and target ends of those of the second.
+    Of the source spans that end at the position at hand, `sums` float64[2, n (m + 1)²] add up straight splits, by
+    y n (m + 1) + corner, and inverted ones, by x n (m + 1) + i (m + 1) + y: those that a new cell adds to lie near one
+    another; the bits of `columns` uint64[n (m + 1), words] say of each corner which are not 0.
+    `nulls` float64[m + 1, m + 1] are the sums of target spans without source words. `scale` float64[n + m] levels out
+    emissions. `powers` are those of what cells weigh. `rules` uint8, `stack` int32[…, 4]: the new derivation.
+    `registers` int64[3].
+    """
+
+    column: NDArray[np.int16]
+    inside: NDArray[np.float64]
+    rows: NDArray[np.int32]
+    has_row: NDArray[np.uint64]
+    begin: NDArray[np.int16]
+    lists: NDArray[np.int32]
+    ending_sums: NDArray[np.float64]
+    ending_corners: NDArray[np.int32]
+    starting_sums: NDArray[np.float64]
+    starting_ends: NDArray[np.int16]
+    sums: NDArray[np.float64]
+    columns: NDArray[np.uint64]
+    nulls: NDArray[np.float64]
+    emissions: Weights
+    scale: NDArray[np.float64]
+    viability: Viability
+    own: Own
+    powers: Powers
+    rules: NDArray[np.uint8]
+    stack: NDArray[np.int32]
+    registers: NDArray[np.int64]
+
+
+def make_chart(
+    longest_source: int, longest_target: int, capacity: int = SMALLEST, exponent: float = 0.0
+) -> SparseChart:
+    """Scratch memory for pairs of so many words, with room for so many cells; `exponent` is 1/a - 1 of its slices."""
+    n, m = longest_source, longest_target
+    spans, words = (n + 1) * (n + 2) // 2, (m >> 6) + 1
+    most = 2 * (n + m)
+    return SparseChart(
+        np.zeros(capacity, np.int16),
+        np.zeros(capacity),
+        np.zeros((spans, m + 1, 2), np.int32),
+        np.zeros((spans, words), np.uint64),
+        np.zeros((capacity, 2), np.int16),
+        np.zeros((n + 1, m + 2, 2), np.int32),
+        np.zeros(capacity),
+        np.zeros(capacity, np.int32),
+        np.zeros(capacity),
+        np.zeros((capacity, 2), np.int16),
+        np.zeros((2, n * (m + 1) ** 2)),
+        np.zeros((n * (m + 1), words), np.uint64),
+        np.zeros((m + 1, m + 1)),
+        make_weights(n, m),
+        np.zeros(n + m),
+        make_viability(n, m),
+        Own(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),
+        make_powers(exponent),
+        np.zeros(most, np.uint8),
+        np.zeros((most, 4), np.int32),
+        np.array([0, 0, MOST_COMBINATIONS]),
+    )
+
+
+def larger_chart(chart: SparseChart) -> SparseChart:
+    """The same with twice the room for cells."""
+    capacity = 2 * len(chart.inside)
+    return chart._replace(
+        column=np.zeros(capacity, np.int16),
+        inside=np.zeros(capacity),
+        begin=np.zeros((capacity, 2), np.int16),
+        ending_sums=np.zeros(capacity),
+        ending_corners=np.zeros(capacity, np.int32),
+        starting_sums=np.zeros(capacity),
+        starting_ends=np.zeros((capacity, 2), np.int16),
+    )
+
+
+@njit_inline
+def word_of(x):
+    """Which word of a set a target position's bit is in."""
+    return x >> 6
+
+
+@njit_inline
+def bit_of(x):
+    """The bit of a target position in its word."""
+    return _ONE << np.uint64(x & 63)
+
+
+@njit_inline
+def row_of(chart, span, x):
+    """The cells of a source span that begin at a target position: first and last + 1; none: both 0."""
+    if chart.has_row[span, word_of(x)] & bit_of(x):
+        return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
+    return 0, 0
+
+
+MOST_CELLS = 1 << 22
+"""A chart with more cells is given up, and the pair's derivation stays for this visit: what a pair takes is bounded."""
+GIVEN_UP, NO_ROOM = -1, -2
+"""What a draw returns instead of a length."""
+
+CELLS, COMBINATIONS, MOST = 0, 1, 2
+"""Registers of a chart: how many there are, and the most combinations."""
+
+
+@njit
+def _level(emissions, n, m, scale):
+    """Scale what lives, word by word, so that each word's least and greatest weight lie about 1: sums stay finite.
+
+    Every derivation has each word once, so all are scaled alike.
+    """
+    for i in range(n):
+        least = greatest = emissions.source_nulls[i] * emissions.source_nulls[i]
+        for x in range(m):
+            if emissions.pairs[i, x] > 0.0:
+                greatest = max(greatest, emissions.pairs[i, x])
+                least = emissions.pairs[i, x] if least == 0.0 else min(least, emissions.pairs[i, x])
+        scale[i] = (least * greatest) ** -0.25 if least > 0.0 else 1.0
+    for x in range(m):
+        least = greatest = emissions.target_nulls[x] * emissions.target_nulls[x]
+        for i in range(n):
+            if emissions.pairs[i, x] > 0.0:
+                greatest = max(greatest, emissions.pairs[i, x])
+                least = emissions.pairs[i, x] if least == 0.0 else min(least, emissions.pairs[i, x])
+        scale[n + x] = (least * greatest) ** -0.25 if least > 0.0 else 1.0
+    for i in range(n):
+        emissions.source_nulls[i] *= scale[i]
+        for x in range(m):
+            emissions.pairs[i, x] *= scale[i] * scale[n + x]
+    for x in range(m):
+        emissions.target_nulls[x] *= scale[n + x]
+
+
+@njit
+def _sum_nulls(chart, slices):
+    """Fill the sums of target spans without source words: they are the same between any two source words."""
+    m = slices.width
+    weight = slices.straight + slices.inverted
+    nulls = chart.nulls
+    for size in range(m + 1):
+        for x in range(m + 1 - size):
+            y = x + size
+            total = chart.emissions.target_nulls[x] if size == 1 else 0.0
+            if size > 1 and nulls[x, y - 1] > 0.0 and nulls[x + 1, y] > 0.0:
+                for z in range(x + 1, y):
+                    total += weight * nulls[x, z] * nulls[z, y]
+            nulls[x, y] = total
+
+
+@njit_inline
+def _join(chart, i, x, y, value, size):
+    """Put a new cell that begins at a source position together with all that end there; how many there are.
+
+    What is made ends where the new cell does, so it is not complete yet. `size`: m + 1, and n times that.
+    """
+    width, corners = size
+    word, bit = word_of(y), bit_of(y)
+    place = y * corners
+    first, last = np.int64(chart.lists[i, x, STRAIGHT]), np.int64(chart.lists[i, x + 1, STRAIGHT])
+    for at in range(first, last):
+        corner = np.int64(chart.ending_corners[at])
+        chart.sums[STRAIGHT, place + corner] += chart.ending_sums[at] * value
+        chart.columns[corner, word] |= bit
+    work = last - first
+    first, last = np.int64(chart.lists[i, y, INVERTED]), np.int64(chart.lists[i, y + 1, INVERTED])
+    place = x * corners
+    for at in range(first, last):
+        row, end = np.int64(chart.starting_ends[at, 0]) * width, np.int64(chart.starting_ends[at, 1])
+        chart.sums[INVERTED, place + row + end] += chart.starting_sums[at] * value
+        chart.columns[row + x, word_of(end)] |= bit_of(end)
+    return work + last - first
+
+
+@njit_inline
+def _spread_nulls(chart, i, x, y, value, size):
+    """Add what a cell makes together with target nulls beside it, to the rows that come later in its source span.
+
+    `size`: m + 1, and n times that.
+    """
+    width, corners = size
+    row = i * width
+    for z in range(x - 1, -1, -1):
+        nulls = chart.nulls[z, x]
+        if nulls == 0.0:
+            break
+        chart.sums[STRAIGHT, y * corners + row + z] += nulls * value
+        chart.sums[INVERTED, z * corners + row + y] += nulls * value
+        chart.columns[row + z, word_of(y)] |= bit_of(y)
+    for z in range(y + 1, width):
+        nulls = chart.nulls[y, z]
+        if nulls == 0.0:
+            break
+        chart.sums[STRAIGHT, z * corners + row + x] += value * nulls
+        chart.sums[INVERTED, x * corners + row + z] += value * nulls
+        chart.columns[row + x, word_of(z)] |= bit_of(z)
+
+
+@njit_inline
+def _emission(chart, i, j, x, y):
+    """The weight of the emission of a cell with source words, 0 for none."""
+    if j - i != 1 or y - x > 1:
+        return 0.0
+    return chart.emissions.source_nulls[i] if x == y else chart.emissions.pairs[i, x]
+
+
+@njit_inline
+def _mark_emissions(chart, i, m):
+    """Mark the cells of a source word's emissions as not 0."""
+    for x in range(m + 1):
+        corner = i * (m + 1) + x
+        if chart.emissions.source_nulls[i] > 0.0:
+            chart.columns[corner, word_of(x)] |= bit_of(x)
+        if x < m and chart.emissions.pairs[i, x] > 0.0:
+            chart.columns[corner, word_of(x + 1)] |= bit_of(x + 1)
+
+
+@njit_inline
+def _list_cells(chart, j, first, width):
+    """List the cells that end at a source position, from the first of them to the last that was made."""
+    last = chart.registers[CELLS]
+    lists = chart.lists
+    lists[j, : width + 1] = 0
+    for at in range(first, last):
+        lists[j, np.int64(chart.column[at]), STRAIGHT] += 1
+        lists[j, np.int64(chart.begin[at, 1]), INVERTED] += 1
+    straight = inverted = first
+    for x in range(width + 1):
+        straight += lists[j, x, STRAIGHT]
+        inverted += lists[j, x, INVERTED]
+        lists[j, x, STRAIGHT], lists[j, x, INVERTED] = straight, inverted
+    # A list is filled from its end on.
+    for at in range(first, last):
+        i, x, y = np.int64(chart.begin[at, 0]), np.int64(chart.begin[at, 1]), np.int64(chart.column[at])
+        lists[j, y, STRAIGHT] -= 1
+        lists[j, x, INVERTED] -= 1
+        place = np.int64(lists[j, y, STRAIGHT])
+        chart.ending_sums[place], chart.ending_corners[place] = chart.inside[at], i * width + x
+        place = np.int64(lists[j, x, INVERTED])
+        chart.starting_sums[place] = chart.inside[at]
+        chart.starting_ends[place, 0], chart.starting_ends[place, 1] = i, y
+
+
+@njit_inline
+def _make_row(chart, slices, i, j, x):
+    """Make the cells of a source span that begin at a target position, by their ends; the number of the next cell."""
+    width = slices.width + 1
+    corners = slices.height * width
+    corner = i * width + x
+    at = chart.registers[CELLS]
+    for word in range(word_of(slices.width) + 1):
+        # Cells on the way may widen the row.
+        while chart.columns[corner, word]:
+            y = (word << 6) + lowest_bit(chart.columns[corner, word])
+            chart.columns[corner, word] &= chart.columns[corner, word] - _ONE
+            by_end, by_beginning = y * corners + corner, x * corners + i * width + y
+            straight, inverted = chart.sums[STRAIGHT, by_end], chart.sums[INVERTED, by_beginning]
+            chart.sums[STRAIGHT, by_end] = chart.sums[INVERTED, by_beginning] = 0.0
+            if is_viable(chart.viability, i, j, x, y):
+                value = _emission(chart, i, j, x, y)
+                if straight + inverted > 0.0:
+                    by_straight, by_inverted = rule_weights(slices, i, j, x, y)
+                    value += by_straight * straight + by_inverted * inverted
+                if value > 0.0:
+                    chart.column[at], chart.inside[at] = y, value
+                    chart.begin[at, 0], chart.begin[at, 1] = i, x
+                    chart.registers[COMBINATIONS] += _join(chart, i, x, y, value, (width, corners))
+                    _spread_nulls(chart, i, x, y, value, (width, corners))
+                    at += 1
+    return at
+
+
+@njit_inline
+def _marked_row(columns, first, x, words):
+    """The last row from x down to which anything was added, -1 for none; `first` is the corner of row 0."""
+    if words == 1:
+        while x >= 0 and columns[first + x, 0] == np.uint64(0):
+            x -= 1
+        return x
+    while x >= 0:
+        for word in range(words):
+            if columns[first + x, word] != np.uint64(0):
+                return x
+        x -= 1
+    return x
+
+
+@njit_inline
+def _make_span(chart, slices, i, j):
+    """Make the cells of a source span, from the last target position on; whether there was room."""
+    m, span = slices.width, span_of(i, j)
+    words = word_of(m) + 1
+    chart.has_row[span, :words] = np.uint64(0)
+    x = m + 1
+    while True:
+        x = _marked_row(chart.columns, i * (m + 1), x - 1, words)
+        if x < 0:
+            break
+        first = chart.registers[CELLS]
+        if first + m + 1 > len(chart.inside):
+            return False
+        last = _make_row(chart, slices, i, j, x)
+        if first < last:
+            chart.rows[span, x, 0], chart.rows[span, x, 1] = first, last
+            chart.has_row[span, word_of(x)] |= bit_of(x)
+            chart.registers[CELLS] = last
+    return chart.registers[COMBINATIONS] <= chart.registers[MOST]
+
+
+@njit
+def sum_inside(chart, slices):
+    """Fill the sums of all cells that live, those that end first on the source side first; whether there was room."""
+    n, m = slices.height, slices.width
+    _sum_nulls(chart, slices)
+    chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0
+    chart.lists[0, : m + 2] = 0
+    for j in range(1, n + 1):
+        first = chart.registers[CELLS]
+        _mark_emissions(chart, j - 1, m)
+        for i in range(j - 1, -1, -1):
+            if not _make_span(chart, slices, i, j):
+                chart.sums[:] = 0.0
+                chart.columns[:] = np.uint64(0)
+                return False
+        _list_cells(chart, j, first, m + 1)
+    return True
+
+
+@njit
+def _inside(chart, i, j, x, y):
+    """The sum of a cell, 0 where there is none."""
+    if x > y:
+        return 0.0
+    if i == j:
+        return chart.nulls[x, y]
+    at, end = row_of(chart, span_of(i, j), x)
+    while at < end and chart.column[at] < y:
+        at += 1
+    return chart.inside[at] if at < end and chart.column[at] == y else 0.0
+
+
+@njit
+def _split(chart, slices, cell, random):
+    """Draw the rule of a cell and where it is split: (rule, k, z).
+
+    The order: the emission, then straight splits, then inverted ones, each by source and then target position.
+    """
+    i, j, x, y = cell
+    left = uniform(random) * _inside(chart, i, j, x, y)
+    best = (PAIR, i, x)
+    if j - i <= 1 and y - x <= 1:
+        emission = chart.emissions.target_nulls[x] if i == j else _emission(chart, i, j, x, y)
+        best = (TARGET_NULL if i == j else (SOURCE_NULL if x == y else PAIR), i, x)
+        left -= emission
+        if left < 0.0:
+            return best
+    straight, inverted = rule_weights(slices, i, j, x, y)
+    for rule in (STRAIGHT, INVERTED):
+        weight = straight if rule == STRAIGHT else inverted
+        if weight == 0.0:
+            continue
+        for k in range(i, j + 1):
+            # The child that begins at x has its cells in a row: only those are looked at.
+            low, high = (i, k) if rule == STRAIGHT else (k, j)
+            here, end = row_of(chart, span_of(low, high), x) if low < high else (x, y + 1)
+            while here < end:
+                z = np.int64(chart.column[here]) if low < high else here
+                if z > y:
+                    break
+                share = chart.inside[here] if low < high else chart.nulls[x, z]
+                if share > 0.0:
+                    share *= _inside(chart, k, j, z, y) if rule == STRAIGHT else _inside(chart, i, k, z, y)
+                if share > 0.0:
+                    best = (rule, k, z)
+                    left -= weight * share
+                    if left < 0.0:
+                        return best
+                here += 1
+    return best
+
+
+@njit
+def _draw(chart, slices):
+    """Draw a derivation top-down; its length."""
+    random = slices.key + GOLDEN
+    stack = chart.stack
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, slices.height, 0, slices.width
+    depth, length = 1, 0
+    while depth > 0:
+        depth -= 1
+        i, j = np.int64(stack[depth, 0]), np.int64(stack[depth, 1])
+        x, y = np.int64(stack[depth, 2]), np.int64(stack[depth, 3])
+        random = advance(random)
+        rule, k, z = _split(chart, slices, (i, j, x, y), random)
+        chart.rules[length] = rule
+        length += 1
+        if rule in (STRAIGHT, INVERTED):
+            low, high = (z, y) if rule == STRAIGHT else (x, z)
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = k, j, low, high
+            low, high = (x, z) if rule == STRAIGHT else (z, y)
+            depth += 1
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i, k, low, high
+            depth += 1
+    return length
+
+
+@njit
+def _parse(chart, slices):
+    """Draw a derivation from the emissions that live; as `draw_by_slices`, 0 where there is none."""
+    n, m = slices.height, slices.width
+    find_required(chart.viability, chart.emissions, n, m)
+    _level(chart.emissions, n, m, chart.scale)
+    if not sum_inside(chart, slices):
+        tired = chart.registers[COMBINATIONS] > chart.registers[MOST] or len(chart.inside) >= MOST_CELLS
+        return GIVEN_UP if tired else NO_ROOM
+    total = _inside(chart, 0, n, 0, m)
+    return _draw(chart, slices) if 0.0 < total < np.inf else 0
+
+
+@njit
+def draw_by_slices(chart, weights, shape, nodes, length, key):
+    """Draw a derivation given slice variables, and those given the present one, into `chart.rules`; its length.
+
+    `NO_ROOM` where a larger chart may do, `GIVEN_UP` where the chart is too large altogether or its sum is beyond all
+    numbers. That follows from the slice variables alone, so to keep the derivation leaves the posterior as it is.
+    """
+    n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
+    straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
+    own = Own(chart.own.first, chart.own.next, nodes)
+    slices = Slices(
+        shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights.pairs
+    )
+    enter_own(own, nodes, length, True)
+    cut_emissions(chart.emissions, slices, weights, length)
+    drawn = _parse(chart, slices)
+    enter_own(own, nodes, length, False)
+    return drawn if drawn != 0 else GIVEN_UP
+
+
+@njit
+def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
+    """As `draw_by_slices`, with flat slice variables."""
+    keep_emissions(chart.emissions, weights, shape, nodes, length, key)
+    drawn = _parse_whole(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
+    return drawn if drawn != 0 else GIVEN_UP
+
+
+@njit
+def _parse_whole(chart, weights, n, m, key):
+    """Draw a derivation from the emissions that live, all rules with children by their probabilities; as `_parse`."""
+    straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
+    slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights.pairs)
+    return _parse(chart, slices)
+
+
+@njit
+def draw_from_emissions(chart, weights, n, m, key):
+    """As `draw_by_slices`, from all derivations of the emissions whose weights are above 0; 0 where there are none.
+
+    `weights` are those of n source and m target words, and of the rules with children.
+    """
+    copy_emissions(weights, chart.emissions, n, m)
+    return _parse_whole(chart, weights, n, m, key)

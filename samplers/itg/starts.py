@@ -1,15 +1,12 @@
 """Initial derivations [BC10 §3]: LB left-branching and monotone, M1 from a parse by Model 1, M4 from links."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, stream, uniform
-from hierogram.samplers.itg.derivations import INVERTED, PAIR, RULE_TYPES, SOURCE_NULL, STRAIGHT, TARGET_NULL
-from hierogram.samplers.itg.model import Weights
-from hierogram.samplers.itg.sparse import NO_ROOM, draw_from_emissions
+from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
+from hierogram.samplers.itg.slices import NO_ROOM, draw_from_emissions
 
 LEFT_BRANCHING, MODEL1, LINKS = "lb", "m1", "m4"
 STARTS = (LEFT_BRANCHING, MODEL1, LINKS)
@@ -217,22 +214,11 @@ def one_to_one(
     return chosen
 
 
-class StartRoom(NamedTuple):
-    """Scratch memory: weights of M1; links int32[n] of M4, and what `start_from_links` works in."""
-
-    weights: Weights
-    links: NDArray[np.int32]
-    room: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
-
-
-def start_room(longest_source: int, longest_target: int) -> StartRoom:
-    """Scratch memory for pairs of so many words."""
-    n, m = longest_source, longest_target
-    return StartRoom(
-        Weights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES)),
-        np.zeros(n, np.int32),
-        (np.zeros((n, 5), np.int32), np.zeros((2 * n, 3), np.int32), np.zeros(n, np.int32), np.zeros(2 * n, np.int32)),
-    )
+def start_room(longest_source: int) -> tuple[NDArray[np.int32], tuple[NDArray[np.int32], ...]]:
+    """Scratch memory of M4 for pairs of n source words: the links of one, and what `start_from_links` works in."""
+    n = longest_source
+    room = np.zeros((n, 5), np.int32), np.zeros((2 * n, 3), np.int32), np.zeros(n, np.int32), np.zeros(2 * n, np.int32)
+    return np.zeros(n, np.int32), room
 
 
 @njit
@@ -240,9 +226,10 @@ def start_pairs(first, batch, base, derivations, chart, room, how, key):
     """Write the initial derivations of the pairs from `first` on; the pair whose chart found no room, or the number.
 
     `how` is the place of the start in `STARTS`, the links of M4, int32[N] target positions or -1, and bool[P] which
-    pairs get a derivation.
+    pairs get a derivation. `room` is scratch memory: weights for M1, and what `start_room` makes.
     """
     start, links, due = how
+    weights, (of_pair, reducing) = room
     for pair in range(first, len(batch.pairs)):
         s = batch.source_offset[pair]
         n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - batch.target_offset[pair]
@@ -252,15 +239,15 @@ def start_pairs(first, batch, base, derivations, chart, room, how, key):
         random = stream(key, batch.pairs[pair], 0)
         length = 0
         if start == 1 and n > 0 and m > 0:
-            length = start_by_model1(batch, pair, base, room.weights, chart, key)
+            length = start_by_model1(batch, pair, base, weights, chart, key)
             if length == NO_ROOM:
                 return pair
             for at in range(max(length, 0)):
                 rules[at] = chart.rules[at]
         elif start == 2 and n > 0 and m > 0:
             for i in range(n):
-                room.links[i] = links[s + i]
-            length = start_from_links(room.links, n, m, room.room, rules, random)
+                of_pair[i] = links[s + i]
+            length = start_from_links(of_pair, n, m, reducing, rules, random)
         if length <= 0:
             length = start_left_branching(n, m, rules, random)
         derivations.length[pair] = length

@@ -113,15 +113,6 @@ def open_words(model, words):
     return len(words)
 
 
-@njit
-def score_all(model, state, words, log10, states):
-    """Score words one after the other: log10 float64[n] and states int32[n] after each; the last state."""
-    for k in range(len(words)):
-        log10[k], state = score(model, state, words[k])
-        states[k] = state
-    return state
-
-
 class NGrams(NamedTuple):
     """N-grams of one order k: `words` int32[n, k], `log10` and `backoff` float32[n], log10 (0: no weight)."""
 

@@ -48,11 +48,8 @@ class Vocabulary(NamedTuple):
 
     def word(self, number: int) -> str:
         """The word that has the number."""
-        return self.spelling(number).decode("utf-8", "surrogateescape")
-
-    def spelling(self, number: int) -> bytes:
-        """The bytes of the word that has the number."""
-        return self.letters[self.starts[number] : self.starts[number + 1]].tobytes()
+        letters = self.letters[self.starts[number] : self.starts[number + 1]]
+        return letters.tobytes().decode("utf-8", "surrogateescape")
 
 
 def _joined(words: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

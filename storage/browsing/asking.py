@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from sqlalchemy import URL
 
@@ -154,14 +153,6 @@ class Asker:
         child = self._take()
         if child is not None:
             child.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _take(self) -> Child | None:
         with self._lock:

@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.resources import files
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import text
 
@@ -35,22 +35,15 @@ def cookbook() -> tuple[Recipe, ...]:
     return tuple(found)
 
 
-class Columns(NamedTuple):
-    """A table or view of the store, and its columns."""
-
-    name: str
-    columns: list[str]
-    is_view: bool
-
-
-def tables_of(look: Look) -> list[Columns]:
-    """Return what can be asked: the views, which are made for people, then the tables."""
-    views = [
-        Columns(name, list(look.connection.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys()), True)
-        for name in VIEWS
+def tables_of(look: Look) -> list[dict[str, Any]]:
+    """Return what can be asked, with its columns: the views, which are made for people, then the tables."""
+    views = [(name, list(look.connection.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys())) for name in VIEWS]
+    tables = [(name, [column.name for column in table.columns]) for name, table in sorted(metadata.tables.items())]
+    return [
+        {"name": name, "columns": columns, "is_view": found is views}
+        for found in (views, tables)
+        for name, columns in found
     ]
-    return [*views, *(Columns(table.name, [column.name for column in table.columns], False)
-                      for table in sorted(metadata.tables.values(), key=lambda table: table.name))]  # fmt: skip
 
 
 def cookbook_of(look: Look) -> list[Recipe]:
@@ -122,16 +115,3 @@ def _examples_of(look: Look) -> dict[str, str]:
 _FREQUENT, _TELLING, _RULES = 8, 12, 200
 _OF_TWO_SIDES = ("'house'", "'ne'", "[X,2]")
 """Examples of questions that only rules of two languages answer."""
-
-EXAMPLES = {
-    "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",
-    "pair_id = 1": "pair_id = :pair",
-}  # fmt: skip
-"""What the questions ask for, for example, and the parameters that may take its place."""
-
-
-def with_parameters(sql: str) -> str:
-    """The question with parameters in the places of its examples."""
-    for example, parameter in EXAMPLES.items():
-        sql = sql.replace(example, parameter)
-    return sql

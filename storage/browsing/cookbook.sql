@@ -76,6 +76,12 @@ SELECT source, target, expected_uses, p_target_given_source, p_source_given_targ
  WHERE hiero
  ORDER BY source, target;
 
+-- What is the grammar for translating, with the smallest rules of each pair?
+SELECT source, target, translation_weight, p_target_given_source, p_source_given_target
+  FROM translation_grammar
+ WHERE scope <= 2
+ ORDER BY source, target;
+
 -- Which source sides have most translations?
 SELECT source, count(*) AS translations, sum(count) AS uses
   FROM rules

@@ -1,18 +1,19 @@
 """Likeness to a sentence: rules whose source words it holds, and pairs that hold its words on their source side."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from hierogram.samplers.grammar.kinds import SOURCE
+from hierogram.storage.browsing.looking import Rival
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.pairs.vocabulary import KnownWord
+from hierogram.storage.records import DICTIONARIES
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_WORDS_A_QUERY = 500
 _MOST_HOLDING = 4_000
 """Pairs that hold a word and are looked at, about; of a word that more hold, only pairs of the last blocks."""
 _LAST_BLOCKS = 1
@@ -20,40 +21,14 @@ _MOST_BLOCKS = 1_000
 _KEPT_OF_A_WORD = 12
 
 
-class Rendering(NamedTuple):
-    """A rule by its id and target side, with its expected uses, and the probability of the target given the source."""
-
-    id: int
-    target: str
-    expected_uses: float
-    probability: float
-
-
-class LikePair(NamedTuple):
-    """A pair with the name of its corpus, and the format of the input that it came in."""
+@dataclass(frozen=True, slots=True)
+class LikePair:
+    """A pair with the name of its corpus."""
 
     id: int
     corpus: str
-    format: str
     source: str
     target: str
-
-
-def source_words(look: Look, words: Sequence[str]) -> dict[str, KnownWord]:
-    """Those of the words that the vocabulary of source sides has."""
-    found: dict[str, KnownWord] = {}
-    distinct = list(dict.fromkeys(words))
-    for first in range(0, len(distinct), _WORDS_A_QUERY):
-        names = {f"word{n}": word for n, word in enumerate(distinct[first : first + _WORDS_A_QUERY])}
-        rows = look.rows(
-            f"SELECT token, id, count FROM vocabulary WHERE side = :side AND token IN "
-            f"({', '.join(f':{name}' for name in names)})",
-            False,
-            side=SOURCE,
-            **names,
-        )
-        found |= {row[0]: KnownWord(*row) for row in rows}
-    return found
 
 
 def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, float]:
@@ -80,7 +55,7 @@ def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, flo
     return dict(look.rows(f"SELECT r.source, sum(r.expected_uses) FROM {rules} GROUP BY r.source", False))
 
 
-def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[Rendering]]:
+def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[Rival]]:
     """The rules of each of the source sides, so many at most, the most used first; sides without any are left out."""
     if not sides:
         return {}
@@ -101,30 +76,32 @@ SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most 
         most=limit,
         **names,
     )
-    by_side: dict[str, list[Rendering]] = {}
+    by_side: dict[str, list[Rival]] = {}
     for side, rule_id, target, uses, total in rows:
-        by_side.setdefault(side, []).append(Rendering(rule_id, target, uses, uses / total))
+        by_side.setdefault(side, []).append(Rival(rule_id, target, uses, uses / total))
     return by_side
 
 
-def like_pairs(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[LikePair]:
-    """Pairs that hold most of the words on their source side, rare words counting more; some for each word.
+def like_pairs(look: Look, words: Mapping[str, KnownWord], limit: int) -> tuple[list[LikePair], list[LikePair]]:
+    """Return pairs that hold most of the words on their source side, and entries of dictionaries, in that order.
 
-    Of words that many pairs hold, only pairs that came last are looked at.
+    Rare words count more; there are some for each word. Of words that many pairs hold, only those that came last are
+    looked at.
     """
     ids = _likeliest(look, words, limit)
     if not ids:
-        return []
+        return [], []
     rows = look.rows(
-        f"""SELECT p.id, c.name, b.format, p.source, p.target
+        f"""SELECT p.id, c.name, p.source, p.target, b.format
   FROM sentence_pairs AS p
   JOIN corpora AS c ON c.id = p.corpus_id
   JOIN ingest_batches AS b ON b.id = p.batch_id
  WHERE p.id IN ({", ".join(map(str, ids))})""",
         False,
     )
-    found = {row[0]: LikePair(*row) for row in rows}
-    return [found[pair_id] for pair_id in ids if pair_id in found]
+    found = {row[0]: (LikePair(*row[:4]), row[4] in DICTIONARIES) for row in rows}
+    pairs, entries = ([found[k][0] for k in ids if k in found and found[k][1] == kind] for kind in (False, True))
+    return pairs, entries
 
 
 def _likeliest(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[int]:

@@ -8,11 +8,11 @@ from typing import Any
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import Found, Phrase
+from hierogram.storage.browsing.search import Phrase
 from hierogram.storage.database.transactions import now
 from hierogram.storage.grammar.changes import REMEMBERED_DAYS
 from hierogram.storage.pairs import pairs
-from hierogram.storage.records import PairRecord
+from hierogram.storage.records import PairRecord, RuleRow
 
 _PAIRS_A_SCAN = 5_000
 
@@ -27,9 +27,9 @@ class Rival:
     probability: float
 
 
-def find_rule(look: Look, source: str, target: str) -> Found | None:
+def find_rule(look: Look, source: str, target: str) -> RuleRow | None:
     """The rule with these sides, if it is stored: one that is expected to be used, or that a derivation uses."""
-    row = look.row(
+    found = look.records(
         """SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
        r.count, r.length, r.scope, r.nonterminals, r.hiero,
        coalesce(r.expected_uses / NULLIF(
@@ -37,11 +37,11 @@ def find_rule(look: Look, source: str, target: str) -> Found | None:
        coalesce(r.expected_uses / NULLIF(
          (SELECT sum(t.expected_uses) FROM rules AS t WHERE t.target = r.target), 0), 0) AS p_source_given_target
   FROM rules AS r
- WHERE r.source = :source AND r.target = :target""",
+ WHERE r.source = :source AND r.target = :target AND r.count + r.expected_uses > 0""",
         source=source,
         target=target,
     )
-    return None if row is None else Found(*row)
+    return RuleRow(**found[0]) if found else None
 
 
 def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
@@ -133,16 +133,11 @@ def neighbours(look: Look, pair_id: int) -> tuple[int | None, int | None]:
     return before[0] if before else None, after[0] if after else None
 
 
-@dataclass(frozen=True, slots=True)
-class Uses:
-    """Uses of a rule by all pairs together: expected, and by their present derivations."""
+def uses_of(look: Look, rules: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[float, int]]:
+    """Return how often all pairs together use each rule: expected uses, and the count in their present derivations.
 
-    expected_uses: float
-    count: int
-
-
-def uses_of(look: Look, rules: Collection[tuple[str, str]]) -> dict[tuple[str, str], Uses]:
-    """Return how often each of the rules is used; those that are not stored are left out."""
+    Rules that are not stored are left out.
+    """
     found = {}
     for n, (source, target) in enumerate(sorted(rules)):
         row = look.row(
@@ -152,5 +147,5 @@ def uses_of(look: Look, rules: Collection[tuple[str, str]]) -> dict[tuple[str, s
             target=target,
         )
         if row is not None:
-            found[source, target] = Uses(*row)
+            found[source, target] = row[0], row[1]
     return found

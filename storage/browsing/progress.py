@@ -1,7 +1,7 @@
 """Progress of a store: sweeps, what arrived, what was rejected, exports and jobs, the latest of each."""
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.grammar.rules import status
@@ -10,37 +10,6 @@ from hierogram.storage.schema.tables import REVISIONS
 
 _REJECTED = 200
 _LATEST = 5_000
-
-
-class SweepRow(NamedTuple):
-    """A sweep: its place in the schedule, what moved, how likely the result was (natural logarithm), and what there was
-    before it, where a run began.
-    """
-
-    id: int
-    stage: int
-    pairs: int
-    log_likelihood: float | None
-    edges_moved: float | None
-    cuts_moved: float | None
-    seconds: float
-    finished_at: Any
-    log_likelihood_before: float | None
-
-
-class BatchRow(NamedTuple):
-    """An input that was offered, and what became of it."""
-
-    id: int
-    corpus: str
-    origin: str
-    state: str
-    accepted: int
-    duplicates: int
-    rejected: int
-    started_at: Any
-    finished_at: Any
-    error: str | None
 
 
 def latest_rules(look: Look, limit: int) -> list[dict[str, Any]]:
@@ -60,9 +29,12 @@ def store_status(look: Look, url: str) -> StoreStatus:
     return status(look.connection, url=url, schema=REVISIONS[-1])
 
 
-def last_sweeps(look: Look, limit: int) -> list[SweepRow]:
-    """The last sweeps, oldest first."""
-    rows = look.rows(
+def last_sweeps(look: Look, limit: int) -> list[dict[str, Any]]:
+    """The last sweeps, oldest first: place in the schedule, what moved, how likely the result was (natural logarithm).
+
+    Where a run begins there is also what was before it.
+    """
+    return look.records(
         """SELECT id, stage, pairs, log_likelihood,
        CAST(edges_changed AS DOUBLE PRECISION) / NULLIF(edges_sampled, 0) AS edges_moved,
        CAST(cuts_changed AS DOUBLE PRECISION) / NULLIF(cuts_sampled, 0) AS cuts_moved,
@@ -71,13 +43,12 @@ def last_sweeps(look: Look, limit: int) -> list[SweepRow]:
  ORDER BY id DESC
  LIMIT :most""",
         most=limit,
-    )
-    return [SweepRow(*row) for row in reversed(rows)]
+    )[::-1]
 
 
-def last_batches(look: Look, limit: int) -> list[BatchRow]:
-    """The last inputs, newest first."""
-    rows = look.rows(
+def last_batches(look: Look, limit: int) -> list[dict[str, Any]]:
+    """The last inputs that were offered, newest first, and what became of them."""
+    return look.records(
         """SELECT b.id, c.name AS corpus, b.origin, b.state, b.accepted, b.duplicates, b.rejected, b.started_at,
        b.finished_at, b.error
   FROM ingest_batches AS b
@@ -86,7 +57,6 @@ def last_batches(look: Look, limit: int) -> list[BatchRow]:
  LIMIT :most""",
         most=limit,
     )
-    return [BatchRow(*row) for row in rows]
 
 
 def last_rejected(look: Look, limit: int) -> list[dict[str, Any]]:

@@ -9,9 +9,8 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, Self
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -159,37 +158,25 @@ class Look:
         return read_settings(self.connection)
 
 
-class Reader:
-    """A way into a store on which nothing can be written; from any thread.
+class Reader(ExitStack):
+    """A way into a store on which nothing can be written; from any thread; closed when it is left.
 
     Raises, as `open_store` does, where there is no store of this version's schema at the URL.
     """
 
     def __init__(self, url: URL | str) -> None:
+        super().__init__()
         parsed = parse_url(url) if isinstance(url, str) else url
         self.url = shown_url(parsed)
         self.engine = make_read_only_engine(parsed)
-        try:
+        with ExitStack() as opened:
+            opened.callback(self.engine.dispose)
             # The engine proper, as errors are to name the store and not the way to it.
             check_schema(self.engine)
-        except BaseException:
-            self.engine.dispose()
-            raise
+            self.push(opened.pop_all())
 
     @contextmanager
     def look(self, seconds: float = PAGE_SECONDS) -> Iterator[Look]:
         """One state of the store; raises `SlowQueryError` where it takes longer than so many seconds."""
         with looking(self.engine, seconds) as connection:
             yield Look(connection)
-
-    def close(self) -> None:
-        """Closes the connections."""
-        self.engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -1,7 +1,7 @@
 """Rules that hold a phrase on a side, a page at a time, in the order that a person wants."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -10,6 +10,7 @@ from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.browsing.reader import Look, Value, readable
 from hierogram.storage.options import Option
 from hierogram.storage.pairs.vocabulary import KnownWord, folded, readings, spellings
+from hierogram.storage.records import RuleRow
 
 GAP = "_"
 """Stands for one symbol or more: words, or a nonterminal. A word that looks like it is typed with a backslash."""
@@ -32,11 +33,6 @@ class Phrase:
     def is_word(self) -> bool:
         """Return whether it is a single word."""
         return len(self.parts) == 1 and self.parts[0] is not None
-
-    @property
-    def has_gap(self) -> bool:
-        """Return whether something stands between its words."""
-        return None in self.parts
 
     def read_as(self, words: Mapping[str, str]) -> "Phrase":
         """The phrase with other words in the places of its own."""
@@ -115,28 +111,6 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A rule that was found, with what its sides say of each other.
-
-    `expected_uses_error` is the standard error of its expected uses, `count` how often present derivations use it. The
-    probabilities are those of the expected uses.
-    """
-
-    id: int
-    source: str
-    target: str
-    expected_uses: float
-    expected_uses_error: float
-    count: int
-    length: int
-    scope: int
-    nonterminals: int
-    hiero: bool
-    p_target_given_source: float
-    p_source_given_target: float
-
-
-@dataclass(frozen=True, slots=True)
 class Used:
     """A rule by its sides, and how often it is expected to be used."""
 
@@ -165,7 +139,7 @@ class Answer(NamedTuple):
     typed words that no pair has in any spelling, `labels` those that are labels of trees.
     """
 
-    rules: list[Found]
+    rules: list[RuleRow]
     next: Place | None
     readings: tuple[Phrase, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -174,15 +148,14 @@ class Answer(NamedTuple):
 
 
 Known = Mapping[str, Mapping[str, KnownWord]]
-"""Words of a phrase that the store knows, by side."""
+"""Words that the store knows, by side."""
 
 
-def known_words(look: Look, phrase: Phrase) -> Known:
-    """The words of the phrase that occur in stored pairs, by side."""
-    words = phrase.words
-    if not words:
+def known_words(look: Look, words: Iterable[str]) -> Known:
+    """Return those of some hundred words that the vocabulary has, by side."""
+    names = {f"word{n}": word for n, word in enumerate(dict.fromkeys(words))}
+    if not names:
         return {}
-    names = {f"word{n}": word for n, word in enumerate(words)}
     found = look.rows(
         f"SELECT token, side, id, count FROM vocabulary WHERE token IN ({', '.join(f':{name}' for name in names)})",
         False,
@@ -199,7 +172,7 @@ def likely_side(look: Look, phrase: Phrase) -> str:
 
     Where no side has the words as they are, that of the words that look like them.
     """
-    known = known_words(look, phrase)
+    known = known_words(look, phrase.words)
     if not any(all(word in known.get(side, {}) for word in phrase.words) for side in (SOURCE, TARGET)):
         known = {
             side: {word: found[0] for word, found in _spelled(look, side, phrase.words).items() if found}
@@ -230,19 +203,19 @@ def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None)
     in them. `(NP` is always a label, `NP` where no pair has such a word.
     """
     asked = _Asked(look, phrase, query)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     if after is None or not after.near:
         rows = asked.page([phrase], None, after, query.limit + 1)
     exact = len(rows)
     if exact <= query.limit and asked.readings:
         since = after if after is not None and after.near else None
         rows += asked.page(asked.readings, phrase, since, query.limit + 1 - exact)
-    rules = [Found(*row[:12]) for row in rows[: query.limit]]
+    probabilities = [row.pop("p", 0.0) for row in rows]
+    rules = [RuleRow(**row) for row in rows[: query.limit]]
     place = None
     if len(rows) > query.limit:
-        last = rows[query.limit - 1]
-        probability = 0.0 if query.order == USE else float(last[12])
-        place = Place(probability, float(last[3]), int(last[0]), near=query.limit > exact)
+        last = rules[-1]
+        place = Place(probabilities[query.limit - 1], last.expected_uses, last.id, near=query.limit > exact)
     return Answer(rules, place, tuple(asked.readings), asked.unknown, asked.labels, asked.exact)
 
 
@@ -260,7 +233,7 @@ def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
         limit,
         values,
     )
-    return [Used(*row) for row in rows]
+    return [Used(**row) for row in rows]
 
 
 class _Asked:
@@ -272,7 +245,7 @@ class _Asked:
         self.two_sides = TWO_SIDES in notation.offers
         self.side = query.side if self.two_sides else SOURCE
         self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
-        self.known: dict[str, KnownWord] = dict(known_words(look, phrase).get(self.vocabulary, {}))
+        self.known: dict[str, KnownWord] = dict(known_words(look, phrase.words).get(self.vocabulary, {}))
         self._labels = _labels_of(look, phrase, self.known) if FRAGMENTS in notation.offers else {}
         words = self.words_of(phrase)
         self.exact = all(word in self.known for word in words)
@@ -299,7 +272,7 @@ class _Asked:
 
     def page(
         self, wanted: Sequence[Phrase], but: Phrase | None, after: Place | None, most: int
-    ) -> list[tuple[Any, ...]]:
+    ) -> list[dict[str, Any]]:
         """So many rules at most that hold one of the phrases, but not the one; after a place."""
         values: dict[str, Value] = {}
         found = [self.conditions(phrase, f"p{n}_" if n else "", values) for n, phrase in enumerate(wanted)]
@@ -326,7 +299,7 @@ class _Asked:
             return None
         postgres, query = self.look.postgres, self.query
         where: list[str] = []
-        if query.match == WHOLE and self.two_sides and not phrase.has_gap:
+        if query.match == WHOLE and self.two_sides and None not in phrase.parts:
             values[f"{prefix}side"] = phrase.side()
             source, where = "rules AS r", [f"r.{query.side} = :{prefix}side"]
         elif not words:
@@ -379,11 +352,11 @@ def known_labels(look: Look) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> list[tuple[Any, ...]]:
+def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> list[dict[str, Any]]:
     """Return what the statement finds. It is asked with ids of words, since Postgres knows how many rules these have;
     what is shown has the words.
     """
-    found = look.rows(statement, False, most=most, **values)
+    found = look.records(statement, False, most=most, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
     look.asked.append(readable(named, {**values, "most": most}))
     return found

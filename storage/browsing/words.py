@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
 from hierogram.storage.browsing.looking import last_pair
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import Used
+from hierogram.storage.browsing.search import Used, known_words
 from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.records import PairRow
 
@@ -66,17 +66,7 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
     chosen = dict(nlargest(_MOST_COLLOCATES, together.items(), key=itemgetter(1)))
     if not chosen:
         return []
-    names = {f"word{n}": word for n, word in enumerate([token, *chosen])}
-    counts: dict[str, int] = {
-        row[0]: row[1]
-        for row in look.rows(
-            f"SELECT token, count FROM vocabulary WHERE side = :side AND token IN "
-            f"({', '.join(f':{name}' for name in names)})",
-            False,
-            side=side,
-            **names,
-        )
-    }
+    counts = {word: known.count for word, known in known_words(look, [token, *chosen]).get(side, {}).items()}
     found = [
         Collocate(word, uses, 14 + log2(2 * uses / max(counts.get(token, 0) + counts.get(word, 0), 2 * uses)))
         for word, uses in chosen.items()

@@ -65,7 +65,8 @@ _OFFENDERS = {
          WHERE c.done = c.asked AND h.fixed <> (' ' || p.alignment || ' '
           LIKE '% ' || CAST(h.source AS TEXT) || '-' || CAST(h.target AS TEXT) || ' %')""",
     "rules without any count, or with a negative one": """
-        SELECT id FROM rules WHERE count < 0 OR expected_uses < 0 OR count + expected_uses = 0""",
+        SELECT id FROM rules
+         WHERE count < 0 OR expected_uses < 0 OR minimal_uses < 0 OR count + expected_uses + minimal_uses = 0""",
     "ingest batches without their corpus": """
         SELECT b.id FROM ingest_batches AS b
          WHERE NOT EXISTS (SELECT 1 FROM corpora AS c WHERE c.id = b.corpus_id)""",

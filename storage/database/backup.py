@@ -10,7 +10,7 @@ from secrets import token_hex
 
 from sqlalchemy import Connection, make_url
 
-from hierogram.storage.exceptions import BackupError
+from hierogram.storage.exceptions import StoreError
 
 _PAGES_A_STEP = 4_096
 
@@ -23,7 +23,7 @@ def back_up(connection: Connection, target: Path, report: Callable[[int, int], N
     """
     source = connection.connection.driver_connection
     if not isinstance(source, sqlite3.Connection):
-        raise BackupError("only SQLite stores are copied to a file: use pg_dump for one on Postgres")
+        raise StoreError("only SQLite stores are copied to a file: use pg_dump for one on Postgres")
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{token_hex(4)}.tmp")
     try:
         temporary.open("xb").close()
@@ -34,10 +34,10 @@ def back_up(connection: Connection, target: Path, report: Callable[[int, int], N
         _sync(target.parent)
     except sqlite3.DatabaseError as error:
         if "malformed" not in str(error):
-            raise BackupError(_failed(target, error)) from error
-        raise BackupError(_damaged(str(error))) from error
+            raise StoreError(_failed(target, error)) from error
+        raise StoreError(_damaged(str(error))) from error
     except OSError as error:
-        raise BackupError(_failed(target, error)) from error
+        raise StoreError(_failed(target, error)) from error
     finally:
         for ending in ("", "-journal", "-wal", "-shm"):
             with suppress(OSError):
@@ -59,7 +59,7 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
         copy.execute("DELETE FROM claims WHERE name = 'grammar'").close()
         found = [line for (line,) in copy.execute("PRAGMA integrity_check")]
     if found != ["ok"]:
-        raise BackupError(_damaged(found[0]))
+        raise StoreError(_damaged(found[0]))
 
 
 def _failed(target: Path, error: Exception) -> str:

@@ -46,7 +46,7 @@ class Leases(Access):
         """Hold the claim for so many seconds from now; raises `LeaseLostError` where it is gone."""
         if self._lease is None:
             return
-        with writing_connection(self._engine) as connection:
+        with writing_connection(self.engine) as connection:
             until = database_time(connection) + timedelta(seconds=seconds)
             renewed = connection.execute(
                 update(claims).where(claims.c.name == GRAMMAR, claims.c.token == self._lease).values(expires_at=until)
@@ -58,7 +58,7 @@ class Leases(Access):
         """Give the claim up; one that is lost already is left alone."""
         token, self._lease = self._lease, None
         if token is not None:
-            with writing_connection(self._engine) as connection:
+            with writing_connection(self.engine) as connection:
                 connection.execute(delete(claims).where(claims.c.name == GRAMMAR, claims.c.token == token))
 
     def lease(self) -> Claim | None:
@@ -128,11 +128,6 @@ def this_process() -> str:
     return f"{_machine()} {os.getpid()} {_started(os.getpid())}"
 
 
-def host_name() -> str:
-    """Return what people call this machine."""
-    return socket.gethostname()
-
-
 def has_ended(process: str) -> bool:
     """Return whether the process is known to have ended; one of another machine is never known to."""
     machine, _, rest = process.partition(" ")
@@ -167,7 +162,7 @@ def _enter(connection: Connection, name: str, command: str, seconds: float) -> s
         insert(claims).values(
             name=name,
             token=token,
-            host=host_name(),
+            host=socket.gethostname(),
             pid=os.getpid(),
             process=this_process(),
             command=command,

@@ -35,84 +35,43 @@ _ROWS_A_STATEMENT = 1000
 _staging = MetaData()
 
 
-def _staged(name: str, *columns: Column[object]) -> Table:
-    return on_postgres(Table(name, _staging, *columns, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
+def _staged(name: str, /, **columns: Any) -> Table:
+    """Declare a staging table by its columns' names and types."""
+    made = (Column(column, kind) for column, kind in columns.items())
+    return on_postgres(Table(name, _staging, *made, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
 
 
-staged_digests = _staged("staged_digests", Column("digest", LargeBinary))
-staged_words = _staged(
-    "staged_words",
-    Column("n", Integer),
-    Column("side", TEXT),
-    Column("token", TEXT),
-)
-staged_increments = _staged("staged_increments", Column("word_id", SERIAL), Column("count", SERIAL))
+staged_digests = _staged("staged_digests", digest=LargeBinary)
+staged_words = _staged("staged_words", n=Integer, side=TEXT, token=TEXT)
+staged_increments = _staged("staged_increments", word_id=SERIAL, count=SERIAL)
 staged_progress = _staged(
-    "staged_progress",
-    Column("pair_id", SERIAL),
-    Column("current", LargeBinary),
-    Column("averages", LargeBinary),
-    Column("state", TEXT),
-    Column("stage", Integer),
-    Column("sweep", SERIAL),
-    Column("since", SERIAL),
-)
-staged_alignments = _staged("staged_alignments", Column("pair_id", SERIAL), Column("alignment", TEXT))
+    "staged_progress", pair_id=SERIAL, current=LargeBinary, averages=LargeBinary, state=TEXT, stage=Integer,
+    sweep=SERIAL, since=SERIAL,
+)  # fmt: skip
+staged_alignments = _staged("staged_alignments", pair_id=SERIAL, alignment=TEXT)
 staged_links = _staged(
-    "staged_links",
-    Column("pair_id", SERIAL),
-    Column("forward", LargeBinary),
-    Column("backward", LargeBinary),
-    Column("sweep", SERIAL),
-    Column("since", SERIAL),
+    "staged_links", pair_id=SERIAL, forward=LargeBinary, backward=LargeBinary, sweep=SERIAL, since=SERIAL
 )
-staged_lexicon = _staged(
-    "staged_lexicon",
-    Column("source", TEXT),
-    Column("target", TEXT),
-    Column("forward", SERIAL),
-    Column("backward", SERIAL),
-)
+staged_lexicon = _staged("staged_lexicon", source=TEXT, target=TEXT, forward=SERIAL, backward=SERIAL)
 staged_word_counts = _staged(
-    "staged_word_counts",
-    Column("side", TEXT),
-    Column("word", TEXT),
-    Column("links", SERIAL),
-    *[Column[object](f"with_{number}", SERIAL) for number in range(FERTILITIES)],
+    "staged_word_counts", side=TEXT, word=TEXT, links=SERIAL, **{f"with_{n}": SERIAL for n in range(FERTILITIES)}
 )
-staged_jumps = _staged("staged_jumps", Column("direction", TEXT), Column("width", Integer), Column("count", SERIAL))
-staged_rules = _staged("staged_rules", Column("rule_id", SERIAL))
+staged_jumps = _staged("staged_jumps", direction=TEXT, width=Integer, count=SERIAL)
+staged_rules = _staged("staged_rules", rule_id=SERIAL)
 staged_counts = _staged(
-    "staged_counts",
-    Column("rule_id", SERIAL),
-    Column("count", SERIAL),
-    Column("expected_uses", Double),
-    Column("expected_uses_variance", Double),
-)
-staged_ids = _staged("staged_ids", Column("id", SERIAL))
-staged_rule_words = _staged("staged_rule_words", Column("word_id", SERIAL), Column("rule_id", SERIAL))
-staged_pair_words = _staged(
-    "staged_pair_words", Column("block", Integer), Column("word_id", SERIAL), Column("pairs", LargeBinary)
-)
-staged_keys = _staged("staged_keys", Column("rule_id", SERIAL), Column("key_high", SERIAL), Column("key_low", SERIAL))
+    "staged_counts", rule_id=SERIAL, count=SERIAL, expected_uses=Double, expected_uses_variance=Double,
+    minimal_uses=SERIAL,
+)  # fmt: skip
+staged_ids = _staged("staged_ids", id=SERIAL)
+staged_rule_words = _staged("staged_rule_words", word_id=SERIAL, rule_id=SERIAL)
+staged_pair_words = _staged("staged_pair_words", block=Integer, word_id=SERIAL, pairs=LargeBinary)
+staged_keys = _staged("staged_keys", rule_id=SERIAL, key_high=SERIAL, key_low=SERIAL)
 staged_history = _staged(
-    "staged_history",
-    Column("rule_id", SERIAL),
-    Column("source", TEXT),
-    Column("target", TEXT),
-    Column("count", SERIAL),
-    Column("expected_uses", Double),
-    Column("expected_uses_variance", Double),
-)
-staged_uses = _staged(
-    "staged_uses",
-    Column("pair_id", SERIAL),
-    Column("rule_id", SERIAL),
-    Column("key_high", SERIAL),
-    Column("key_low", SERIAL),
-    Column("uses", SERIAL),
-)
-staged_scores = _staged("staged_scores", *(Column(column.name, column.type) for column in pair_scores.columns))
+    "staged_history", rule_id=SERIAL, source=TEXT, target=TEXT, count=SERIAL, expected_uses=Double,
+    expected_uses_variance=Double,
+)  # fmt: skip
+staged_uses = _staged("staged_uses", pair_id=SERIAL, rule_id=SERIAL, key_high=SERIAL, key_low=SERIAL, uses=SERIAL)
+staged_scores = _staged("staged_scores", **{column.name: column.type for column in pair_scores.columns})
 
 
 class Loader:

@@ -15,12 +15,7 @@ from hierogram.storage.database.connection import (
     sqlite_file,
     writing_connection,
 )
-from hierogram.storage.exceptions import (
-    SchemaOutdatedError,
-    SchemaTooNewError,
-    StoreMissingError,
-    StoreUnavailableError,
-)
+from hierogram.storage.exceptions import SchemaOutdatedError, StoreError, StoreMissingError, StoreUnavailableError
 from hierogram.storage.schema.tables import REVISIONS
 
 _LOCK = 0x68696572_6F677261
@@ -38,7 +33,7 @@ def stored_revision(connection: Connection) -> str | None:
 def check_schema(engine: Engine) -> str:
     """The revision of the store's schema, which is this code's own.
 
-    Raises `StoreMissingError`, `SchemaOutdatedError` or `SchemaTooNewError`.
+    Raises `StoreMissingError`, `SchemaOutdatedError`, and `StoreError` where a newer version made the store.
     """
     url = shown_url(engine.url)
     file = sqlite_file(engine.url)
@@ -50,7 +45,7 @@ def check_schema(engine: Engine) -> str:
     if revision is None:
         raise StoreMissingError(missing)
     if revision not in REVISIONS:
-        raise SchemaTooNewError(
+        raise StoreError(
             f"the store at {url} has schema {revision}, which this version of hierogram does not know "
             f"(it knows up to {REVISIONS[-1]}): use the newer version that made it"
         )
@@ -91,7 +86,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
 def upgrade(url: str) -> tuple[str, str]:
     """Takes the store at the URL to this code's schema; returns the revisions before and after.
 
-    Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError` or `SchemaTooNewError`.
+    Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, and `StoreError` as `check_schema`.
     """
     engine = make_engine(parse_url(url))
     try:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
 from typing import Any, get_type_hints
 
 from sqlalchemy import Connection, insert, select
@@ -25,13 +24,10 @@ def write_settings(connection: Connection, settings: Settings) -> None:
 def read_settings(connection: Connection) -> Settings:
     """Return the settings; raises `StoreError` where a row is missing, unknown or of the wrong type."""
     stored = dict(connection.execute(select(table.c.name, table.c.value)).all())
-    return Settings(**{name: _value(stored, name, kind) for name, kind in _kinds().items()})
+    return Settings(**{name: _value(stored, name, kind) for name, kind in _KINDS.items()})
 
 
-@cache
-def _kinds() -> dict[str, Any]:
-    return get_type_hints(Settings)
-
+_KINDS: dict[str, Any] = get_type_hints(Settings)
 
 _JSON = {
     str: (str, "a text"),

@@ -151,7 +151,7 @@ class Access:
     """
 
     def __init__(self, engine: Engine, schema: str) -> None:
-        self._engine = engine
+        self.engine = engine
         self._schema = schema
         self._memory = Memory()
         self._lease: str | None = None
@@ -159,7 +159,7 @@ class Access:
 
     def close(self) -> None:
         """Closes the store's connections."""
-        self._engine.dispose()
+        self.engine.dispose()
 
     def __enter__(self) -> Self:
         return self
@@ -170,15 +170,10 @@ class Access:
         self.close()
 
     def _reading(self) -> AbstractContextManager[Connection]:
-        return reading(self._engine)
+        return reading(self.engine)
 
     def _writing(self, *, durable: bool = True) -> AbstractContextManager[Writing]:
-        return writing(self._engine, self._memory, durable=durable)
-
-    @property
-    def engine(self) -> Engine:
-        """The store's engine, for those who look at the database itself."""
-        return self._engine
+        return writing(self.engine, self._memory, durable=durable)
 
 
 def now() -> datetime:

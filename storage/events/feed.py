@@ -18,6 +18,7 @@ WAITING, DONE, FAILED = "waiting", "done", "failed"
 _KEPT = 1_000
 """Deliveries that are over and still kept, for each webhook, by the number of events that they lie behind."""
 _AT_ONCE = 100
+_DUE = 20
 
 
 class Events(Access):
@@ -71,7 +72,7 @@ class Events(Access):
                     connection.execute(delete(webhook_deliveries).where(over, webhook_deliveries.c.event_id <= newest))
             return len(page.events)
 
-    def due_deliveries(self, url: str, moment: float, limit: int = 20) -> list[Delivery]:
+    def due_deliveries(self, url: str, moment: float) -> list[Delivery]:
         """Return what is to be sent to a webhook at this time (seconds since 1970)."""
         with self._reading() as connection:
             table = webhook_deliveries.c
@@ -79,7 +80,7 @@ class Events(Access):
                 select(table.url, table.event_id, table.attempts, table.body)
                 .where(table.state == WAITING, table.next_at <= moment, table.url == url)
                 .order_by(table.next_at, table.event_id)
-                .limit(limit)
+                .limit(_DUE)
             )
             return [Delivery._make(row) for row in connection.execute(statement)]
 

@@ -2,13 +2,13 @@
 
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Engine, delete, insert, select, text, update
+from sqlalchemy import delete, insert, select, text, update
 
 from hierogram.storage.database.claims import has_ended, this_process
-from hierogram.storage.database.connection import reading, writing_connection
+from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.database.transactions import Access, Writing, new_id, now
 from hierogram.storage.events.feed import append
-from hierogram.storage.exceptions import ExportUnknownError
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import DONE, FAILED, RUNNING
 from hierogram.storage.records import ExportRow
 from hierogram.storage.records.operations import EXPORT_DONE, EXPORT_FAILED, NewEvent
@@ -35,44 +35,6 @@ class JobRow:
     id: str
     next_run: float | None
     job: str
-
-
-class Jobs:
-    """The table of jobs; every method is a transaction of its own."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def all(self) -> list[JobRow]:
-        """Returns all jobs, by the time of their next runs; those that never run come last."""
-        columns = scheduled_jobs.c
-        wanted = select(columns.id, columns.next_run, columns.job).order_by(
-            columns.next_run.is_(None), columns.next_run, columns.id
-        )
-        with reading(self._engine) as connection:
-            return [JobRow(*row) for row in connection.execute(wanted)]
-
-    def put(self, row: JobRow) -> None:
-        """Adds a job, or puts it in the place of the one with its id."""
-        statement = text(
-            "INSERT INTO scheduled_jobs (id, next_run, job) VALUES (:id, :next_run, :job)"
-            " ON CONFLICT (id) DO UPDATE SET next_run = excluded.next_run, job = excluded.job"
-        )
-        with writing_connection(self._engine) as connection:
-            connection.execute(statement, asdict(row))
-
-    def postpone(self, row: JobRow) -> bool:
-        """Sets when a job runs next; returns False where it is gone, or does something else by now."""
-        columns = scheduled_jobs.c
-        same = (columns.id == row.id) & (columns.job == row.job)
-        with writing_connection(self._engine) as connection:
-            changed = connection.execute(update(scheduled_jobs).where(same).values(next_run=row.next_run))
-            return changed.rowcount == 1
-
-    def remove(self, job_id: str) -> bool:
-        """Removes a job; returns False where there is none with the id."""
-        with writing_connection(self._engine) as connection:
-            return connection.execute(delete(scheduled_jobs).where(scheduled_jobs.c.id == job_id)).rowcount == 1
 
 
 class Exports(Access):
@@ -107,7 +69,7 @@ class Exports(Access):
         seconds: float | None = None,
         version: str | None = None,
     ) -> None:
-        """Records how an export ended (failed if there is an `error`); raises `ExportUnknownError`.
+        """Records how an export ended (failed if there is an `error`); raises `StoreError`.
 
         `version` is the name of the folder of a version, for the event.
         """
@@ -128,7 +90,7 @@ class Exports(Access):
                 )
             )
             if changed.rowcount != 1:
-                raise ExportUnknownError(f"export {export_id} is not recorded: begin with record_export")
+                raise StoreError(f"export {export_id} is not recorded: begin with record_export")
             _tell(writing, export_id, version)
 
     def close_abandoned_exports(self) -> list[int]:
@@ -158,7 +120,33 @@ class Exports(Access):
                 statement = statement.where(exports.c.job == job)
             return [ExportRow._make(row) for row in connection.execute(statement)]
 
-    @property
-    def jobs(self) -> Jobs:
-        """The jobs of the schedule."""
-        return Jobs(self._engine)
+    def jobs(self) -> list[JobRow]:
+        """Return all jobs of the schedule, by the time of their next runs; those that never run come last."""
+        columns = scheduled_jobs.c
+        wanted = select(columns.id, columns.next_run, columns.job).order_by(
+            columns.next_run.is_(None), columns.next_run, columns.id
+        )
+        with self._reading() as connection:
+            return [JobRow(*row) for row in connection.execute(wanted)]
+
+    def put_job(self, row: JobRow) -> None:
+        """Add a job, or put it in the place of the one with its id."""
+        statement = text(
+            "INSERT INTO scheduled_jobs (id, next_run, job) VALUES (:id, :next_run, :job)"
+            " ON CONFLICT (id) DO UPDATE SET next_run = excluded.next_run, job = excluded.job"
+        )
+        with writing_connection(self.engine) as connection:
+            connection.execute(statement, asdict(row))
+
+    def postpone_job(self, row: JobRow) -> bool:
+        """Set when a job runs next; return False where it is gone, or does something else by now."""
+        columns = scheduled_jobs.c
+        same = (columns.id == row.id) & (columns.job == row.job)
+        with writing_connection(self.engine) as connection:
+            changed = connection.execute(update(scheduled_jobs).where(same).values(next_run=row.next_run))
+            return changed.rowcount == 1
+
+    def remove_job(self, job_id: str) -> bool:
+        """Remove a job; return False where there is none with the id."""
+        with writing_connection(self.engine) as connection:
+            return connection.execute(delete(scheduled_jobs).where(scheduled_jobs.c.id == job_id)).rowcount == 1

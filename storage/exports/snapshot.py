@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Column, Connection, Double, Executable, Select, cast, func, select, text
 
-from hierogram.samplers.grammar.numbers import ONE_USE
+from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.aligner.aligner import aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.settings import read_settings
@@ -124,18 +124,19 @@ class Snapshot:
 
         return stored_rules(self._connection)
 
-    def rule_blocks(self, columns: Sequence[str], *, expected: bool = False) -> Iterator[Block]:
-        """Columns of all rules in use, then the count, or, `expected`, expected uses in units of 1/`ONE_USE`."""
-        used, count = "count", "count"
-        if expected:
-            used, count = "expected_uses", f"CAST(expected_uses * {ONE_USE} AS BIGINT)"
-        last = read_state(self._connection).last_rule_id
-        return self._blocks("rules", (*columns, count), last, f"AND {used} > 0")
+    def rule_blocks(self, columns: Sequence[str], *, expected: bool = False, minimal: bool = False) -> Iterator[Block]:
+        """Columns of all rules in use, then the count, or, `expected`, expected uses in units of 1/`ONE_USE`.
 
-    def count_rules(self, *, expected: bool = False) -> int:
+        With `minimal`, an eighth of the uses in minimal derivations is added to expected uses.
+        """
+        used, number = _uses(expected, minimal)
+        last = read_state(self._connection).last_rule_id
+        return self._blocks("rules", (*columns, number), last, f"AND {used} > 0")
+
+    def count_rules(self, *, expected: bool = False, minimal: bool = False) -> int:
         """Return how many rules `rule_blocks` gives."""
-        column = rules.c.expected_uses if expected else rules.c.count
-        return self._connection.scalar(select(func.count()).select_from(rules).where(column > 0)) or 0
+        used, _ = _uses(expected, minimal)
+        return self._connection.scalar(select(func.count()).select_from(rules).where(text(f"{used} > 0"))) or 0
 
     def variance_a_use(self) -> float | None:
         """The variance of the error of expected uses over these, of all rules together; None without any."""
@@ -251,6 +252,16 @@ class Snapshot:
         for rows in result.partitions():
             for row in rows:
                 yield make(*row)
+
+
+def _uses(expected: bool, minimal: bool) -> tuple[str, str]:
+    """What is above 0 for a rule in use, and how often it is used, in SQL; expected uses in units of 1/`ONE_USE`."""
+    if not expected:
+        return "count", "count"
+    number = f"CAST(expected_uses * {ONE_USE} AS BIGINT)"
+    if not minimal:
+        return "expected_uses", number
+    return "expected_uses + minimal_uses", f"{number} + {ONE_MINIMAL_USE} * minimal_uses"
 
 
 def _rules_with_probabilities(count: Column[Any]) -> Select[tuple[object, ...]]:

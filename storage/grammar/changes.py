@@ -48,7 +48,10 @@ _RULE_COLUMNS = (
     "count",
     "expected_uses",
     "expected_uses_variance",
+    "minimal_uses",
 )
+
+_EXPECTED = ("expected_uses", "expected_uses_variance")
 
 Rows = NDArray[np.int64]
 """Row numbers of deltas."""
@@ -56,14 +59,20 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """Of each delta's rule as it is stored: `ids` (0: it is not), `counts`, int64[n], and `expected` uses, `variances`,
-    float64[n].
+    """Of each delta's rule as it is stored: `ids` (0: it is not), `counts`, `minimal` uses, int64[n], and `expected`
+    uses, `variances`, float64[n].
     """
 
     ids: NDArray[np.int64]
     counts: NDArray[np.int64]
     expected: NDArray[np.float64]
     variances: NDArray[np.float64]
+    minimal: NDArray[np.int64]
+
+    def used(self) -> NDArray[np.bool_]:
+        """Return whether a rule has any uses, of whatever sort."""
+        used: NDArray[np.bool_] = (self.counts > 0) | (self.expected > 0) | (self.minimal > 0)
+        return used
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +107,27 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
         before.counts + deltas.counts,
         before.expected + deltas.expected_uses,
         before.variances + deltas.expected_uses_variances,
+        before.minimal + deltas.minimal_uses,
     )
-    negative = np.flatnonzero((after.counts < 0) | (after.expected < 0) | (after.variances < 0))
+    below = (after.counts < 0) | (after.expected < 0) | (after.variances < 0) | (after.minimal < 0)
+    negative = np.flatnonzero(below)
     if len(negative):
         row = int(negative[0])
         raise CountError(
-            f"the counts of rule {deltas.shown(row)!r} would become {after.counts[row]} and, of expected uses, "
-            f"{after.expected[row]:g}: they are out of step with the derivations: run `hierogram verify`"
+            f"the counts of rule {deltas.shown(row)!r} would become {after.counts[row]}, of expected uses "
+            f"{after.expected[row]:g} and of minimal ones {after.minimal[row]}: they are out of step with the "
+            f"derivations: run `hierogram verify`"
         )
     writing.state.rules += int((after.counts > 0).sum() - (before.counts > 0).sum())
     writing.state.rule_tokens += int(deltas.counts.sum())
     writing.state.expected_tokens += float(deltas.expected_uses.sum())
-    known, used = before.ids > 0, (after.counts > 0) | (after.expected > 0)
+    known, used = before.ids > 0, after.used()
     changed = known & (deltas.counts != 0)
     remembered = np.flatnonzero((deltas.expected_uses != 0) & (before.expected >= REMEMBERED_COUNT))
     numbers = (column[remembered].tolist() for column in (before.counts, before.expected, before.variances))
     rows = zip(before.ids[remembered].tolist(), *named.sides(remembered), *numbers, strict=True)
     remember_counts(writing, list(rows))
-    moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0)
+    moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0) | (deltas.minimal_uses != 0)
     _set_counts(writing, after, changed & used, known & used & ~changed & moved)
     had_words, has_words = (found_by_words(stored.counts, stored.expected) for stored in (before, after))
     _note_words(writing, named, after, np.flatnonzero(known & ~had_words & has_words))
@@ -156,32 +168,30 @@ def _merged(deltas: RuleDeltas) -> _Named:
     for row, earlier in zip(order[~first].tolist(), firsts[~first].tolist(), strict=True):
         if (sources[row], targets[row]) != (sources[earlier], targets[earlier]):
             raise KeyCollisionError(deltas.shown(earlier), deltas.shown(row))
-    counts = np.zeros(len(order), np.int64)
-    expected, variances = np.zeros(len(order)), np.zeros(len(order))
-    np.add.at(counts, firsts, deltas.counts[order])
-    np.add.at(expected, firsts, deltas.expected_uses[order])
-    np.add.at(variances, firsts, deltas.expected_uses_variances[order])
-    return _Named(deltas.with_counts(counts, expected, variances), keys, sources, targets)
+    groups = np.empty_like(firsts)
+    groups[order] = firsts
+    return _Named(deltas.added_up(groups), keys, sources, targets)
 
 
 def _stored(writing: Writing, named: _Named) -> _Stored:
     """Return what is stored of the deltas' rules; raises `KeyCollisionError`."""
     size = len(named.keys)
-    stored = _Stored(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
+    whole = np.zeros((3, size), np.int64)
+    stored = _Stored(whole[0], whole[1], np.zeros(size), np.zeros(size), whole[2])
     rows, ids = candidates(writing, named.keys)
     if not len(ids):
         return stored
     writing.loader.stage(staged_rules, ((rule_id,) for rule_id in np.unique(ids).tolist()))
-    names = ("id", "key_high", "key_low", "count", "expected_uses", "expected_uses_variance", "source", "target")
+    names = ("id", "key_high", "key_low", "count", "minimal_uses", *_EXPECTED, "source", "target")
     wanted = (rules.c[name] for name in names)
     found = columns_of(
         writing.connection, select(*wanted).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id))
     )
     if not found:
         return stored
-    numbers = np.array(found[:4], np.int64)
-    expected, variances = np.array(found[4:6], np.float64)
-    sources, targets = found[6:]
+    numbers = np.array(found[:5], np.int64)
+    expected, variances = np.array(found[5:7], np.float64)
+    sources, targets = found[7:]
     by_id = np.argsort(numbers[0], kind="stable")
     places = np.searchsorted(numbers[0], ids, sorter=by_id)
     there = places < len(by_id)
@@ -193,18 +203,19 @@ def _stored(writing: Writing, named: _Named) -> _Stored:
             raise KeyCollisionError(f"{sources[place]} ||| {targets[place]}", named.deltas.shown(row))
     stored.ids[rows], stored.counts[rows] = numbers[0][places], numbers[3][places]
     stored.expected[rows], stored.variances[rows] = expected[places], variances[places]
+    stored.minimal[rows] = numbers[4][places]
     return stored
 
 
-def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], expected_only: NDArray[np.bool_]) -> None:
+def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], uncounted: NDArray[np.bool_]) -> None:
     found = rules.c.id == staged_counts.c.rule_id
     # Apart, because naming `count` would rewrite its index entries even where it stays the same.
-    averaged = ("expected_uses", "expected_uses_variance")
-    for chosen, columns in ((changed, ("count", *averaged)), (expected_only, averaged)):
+    others = (*_EXPECTED, "minimal_uses")
+    for chosen, columns in ((changed, ("count", *others)), (uncounted, others)):
         rows = np.flatnonzero(chosen)
         if len(rows):
             rows = rows[np.argsort(after.ids[rows])]
-            values = (after.ids, after.counts, after.expected, after.variances)
+            values = (after.ids, after.counts, after.expected, after.variances, after.minimal)
             writing.loader.stage(staged_counts, zip(*(column[rows].tolist() for column in values), strict=True))
             assignments = {name: staged_counts.c[name] for name in columns}
             writing.connection.execute(update(rules).values(assignments).where(found))
@@ -231,6 +242,7 @@ def _insert_rows(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.in
         deltas.counts,
         deltas.expected_uses,
         deltas.expected_uses_variances,
+        deltas.minimal_uses,
     )
     columns = [
         ids.tolist(),

@@ -40,6 +40,7 @@ _NUMBERS = {
     "count": "i8",
     "expected_uses": "f8",
     "expected_uses_variance": "f8",
+    "minimal_uses": "i8",
 }
 
 # Postgres sends an array as a header (dimensions, nulls, type, length, lower bound), then each element after
@@ -88,6 +89,7 @@ def stored_rules(connection: Connection) -> StoredRules:
         counts=named["count"].astype(np.int64),
         expected_uses=named["expected_uses"].astype(np.float64),
         expected_uses_variances=named["expected_uses_variance"].astype(np.float64),
+        minimal_uses=named["minimal_uses"].astype(np.int64),
     )
     return StoredRules(named["id"].astype(np.int64), rules)
 

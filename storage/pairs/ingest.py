@@ -13,7 +13,7 @@ from hierogram.storage.database.claims import claim_batch, release_batch, renew_
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Access, Writing, new_id, now
-from hierogram.storage.exceptions import IngestError, RequestMovedError
+from hierogram.storage.exceptions import RequestMovedError, StoreError
 from hierogram.storage.pairs.rejections import keep_rejected
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import (
@@ -37,23 +37,9 @@ MAX_TOKEN_BYTES = 1024
 _SURELY_SHORT = MAX_TOKEN_BYTES // 4
 
 _PAIR_COLUMNS = (
-    "id",
-    "corpus_id",
-    "batch_id",
-    "external_id",
-    "identity",
-    "source",
-    "target",
-    "alignment",
-    "aligned_by",
-    "source_length",
-    "target_length",
-    "state",
-    "stage",
-    "sweep",
-    "added_at",
-)
-
+    "id", "corpus_id", "batch_id", "external_id", "identity", "source", "target", "alignment", "aligned_by",
+    "source_length", "target_length", "state", "stage", "sweep", "added_at",
+)  # fmt: skip
 
 LONGEST_KEY = 255
 """Characters that the key of a request may have."""
@@ -101,7 +87,7 @@ class Ingest(Access):
 
         A pair is turned down (and returned, as a rejected line) where its external id is stored with other
         content (`external-id-conflict`) or a token exceeds `pairs.MAX_TOKEN_BYTES` (`token-too-long`). `receipt`
-        tells what to record of the request that brought them, in the same transaction. Raises `IngestError` where
+        tells what to record of the request that brought them, in the same transaction. Raises `StoreError` where
         the batch is not open, and `RequestMovedError`.
         """
         with self._writing() as writing:
@@ -138,7 +124,7 @@ class Ingest(Access):
     def finish_ingest(self, batch_id: int, error: str | None = None, receipt: Receipt | None = None) -> None:
         """Closes a batch: as done, or as failed with what went wrong; `receipt` as in `add_pairs`.
 
-        Raises `IngestError` and `RequestMovedError`.
+        Raises `StoreError` and `RequestMovedError`.
         """
         with self._writing() as writing:
             _open_batch(writing.connection, batch_id)
@@ -219,9 +205,9 @@ def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
         .where(ingest_batches.c.id == batch_id)
     ).one_or_none()
     if row is None:
-        raise IngestError(f"ingest batch {batch_id} does not exist: begin one first")
+        raise StoreError(f"ingest batch {batch_id} does not exist: begin one first")
     if row.state != RUNNING:
-        raise IngestError(f"ingest batch {batch_id} is already {row.state}: begin another one")
+        raise StoreError(f"ingest batch {batch_id} is already {row.state}: begin another one")
     return row.id, row.name, row.origin
 
 

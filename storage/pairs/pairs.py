@@ -9,15 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, sel
 from hierogram.storage.database.loading import staged_scores
 from hierogram.storage.database.transactions import Access, now, read_state
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.records import (
-    SAMPLING,
-    UNALIGNED,
-    UNSETTLED,
-    WAITING,
-    LagRow,
-    PairRecord,
-    PairRow,
-)
+from hierogram.storage.records import SAMPLING, UNALIGNED, UNSETTLED, WAITING, LagRow, PairRecord, PairRow
 from hierogram.storage.records.pairs import ScoreRow
 from hierogram.storage.schema.tables import (
     corpora,
@@ -158,23 +150,15 @@ class Pairs(Access):
 
 def pair_rows() -> Select[tuple[object, ...]]:
     """Selects what a `PairRow` holds, in its order."""
+    pair = sentence_pairs.c
     return select(
-        sentence_pairs.c.id,
-        sentence_pairs.c.source,
-        sentence_pairs.c.target,
-        sentence_pairs.c.alignment,
-        sentence_pairs.c.state,
-        sentence_pairs.c.stage,
-        sentence_pairs.c.sweep,
-        derivations.c.current,
-        derivations.c.averages,
-        sentence_pairs.c.aligned_by,
-        func.coalesce(restarts.c.number, 0),
+        pair.id, pair.source, pair.target, pair.alignment, pair.state, pair.stage, pair.sweep,
+        derivations.c.current, derivations.c.averages, pair.aligned_by, func.coalesce(restarts.c.number, 0),
     ).select_from(
         sentence_pairs.outerjoin(derivations, derivations.c.pair_id == sentence_pairs.c.id).outerjoin(
             restarts, restarts.c.pair_id == sentence_pairs.c.id
         )
-    )
+    )  # fmt: skip
 
 
 def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
@@ -190,22 +174,15 @@ def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
 
 def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
     """The pair with its corpus' name, None if there is none."""
+    pair = sentence_pairs.c
     row = connection.execute(
         select(
-            sentence_pairs.c.id,
-            corpora.c.name,
-            sentence_pairs.c.external_id,
-            sentence_pairs.c.source,
-            sentence_pairs.c.target,
-            sentence_pairs.c.alignment,
-            sentence_pairs.c.state,
-            sentence_pairs.c.stage,
-            sentence_pairs.c.sweep,
-            sentence_pairs.c.added_at,
+            pair.id, corpora.c.name, pair.external_id, pair.source, pair.target, pair.alignment,
+            pair.state, pair.stage, pair.sweep, pair.added_at,
         )
-        .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
-        .where(sentence_pairs.c.id == pair_id)
-    ).one_or_none()
+        .join(corpora, corpora.c.id == pair.corpus_id)
+        .where(pair.id == pair_id)
+    ).one_or_none()  # fmt: skip
     return None if row is None else PairRecord(*tuple(row))
 
 

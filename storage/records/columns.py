@@ -23,6 +23,8 @@ _COLUMNS = {
 
 _SIDES = ("sources", "targets")
 """Columns of texts."""
+_CHANGES = ("counts", "expected_uses", "expected_uses_variances", "minimal_uses")
+"""Columns of changes."""
 NOTHING_LEFT_OUT = (0.0, 0.0, 0.0, 0.0)
 
 
@@ -33,9 +35,10 @@ class RuleDeltas:
     `keys` uint64[n, 2], the two halves (high, low) of each rule's key; `sources` and `targets` its sides as texts;
     `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n]; `hiero` bool[n]; `counts`
     int64[n], `expected_uses` and `expected_uses_variances` float64[n] the changes of counts, of expected uses and of
-    the variance of their error, whole numbers of 1/`ONE_USE` and of 1/`ONE_SQUARE`. `left_out` is the change of the
-    expected uses that pairs have of rules that they do not count, by number of nonterminals. New rules are stored in
-    the order in which they come: by source, so that those that are looked up together lie together.
+    the variance of their error, whole numbers of 1/`ONE_USE` and of 1/`ONE_SQUARE`; `minimal_uses` int64[n] those of
+    uses in minimal derivations. `left_out` is the change of the expected uses that pairs have of rules that they do not
+    count, by number of nonterminals. New rules are stored in the order in which they come: by source, so that those
+    that are looked up together lie together.
     """
 
     keys: NDArray[np.uint64]
@@ -50,6 +53,7 @@ class RuleDeltas:
     counts: NDArray[np.int64]
     expected_uses: NDArray[np.float64]
     expected_uses_variances: NDArray[np.float64]
+    minimal_uses: NDArray[np.int64]
     left_out: tuple[float, ...] = NOTHING_LEFT_OUT
 
     def __len__(self) -> int:
@@ -61,11 +65,14 @@ class RuleDeltas:
         named: NDArray[np.generic] = getattr(self, _COLUMNS.get(column, column))
         return named
 
-    def with_counts(
-        self, counts: NDArray[np.int64], uses: NDArray[np.float64], variances: NDArray[np.float64]
-    ) -> RuleDeltas:
-        """The same rules with other changes."""
-        return replace(self, counts=counts, expected_uses=uses, expected_uses_variances=variances)
+    def added_up(self, groups: NDArray[np.int64]) -> RuleDeltas:
+        """The same rules, in row g with the changes of all rows k that have `groups[k]` = g, else with none."""
+        import numpy as np
+
+        changes = {name: np.zeros_like(getattr(self, name)) for name in _CHANGES}
+        for name, column in changes.items():
+            np.add.at(column, groups, getattr(self, name))
+        return replace(self, **changes)
 
     def at(self, rows: NDArray[np.int64], sources: Texts, targets: Texts) -> RuleDeltas:
         """These rows, whose sides are given."""

@@ -104,3 +104,4 @@ class StoredRule:
     count: int
     expected_uses: float
     expected_uses_variance: float
+    minimal_uses: int

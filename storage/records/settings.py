@@ -15,9 +15,9 @@ from hierogram.samplers.grammar.settings import (
     JOINED,
     PCFG,
     PITMAN_YOR,
-    QUICK,
     RANDOM,
     SCHEDULES,
+    STRATIFIED,
     SYNCHRONOUS,
     UNIFORM,
 )
@@ -38,10 +38,10 @@ class Settings:
     `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `round_sweeps` how
     many sweeps pairs that have burned in have at a time, `key_salt` the salt of the rule keys.
 
-    `sweeps_per_level` K and `levels` are of the schedule `paper`. By the schedules `quick` and `annealed` a pair
-    has burned in when it has had `settling` sweeps at T = 1. By the latter, and for trees [CGB09], the first
-    `annealing` sweeps go from `temperature` down to 1. The model, its parameters, the span limit and the choice of a
-    schedule are of synchronous grammars.
+    `sweeps_per_level` K and `levels` are of the schedule `paper`. By the others a pair has burned in when it has had
+    `settling` sweeps at T = 1. By the schedule `annealed`, and for trees [CGB09], the first `annealing` sweeps go from
+    `temperature` down to 1. The model, its parameters, the span limit and the choice of a schedule are of synchronous
+    grammars.
 
     `languages` are those of source and target, () where the store does not know them. Pairs that come without links are
     divided into tokens by the rules of these languages with `tokenize`.
@@ -58,7 +58,7 @@ class Settings:
     round_sweeps: Annotated[
         int, Option("Sweeps that a batch of pairs has in a round, once they have burned in.", least=1, expert=True)
     ] = 10
-    schedule: Annotated[str, Option("Schedule of a new pair", values=SCHEDULES)] = QUICK
+    schedule: Annotated[str, Option("Schedule of a new pair", values=SCHEDULES)] = STRATIFIED
     sweeps_per_level: Annotated[
         int, Option("Sweeps over each stage of the schedule `paper`.", least=1, expert=True)
     ] = 10

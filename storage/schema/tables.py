@@ -242,7 +242,7 @@ claims = Table(
 
 # Expected uses are multiples of 1/4096 of a use, and the variances of their errors of 1/4096² of a squared use. So sums
 # of them are exact in a double, whatever their order, below 2^41 uses and 2^29 squared uses (a standard error of 23,000
-# uses): a recount gives the same numbers, not only near ones.
+# uses): a recount gives the same numbers, not only near ones. Uses in minimal derivations are whole numbers.
 rules = Table(
     "rules",
     metadata,
@@ -260,7 +260,11 @@ rules = Table(
     Column("count", BigInteger, nullable=False),
     Column("expected_uses", Double, nullable=False),
     Column("expected_uses_variance", Double, nullable=False, server_default="0"),
-    CheckConstraint("count >= 0 AND expected_uses >= 0 AND count + expected_uses > 0", name="rules_counts"),
+    Column("minimal_uses", BigInteger, nullable=False, server_default="0"),
+    CheckConstraint(
+        "count >= 0 AND expected_uses >= 0 AND minimal_uses >= 0 AND count + expected_uses + minimal_uses > 0",
+        name="rules_counts",
+    ),
 )
 # Room on each page for the new version of a row whose counts change.
 on_postgres(rules, "with", {"fillfactor": 80})

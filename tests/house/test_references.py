@@ -2,10 +2,10 @@
 
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
-import pytest
-from tests.house.sources import ROOT
+from tests.house.sources import ROOT, named
 
 MODEL = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
 REFERENCES = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
@@ -22,6 +22,7 @@ AUTHOR = re.compile(rf"\b({_NAME})((?:, {_NAME})*,? (?:&|and) {_NAME}| et al\.)?
 MONTHS = {"January", "May", "June"}
 
 
+@cache
 def text_of(path: Path) -> str:
     """The file's text, lines joined, so that a citation may go over the end of one."""
     return re.sub(r"\s*\n\s*(?:# )?", " ", path.read_text(encoding="utf-8"))
@@ -54,32 +55,37 @@ def first_author_and_year(text: str) -> set[tuple[str, str]]:
     return {(author, year) for author, _, year in AUTHOR.findall(text) if author not in MONTHS}
 
 
-@pytest.mark.parametrize("path", CITING, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_author_is_listed(path: Path) -> None:
+def test_every_author_is_listed() -> None:
     rows = re.findall(r"^\| (.*?) \|", REFERENCES, re.MULTILINE)
     keyed = re.findall(r"^\*\*\[\w+\]\*\* (.*?\(\d{4}\))", re.sub(r"\n(?=\w)", " ", REFERENCES), re.MULTILINE)
     listed = {pair for row in rows for pair in first_author_and_year(row)}
     # Those with a key may also be spelled out: by the first author's family name.
     listed |= {(re.split(r",| and ", authors)[0].split()[-1], authors[-5:-1]) for authors in keyed}
-    missing = first_author_and_year(text_of(path)) - listed
-    assert path.name == "references.md" or not missing
+    missing = {path: first_author_and_year(text_of(path)) - listed for path in CITING if path.name != "references.md"}
+    assert not {named([path])[0]: authors for path, authors in missing.items() if authors}
 
 
-@pytest.mark.parametrize("path", CITING, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_is_cited_of_a_paper_is_in_the_model(path: Path) -> None:
+def test_what_is_cited_of_a_paper_is_in_the_model() -> None:
     covered = cited_places(text_of(ROOT / "docs" / "model.md"))
-    for key, places in cited_places(text_of(path)).items():
-        assert places <= covered[key], f"say in docs/model.md what {key} {sorted(places - covered[key])} says"
+    missing = [
+        f"{path.relative_to(ROOT)}: {key} {sorted(places - covered[key])}"
+        for path in CITING
+        for key, places in cited_places(text_of(path)).items()
+        if not places <= covered[key]
+    ]
+    assert not missing, "\n".join(["say in docs/model.md what these say:", *missing])
 
 
-@pytest.mark.parametrize("path", CITING, ids=lambda path: str(path.relative_to(ROOT)))
-def test_sections_of_the_model_exist(path: Path) -> None:
+def test_sections_of_the_model_exist() -> None:
     sections = set(re.findall(r"^## (\d+)\.", MODEL, re.MULTILINE))
-    text = text_of(path)
-    for number in re.findall(r"model\.md §(\d+)", text) + (
-        re.findall(r"\(§(\d+)\)", text) if path.name == "model.md" else []
-    ):
-        assert number in sections
+    missing = [
+        f"{path.relative_to(ROOT)}: §{number}"
+        for path in CITING
+        for number in re.findall(r"model\.md §(\d+)", text_of(path))
+        + (re.findall(r"\(§(\d+)\)", text_of(path)) if path.name == "model.md" else [])
+        if number not in sections
+    ]
+    assert not missing
 
 
 def sections_of(document: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ _DOUBTS = ("tests/samplers/charts/test_doubts.py",)
 _START = "tests/samplers/charts/test_start.py"
 _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
 
-_TREES = ("tests/samplers/charts/test_tree_pruning.py", "-k", "converges")
+_TREES = ("tests/tools/papers/pruning/test_tree_pruning.py", "-k", "converges")
 _LEARNING = "tests/tools/papers/pruning/test_learning.py"
 _MISFITS = "tests/daemon/scoring/test_misfits.py"
 _TREE_STEP = "selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1))\n        forest"
@@ -41,8 +41,8 @@ CHART_FAULTS = (
     Fault(
         "rules of words and nonterminals may emit a positive pair's words apart",
         "charts/bitexts.py",
-        "    if not _agrees(task.mask, cells, segments, number, targets):",
-        "    if segments.arity[number] == 0 and not _agrees(task.mask, cells, segments, number, targets):",
+        "    if not _agrees(task.fixed, cells, segments, number, targets):",
+        "    if segments.arity[number] == 0 and not _agrees(task.fixed, cells, segments, number, targets):",
         _BITEXTS,
     ),
     Fault(
@@ -146,8 +146,8 @@ CHART_FAULTS = (
     Fault(
         "a remembered mask gives one derivation again and again",
         "charts/pruning/chain.py",
-        "known.draws.pop()",
-        "known.draws[-1]",
+        "unused.pop()",
+        "unused[-1]",
         (_PRUNING, "-k", "remembered"),
     ),
     Fault(
@@ -300,8 +300,8 @@ CHART_FAULTS = (
     Fault(
         "words that are emitted alone are not masked",
         "charts/bitexts.py",
-        "    if not _agrees(task.mask, cells, segments, number, targets):",
-        "    if targets * segments.emitted[number] > 0 and not _agrees(task.mask, cells, segments, number, targets):",
+        "    if not _agrees(task.fixed, cells, segments, number, targets):",
+        "    if targets * segments.emitted[number] > 0 and not _agrees(task.fixed, cells, segments, number, targets):",
         _BITEXTS,
         (_ALL_BISPANS,),
     ),
@@ -336,28 +336,28 @@ CHART_FAULTS = (
     # Trees that are parsed by masks.
     Fault(
         "spans that are not selected keep their values",
-        "charts/pruning/trees.py",
+        "tools/papers/pruning/sentences.py",
         "return PruningState(selected, self._drawn(forest, key, 2 * plan)[None]), forest",
         "return PruningState(selected, np.where(selected, self._drawn(forest, key, 2 * plan), state.assigned)), forest",
         _TREES,
     ),
     Fault(
         "the selection of spans depends on their values",
-        "charts/pruning/trees.py",
+        "tools/papers/pruning/sentences.py",
         _TREE_STEP,
         _TREE_STEP.replace("\n", " & state.assigned[0]\n"),
         _TREES,
     ),
     Fault(
         "the chart of a sentence is that of the selection before",
-        "charts/pruning/trees.py",
+        "tools/papers/pruning/sentences.py",
         "self._fill(selected, state.assigned[0]), self._root)",
         "self._fill(state.selected, state.assigned[0]), self._root)",
         _TREES,
     ),
     Fault(
         "every mask's tree is drawn from one stream",
-        "charts/pruning/trees.py",
+        "tools/papers/pruning/sentences.py",
         "self._drawn(forest, key, 2 * plan)",
         "self._drawn(forest, key, 1)",
         _TREES,
@@ -367,7 +367,7 @@ CHART_FAULTS = (
         "charts/chart.py",
         "            if not kept[cell]:\n                continue\n",
         "",
-        ("tests/samplers/charts/test_tree_pruning.py", "-k", "masked_sums"),
+        ("tests/tools/papers/pruning/test_tree_pruning.py", "-k", "masked_sums"),
     ),
     # Learning by soft counts.
     Fault(

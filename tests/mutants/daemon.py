@@ -3,6 +3,9 @@
 from tests.mutants.fault import Fault
 
 _PUBLICATION = "tests/daemon/exports/test_publication.py"
+_FORMATS = "tests/daemon/exports/test_formats.py"
+_EXPORTING = "tests/daemon/exports/test_exporting.py"
+_FILTERS = "tests/daemon/exports/test_filters.py"
 _SCHEDULE = "tests/daemon/exports/test_schedule.py"
 _SPOOL = "tests/daemon/serving/test_spool.py"
 _SUPERVISION = "tests/daemon/serving/test_supervision.py"
@@ -21,6 +24,41 @@ DAEMON_FAULTS = (
         "        sync(written)\n    for written, final in files:\n        written.replace(final)\n",
         "        written.exists()\n    for written, final in files:\n        written.replace(final)\n",
         (_PUBLICATION, "-k", "on_the_disk"),
+    ),
+    Fault(
+        "discounts are taken twice",
+        "daemon/exports/formats/format.py",
+        "(uses - smoothing * seen +",
+        "(uses - 2 * smoothing * seen +",
+        (_FORMATS, "-k", "json_lines"),
+    ),
+    Fault(
+        "what discounts take away is lost",
+        "daemon/exports/formats/format.py",
+        "+ smoothing * {given}_seen * ({of}_seen / all_seen)",
+        "+ 0 * {given}_seen * ({of}_seen / all_seen)",
+        (_FORMATS, "-k", "json_lines"),
+    ),
+    Fault(
+        "Joshua's configuration turns the sign of values with names, too",
+        "daemon/exports/formats/joshua.py",
+        "sign = 1 if feature.logarithmic != named else -1",
+        "sign = 1 if feature.logarithmic else -1",
+        (_FORMATS, "-k", "score_by"),
+    ),
+    Fault(
+        "rules of minimal derivations alone have no links",
+        "daemon/exports/scratch.py",
+        "        count(found, [ONE_MINIMAL_USE] * len(found.entries))\n",
+        "",
+        (_EXPORTING, "-k", "weights_for_translating"),
+    ),
+    Fault(
+        "all sentences with a word are looked at, not those with the rarest",
+        "daemon/exports/filters.py",
+        "for number in min(places, key=len):",
+        "for number in max(places, key=len):",
+        (_FILTERS, "-k", "rarest"),
     ),
     Fault(
         "the version that `latest` shows may retire",
@@ -54,9 +92,9 @@ DAEMON_FAULTS = (
     Fault(
         "a heart that stands still is never reported",
         "daemon/serving/supervision.py",
-        "return self.age <= self.patience",
-        "return self.age >= 0",
-        ("tests/daemon/web/test_looking.py", "-k", "sqlite and stands_still"),
+        "ages[name] <= patience",
+        "ages[name] >= 0",
+        (_SUPERVISION, "-k", "stands_still"),
     ),
     Fault(
         "a loop that gives no sign of life is waited for",

@@ -10,8 +10,7 @@ _WITHDRAWALS = "tests/storage/pairs/test_withdrawals.py"
 _EVENTS = "tests/storage/events/test_events.py"
 _KEY_RUNS = "tests/storage/grammar/test_key_runs.py"
 _QUERIES = "tests/storage/grammar/test_queries.py"
-_RECOUNT = ("tests/daemon/learning/test_learning.py", "-k", "sqlite and recount")
-_WITHDRAWING = "tests/daemon/learning/test_withdrawing.py"
+_EVERY_KIND = "tests/daemon/learning/test_every_kind.py"
 
 STORE_FAULTS = (
     # Commits of counts and derivations.
@@ -24,10 +23,31 @@ STORE_FAULTS = (
     ),
     Fault(
         "of changes of one rule in one commit the last one counts",
-        "storage/grammar/changes.py",
-        "np.add.at(counts, firsts, deltas.counts[order])",
-        "counts[firsts] = deltas.counts[order]",
+        "storage/records/columns.py",
+        "np.add.at(column, groups, getattr(self, name))",
+        "column[groups] = getattr(self, name)",
         (_COMMITS, "-k", "sqlite and add_up"),
+    ),
+    Fault(
+        "a rule goes though minimal derivations use it",
+        "storage/grammar/changes.py",
+        "(self.counts > 0) | (self.expected > 0) | (self.minimal > 0)",
+        "(self.counts > 0) | (self.expected > 0)",
+        (_COMMITS, "-k", "sqlite and minimal_uses_alone"),
+    ),
+    Fault(
+        "a minimal derivation is counted again when its pair is sampled again",
+        "daemon/learning/kinds/pairs.py",
+        "(np.setdiff1d(has, had), 1)",
+        "(has, 1)",
+        (_EVERY_KIND, "-k", "sqlite and recount"),
+    ),
+    Fault(
+        "a minimal derivation stays when its pair leaves",
+        "daemon/learning/kinds/pairs.py",
+        "(np.setdiff1d(had, has), -1)",
+        "(np.setdiff1d(had, had), -1)",
+        (_EVERY_KIND, "-k", "sqlite and that_are_left"),
     ),
     Fault(
         "expected uses may become negative",
@@ -69,7 +89,7 @@ STORE_FAULTS = (
         "daemon/learning/kinds/pairs.py",
         "deltas.sampled[chosen] / ONE_USE",
         "deltas.sampled[chosen] / 1.0",
-        _RECOUNT,
+        (_EVERY_KIND, "-k", "sqlite and recount"),
     ),
     Fault(
         "the progress of a run is written outside the transaction of its sweeps",
@@ -163,7 +183,7 @@ STORE_FAULTS = (
         "daemon/learning/residents.py",
         "batch.leaving() if batch else None",
         "None",
-        (_WITHDRAWING, "-k", "sqlite and that_are_left"),
+        (_EVERY_KIND, "-k", "sqlite and that_are_left"),
     ),
     Fault(
         "a pair's words stay counted when it leaves",

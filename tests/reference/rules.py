@@ -67,6 +67,11 @@ class Variables(NamedTuple):
     cuts: tuple[int, ...]
 
 
+def minimal_derivation(forest: Forest) -> Variables:
+    """Every node cut, the first edge at each: the derivation whose rules are a pair's smallest."""
+    return Variables((0,) * len(forest.nodes), (1,) * len(forest.nodes))
+
+
 def rule_at(forest: Forest, variables: Variables, head: int) -> Rule:
     """The rule whose left-hand side is this node: its edges down to the next cut nodes."""
     numbers = {v: n for n, v in enumerate(frontier(forest, variables, head), start=1)}

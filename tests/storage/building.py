@@ -32,6 +32,7 @@ class Delta(NamedTuple):
     count: int
     expected_uses: float
     expected_uses_variance: float = 0.0
+    minimal_uses: int = 0
 
 
 class Update(NamedTuple):
@@ -68,12 +69,13 @@ def rows_of(pairs: NewPairs) -> list[NewPair]:
 
 
 def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:
-    columns = list(zip(*rows, strict=True)) or [()] * 13
+    columns = list(zip(*rows, strict=True)) or [()] * 14
     keys = np.array(columns[:2], np.int64).T.reshape(-1, 2).copy().view(np.uint64)
     shape = (np.array(column, np.int32) for column in columns[4:9])
-    uses = (np.array(column, np.float64) for column in columns[11:])
+    uses = (np.array(column, np.float64) for column in columns[11:13])
     sides = (join_texts(column) for column in columns[2:4])
-    return RuleDeltas(keys, *sides, *shape, np.array(columns[9], np.bool_), np.array(columns[10], np.int64), *uses)
+    hiero, counts, minimal = np.array(columns[9], np.bool_), *(np.array(columns[k], np.int64) for k in (10, 13))
+    return RuleDeltas(keys, *sides, *shape, hiero, counts, *uses, minimal)
 
 
 def updates_of(rows: Iterable[Update]) -> PairUpdates:
@@ -127,8 +129,9 @@ def key_of(source: str, target: str) -> tuple[int, int]:
 
 
 def delta(
-    source: str, target: str, count: int = 0, expected_uses: float = 0, *, key: tuple[int, int] | None = None
-) -> Delta:
+    source: str, target: str, count: int = 0, expected_uses: float = 0, minimal_uses: int = 0,
+    *, key: tuple[int, int] | None = None,
+) -> Delta:  # fmt: skip
     key_high, key_low = key or key_of(source, target)
     variables = [bool(NONTERMINAL.match(symbol)) for symbol in source.split(" ")]
     scope = sum(a and b for a, b in zip([True, *variables], [*variables, True], strict=True))
@@ -148,6 +151,7 @@ def delta(
         nonterminals <= 2 and len(variables) <= 5,
         count,
         expected_uses,
+        minimal_uses=minimal_uses,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hierogram.storage.child import SignOfLife
-from hierogram.storage.exceptions import IngestError
+from hierogram.storage.exceptions import HumanLinksError
 
 
 def count(_alive: SignOfLife, number: int) -> Iterator[tuple[int, int]]:
@@ -22,7 +22,7 @@ def large(_alive: SignOfLife, size: int) -> Iterator[str]:
 
 def refuse(_alive: SignOfLife) -> Iterator[int]:
     yield 1
-    raise IngestError("not\udcff this")
+    raise HumanLinksError("not\udcff this")
 
 
 def stumble(_alive: SignOfLife) -> Iterator[int]:

@@ -13,7 +13,7 @@ import pytest
 from tests.storage import child_work
 
 from hierogram.storage.child import Child
-from hierogram.storage.exceptions import ChildError, ChildUnavailableError, IngestError
+from hierogram.storage.exceptions import ChildError, HumanLinksError, StoreUnavailableError
 
 
 def nothing() -> None:
@@ -64,7 +64,7 @@ def test_it_starts_without_what_reading_does_not_need() -> None:
 @pytest.mark.parametrize(
     ("work", "error", "reason"),
     [
-        (child_work.refuse, IngestError, r"^not\udcff this$"),
+        (child_work.refuse, HumanLinksError, r"^not\udcff this$"),
         (child_work.stumble, ChildError, r"^reading failed: ZeroDivisionError"),
         (child_work.swell, ChildError, r"^reading took more than 256 MiB of memory"),
         (child_work.die, ChildError, r"ended by signal SIGSEGV$"),
@@ -128,7 +128,7 @@ def test_without_descriptors_there_is_a_word_for_it(child: Child) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
-        with pytest.raises(ChildUnavailableError, match="no process can be started"):
+        with pytest.raises(StoreUnavailableError, match="no process can be started"):
             list(child.run(nothing, child_work.count, 1))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -6,67 +6,19 @@ import numpy as np
 import pytest
 from tests.reference import examples
 from tests.reference.examples import RandomPair
-from tests.reference.rules import Rule
-from tests.samplers.synchronous.kernel_chain import numbered, to_bitext
 from tests.tools import definition as reference
+from tests.tools.grammars import Extracted, extracted, lines_of, merged, runs_of
 
-from hierogram.samplers.counts.texts import spellings
 from hierogram.samplers.grammar import rules as notation
 from hierogram.tools.comparison.extraction import (
     MASS_UNIT,
     ExtractionError,
     Limits,
-    Place,
-    empty_buffer,
-    extract,
-    make_buffer,
-    make_scratch,
-    merge_some,
     read_sources,
     row_shape,
-    rule_lines,
-    sorted_rows,
-    start_merge,
 )
 
 LIMITS = [Limits(), Limits(4, 3), Limits(5, 4, loose=True), Limits(loose=True)]
-Extracted = dict[Rule, tuple[int, float]]
-
-
-def runs_of(pairs: list[RandomPair], limits: Limits, capacity: int) -> list[np.ndarray]:
-    bitext = to_bitext(pairs)
-    buffer, scratch = make_buffer(limits, capacity), make_scratch(bitext, limits)
-    place, runs = Place(), []
-    while place.pair < len(pairs):
-        place = extract(bitext, limits, buffer, scratch, place)
-        runs.append(sorted_rows(buffer.taken, row_shape(limits)))
-        empty_buffer(buffer)
-    return runs
-
-
-def merged(runs: list[np.ndarray], limits: Limits, most: int = 1 << 16) -> np.ndarray:
-    shape = row_shape(limits)
-    merge = start_merge(np.concatenate(runs), np.cumsum([len(run) for run in runs]), shape)
-    parts = [np.empty((0, shape.width), np.uint64)]
-    while len(part := merge_some(merge, shape, most)):
-        parts.append(part)
-    return np.concatenate(parts)
-
-
-def lines_of(rows: np.ndarray, pairs: list[RandomPair], limits: Limits) -> list[str]:
-    sides = [list(numbered([pair[k] for pair in pairs])) for k in (0, 1)]
-    return rule_lines(rows, row_shape(limits), spellings(sides[0]), spellings(sides[1])).decode().splitlines()
-
-
-def extracted(rows: np.ndarray, pairs: list[RandomPair], limits: Limits) -> Extracted:
-    shape = row_shape(limits)
-    found: Extracted = {}
-    for row, line in zip(rows, lines_of(rows, pairs, limits), strict=True):
-        source, target, _ = line.split(" ||| ")
-        rule = Rule(notation.parse_side(source), notation.parse_side(target))
-        assert rule not in found
-        found[rule] = (int(row[shape.occurrences]), int(row[shape.mass]) / MASS_UNIT)
-    return found
 
 
 def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: Limits) -> None:

@@ -81,10 +81,15 @@ def test_when_a_likelihood_was_reached() -> None:
 
 def test_the_table_measures_by_the_paper_s_schedule() -> None:
     found = table(
-        [*points(PAPER, 1, [-9, -8, -7, -4]), *points("other", 1, [-9, -3, -8, -2])], {"other": 2}
+        [
+            *points(PAPER, 1, [-9, -8, -7, -4, -4, -4, -4, -4]),
+            *points("other", 1, [-9, -3, -8, -2, -2, -2, -1, -3]),
+            *points("other", 2, [-9, -3, -8, -2, -2, -2, -5, -7]),
+        ],
+        {"other": 2},
     ).splitlines()
-    assert found[2] == f"| {PAPER} | 3 | 6.0 | 100% | 1 of 1 | -4 |"
-    assert found[3] == "| other | 3 | 6.0 | 100% | 1 of 1 | -2 |"
+    assert found[2] == f"| {PAPER} | 3 | 6.0 | 43% | 1 of 1 | -4 | 0 |"
+    assert found[3] == "| other | 3 | 6.0 | 43% | 2 of 2 | -4 | 2 |"
 
 
 def test_the_report_has_means_and_deviations() -> None:

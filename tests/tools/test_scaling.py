@@ -10,7 +10,7 @@ import pytest
 from tests.daemon.learning.stores import some_pairs
 
 from hierogram.storage.store import open_store
-from hierogram.tools.measures.scaling.prices import SEQUENTIAL, PricedChain, prices
+from hierogram.tools.measures.scaling.prices import SEQUENTIAL, prices
 from hierogram.tools.measures.scaling.simulating import Costs, costs_of, simulate
 
 COSTS = Costs(1000.0, 10.0, 1e-7, 0.01, 1e-4, 3e-4, 1000, 100, 0.5)
@@ -38,16 +38,15 @@ def test_prices_are_told_and_kept(tmp_path: Path) -> None:
     options = ["--schemes", "2x4", "--sweeps", "3", "--seeds", "2"]
     said = run("prices", tmp_path, *names, *options)
     assert [line.split(":")[0] for line in said.splitlines()] == [SEQUENTIAL, "2x4"]
-    before = (tmp_path / "prices.csv").read_text()
-    assert len(before.splitlines()) == 5
+    before = (tmp_path / "prices.json").read_text()
+    assert len(json.loads(before)) == 4
     assert run("prices", tmp_path, *names, *options) == said
-    assert (tmp_path / "prices.csv").read_text() == before
+    assert (tmp_path / "prices.json").read_text() == before
 
 
 def test_a_price_is_in_deviations_of_sequential_sampling() -> None:
-    values = {SEQUENTIAL: (-10.0, -14.0, -12.0), "1x2": (-15.0, -17.0, -16.0)}
-    chains = [PricedChain(scheme, seed, value, 1) for scheme, some in values.items() for seed, value in enumerate(some)]
-    assert list(prices(chains)) == [(SEQUENTIAL, -12.0, 2.0, 0.0), ("1x2", -16.0, 1.0, -2.0)]
+    ends = {SEQUENTIAL: (-10.0, -14.0, -12.0), "1x2": (-15.0, -17.0, -16.0)}
+    assert list(prices(ends)) == [(SEQUENTIAL, -12.0, 2.0, 0.0), ("1x2", -16.0, 1.0, -2.0)]
 
 
 def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.daemon.conftest import LINES
 from tests.reference.examples import links_of
 from tests.tools import definition as reference
+from tests.tools.grammars import write_bitext
 
 from hierogram.daemon.decoding.rule_files import read_rule_file
 from hierogram.daemon.exceptions import InputError
@@ -22,21 +23,10 @@ from hierogram.tools.papers.systems import PAIRS, SYSTEMS, learned_store
 from hierogram.tools.papers.table2 import SystemRow, draw
 from hierogram.tools.papers.translations import split
 
-PATTERNS = [
-    ("la {a} {n}", "the {n} {a}", "0-0 1-2 2-1"),
-    ("la {a}", "the {a}", "0-0 1-1"),
-    ("{a} ne vient pas", "{a} does not come", "0-0 1-1 2-3 3-2"),
-    ("je vois la {a} {n}", "i see the {n} {a}", "0-0 1-1 2-2 3-4 4-3"),
-]
-
 
 @pytest.fixture(scope="module")
 def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    folder = tmp_path_factory.mktemp("bitext")
-    lines = [[part.format(a=f"w{k % 11}", n=f"v{k % 7}") for part in PATTERNS[k % len(PATTERNS)]] for k in range(240)]
-    for name, column in zip(("s", "t", "a"), zip(*lines, strict=True), strict=True):
-        (folder / name).write_text("".join(line + "\n" for line in column))
-    return [str(folder / name) for name in ("s", "t", "a")]
+    return write_bitext(tmp_path_factory.mktemp("bitext"))
 
 
 def test_the_table_is_made_by_one_command(bitext: list[str], tmp_path: Path) -> None:

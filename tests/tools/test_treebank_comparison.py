@@ -31,7 +31,7 @@ def test_grammars_are_compared_and_runs_are_kept(tmp_path: Path) -> None:
     arguments += ["--draws", "20", "--jobs", "1"]
     ran = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert ran.exit_code == 0
-    rows = [json.loads(line) for line in (tmp_path / "runs").read_text().splitlines()]
+    rows = list(json.loads((tmp_path / "runs").read_text()).values())
     assert [row["grammar"] for row in rows[:3]] == ["PCFG", "TSG", "TSG"]
     assert rows[0]["scores"]["mer"]["all"]["sentences"] == 5
     assert rows[1]["curve"][-1][0] == 6
@@ -46,4 +46,4 @@ def test_grammars_are_compared_and_runs_are_kept(tmp_path: Path) -> None:
     assert f"| {f1:.1f} |" in lines[0]
     again = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert again.stdout == ran.stdout
-    assert len((tmp_path / "runs").read_text().splitlines()) == len(rows)
+    assert len(json.loads((tmp_path / "runs").read_text())) == len(rows)

@@ -535,7 +535,7 @@ def merge_some(merge: Merge, shape: RowShape, most: int) -> NDArray[np.uint64]:
 
 
 @njit_inline
-def _symbol(row, word, place):
+def symbol_at(row, word, place):
     """Symbol number `place` of the side that begins at a packed word of a row."""
     packed = row[word + (place >> 1)]
     return np.int64(packed & _SYMBOL) if place & 1 else np.int64(packed >> _HALF)
@@ -554,7 +554,7 @@ def _read_sides(rows, source_words, symbols, starts, scopes, terminals):
     for k in range(len(rows)):
         starts[k] = taken
         for place in range(2 * source_words):
-            symbol = _symbol(rows[k], 0, place)
+            symbol = symbol_at(rows[k], 0, place)
             if symbol == 0:
                 break
             symbols[taken] = symbol - FIRST_WORD if symbol >= FIRST_WORD else -symbol
@@ -594,7 +594,7 @@ def read_sources(rows: NDArray[np.uint64], shape: RowShape) -> tuple[SourceSides
 @njit
 def _put_text(buffer, position, row, word, places, spelling):
     for place in range(places):
-        symbol = _symbol(row, word, place)
+        symbol = symbol_at(row, word, place)
         if symbol == 0:
             break
         if symbol >= FIRST_WORD:

@@ -1,8 +1,9 @@
 """Heuristic grammars as files, in any format of exports, so that decoders can use them like any other.
 
-Their counts are those of Chiang (2007): every initial phrase has a mass of 1, which its rules share. Extraction keeps
-no links inside rules. For lexical weights each target word is linked to the source word of the rule that it is
-likeliest to translate, where the pairs link the two at all.
+Their counts are those of Chiang (2007): every initial phrase has a mass of 1, which its rules share. Probabilities are
+relative frequencies unless the options say how they are smoothed: then the mass of one extraction of each rule is
+discounted. Extraction keeps no links inside rules. For lexical weights each target word is linked to the source word of
+the rule that it is likeliest to translate, where the pairs link the two at all.
 """
 
 import re
@@ -27,21 +28,27 @@ from hierogram.storage.exports.snapshot import Block
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.bitexts import Bitexts, Numbering
 from hierogram.tools.comparison.extraction import MASS_UNIT, HeuristicGrammar, read_sources, rule_lines
+from hierogram.tools.comparison.pruning import Pruning, chosen_rules, hashed
 
 UNITS = 10_000
 """Counts are whole numbers of such parts."""
 
 _SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals")
-_KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), "uses": "BIGINT"}
+_COUNTS = {"uses": "BIGINT", "seen": "BIGINT"}
+_KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), **_COUNTS}
 _MEMORY = 1 << 30
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _NO_WORD = "\x01"
 """What no sentence holds: the lines of corpora have no control characters."""
 _GAP = re.compile(r"\[X,[1-9]\]\Z")
 
 
 def export_heuristic(
-    store: Store, path: Path, options: ExportOptions, *, singletons: bool = True
+    store: Store,
+    path: Path,
+    options: ExportOptions,
+    *,
+    singletons: bool = True,
+    pruning: Pruning | None = None,
 ) -> tuple[WrittenRules, list[int]]:
     """Write the heuristic grammar of a store's pairs to a new file, and the format's glue rules beside it.
 
@@ -51,7 +58,8 @@ def export_heuristic(
     """
     format = FORMATS[options.format or "cdec"]
     compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
-    plan = ExportPlan(options.resolved(), format, compression, samples=UNITS)
+    smoothing = options.smoothing or 0.0
+    plan = ExportPlan(options.resolved(), format, compression, samples=UNITS, smoothing=smoothing, seen="seen")
     with store.snapshot() as snapshot, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
         with HeuristicGrammar() as grammar, scratch(Path(folder), _MEMORY) as rules:
@@ -59,14 +67,15 @@ def export_heuristic(
             words = None
             if options.filter_for is not None:
                 words = {word for text in read_test_set(options.filter_for).texts for word in text.split(" ")}
-            gathered = _Gathered(grammar, source, target, singletons, words)
+            chosen = None if pruning is None else chosen_rules(grammar, pruning)
+            gathered = _Gathered(grammar, source, target, singletons, words, chosen)
             rules.load("loaded", _KINDS, gathered.blocks())
             rules.load("loaded", _KINDS, gathered.others())
             # As exports have it.
             rules.run("""
                 CREATE VIEW rules AS
                 SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
-                       * EXCLUDE (source, target)
+                       0 AS minimal_uses, * EXCLUDE (source, target)
                   FROM loaded""")
             apply_filters(rules, plan.options, UNITS)
             if plan.lexical or plan.format.alignments:
@@ -108,8 +117,8 @@ def _link(rules: Scratch) -> None:
 class _Gathered:
     """The rules of a heuristic grammar as blocks; with a test set, those whose source words all are in it.
 
-    What the others count with the same target sides is one rule more for each, which can match nothing: probabilities
-    are among all rules. `by_scope` counts all.
+    What the others count with the same target sides is one rule more for each, and one for all that is left, which can
+    match nothing: probabilities are among all rules. `by_scope` counts all.
     """
 
     def __init__(
@@ -119,16 +128,19 @@ class _Gathered:
         target: Numbering,
         singletons: bool,
         words: set[str] | None,
+        chosen: NDArray[np.bool_] | None = None,
     ) -> None:
         self._grammar = grammar
         self._source = source
         self._target = target
         self._singletons = singletons
+        self._chosen = chosen
         self._known = None if words is None else np.array([word in words for word in source], np.bool_)
         self.by_scope: NDArray[np.int64] = np.zeros(1, np.int64)
         self._hashes: list[NDArray[np.uint64]] = []
         self._uses: list[NDArray[np.int64]] = []
-        self._kept: dict[int, tuple[str, int]] = {}
+        self._seen: list[NDArray[np.int64]] = []
+        self._kept: dict[int, tuple[str, int, int]] = {}
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rules."""
@@ -137,26 +149,32 @@ class _Gathered:
         for block in self._grammar.blocks():
             sides, scopes, words = read_sources(block, shape)
             chosen = np.ones(len(block), np.bool_)
+            if self._chosen is not None:
+                chosen &= self._chosen[done : done + len(block)]
             if not self._singletons:
-                chosen = (block[:, shape.occurrences] > 1) | (words <= 1)
+                chosen &= (block[:, shape.occurrences] > 1) | (words <= 1)
             found = np.bincount(scopes[chosen], minlength=len(self.by_scope))
             found[: len(self.by_scope)] += self.by_scope
             self.by_scope = found
-            uses = np.maximum(np.rint(block[:, shape.mass].astype(np.float64) * UNITS / MASS_UNIT), 1).astype(np.int64)
-            hashes = _hashed(block[:, shape.source_words : shape.symbol_words])
+            mass = block[:, shape.mass].astype(np.float64) * UNITS / MASS_UNIT
+            uses = np.maximum(np.rint(mass), 1).astype(np.int64)
+            seen = np.minimum(np.maximum(np.rint(mass / block[:, shape.occurrences]), 1).astype(np.int64), uses)
+            hashes = hashed(block[:, shape.source_words : shape.symbol_words])
             if self._known is not None:
                 self._hashes.append(hashes[chosen])
                 self._uses.append(uses[chosen])
+                self._seen.append(seen[chosen])
                 chosen &= _all_known(sides.symbols, sides.starts, self._known)
             done += len(block)
             if chosen.any():
-                yield done, self._columns(block[chosen], scopes[chosen], uses[chosen], hashes[chosen])
+                yield done, self._columns(block[chosen], scopes[chosen], uses[chosen], seen[chosen], hashes[chosen])
 
     def _columns(
         self,
         rows: NDArray[np.uint64],
         scopes: NDArray[np.int32],
         uses: NDArray[np.int64],
+        seen: NDArray[np.int64],
         hashes: NDArray[np.uint64],
     ) -> list[str]:
         lines = rule_lines(rows, self._grammar.shape, self._source.spellings, self._target.spellings)
@@ -164,8 +182,9 @@ class _Gathered:
         pairs = [(side[0].split(" "), side[1].split(" ")) for side in sides]
         gaps = [sum(bool(_GAP.match(symbol)) for symbol in pair[0]) for pair in pairs]
         if self._known is not None:
-            for side, own, used in zip(sides, hashes.tolist(), uses.tolist(), strict=True):
-                self._kept[own] = (side[1], self._kept.get(own, ("", 0))[1] + used)
+            for side, own, used, once in zip(sides, hashes.tolist(), uses.tolist(), seen.tolist(), strict=True):
+                before = self._kept.get(own, ("", 0, 0))
+                self._kept[own] = (side[1], before[1] + used, before[2] + once)
         columns = [
             [side[0] for side in sides],
             [side[1] for side in sides],
@@ -174,6 +193,7 @@ class _Gathered:
             [len(pair[0]) - number for pair, number in zip(pairs, gaps, strict=True)],
             [len(pair[1]) - number for pair, number in zip(pairs, gaps, strict=True)],
             uses.tolist(),
+            seen.tolist(),
         ]
         return ["\n".join(map(str, column)) for column in columns]
 
@@ -182,28 +202,27 @@ class _Gathered:
         if not self._kept:
             return
         hashes, places = np.unique(np.concatenate(self._hashes), return_inverse=True)
-        totals = np.zeros(len(hashes), np.int64)
-        np.add.at(totals, places, np.concatenate(self._uses))
+        totals = np.zeros((2, len(hashes)), np.int64)
+        for total, parts in zip(totals, (self._uses, self._seen), strict=True):
+            np.add.at(total, places, np.concatenate(parts))
         at = np.searchsorted(hashes, np.array(list(self._kept), np.uint64))
         left = [
-            (target, int(total) - used)
-            for (target, used), total in zip(self._kept.values(), totals[at], strict=True)
+            (target, int(total) - used, int(all_seen) - seen)
+            for (target, used, seen), total, all_seen in zip(self._kept.values(), *totals[:, at], strict=True)
             if total > used
         ]
+        kept = np.array([(used, seen) for _, used, seen in self._kept.values()], np.int64).sum(axis=0)
+        uses, seen = (
+            totals.sum(axis=1) - kept - np.array([one[1:] for one in left], np.int64).reshape(-1, 2).sum(axis=0)
+        )
+        if uses > 0:
+            left.append((_NO_WORD, int(uses), int(seen)))
         size = len(left)
         numbers = "\n".join(["0"] * size)
-        texts = ["\n".join([_NO_WORD] * size), "\n".join(target for target, _ in left)]
+        texts = ["\n".join([_NO_WORD] * size), "\n".join(target for target, *_ in left)]
         if size:
-            yield size, [*texts, *([numbers] * len(_SHAPE)), "\n".join(str(used) for _, used in left)]
-
-
-def _hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a hash of each row."""
-    value = np.zeros(len(words), np.uint64)
-    for column in words.T:
-        value = (value ^ column) * _MULTIPLIER
-        value ^= value >> np.uint64(32)
-    return value
+            counts = ["\n".join(str(one[column]) for one in left) for column in (1, 2)]
+            yield size, [*texts, *([numbers] * len(_SHAPE)), *counts]
 
 
 def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -34,7 +33,7 @@ from hierogram.tools.measures.sampling import read_rows
 
 _ASKED = 150
 _PATIENCE_MS = 300.0
-_OFTEN = 1_000_000_000
+_PATIENT = HttpConfiguration(port=0, max_rate=1_000_000_000, max_burst=1_000_000_000)
 _HTML: dict[str, Any] = {"headers": {"Accept": "text/html"}}
 _PAIRS = 200
 _TOGETHER = 50
@@ -58,12 +57,12 @@ def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
     """
     with temporary_folder() as folder:
         urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
-        if "postgres" in corpus.extra:
-            urls["postgres"] = corpus.extra["postgres"]
+        if corpus.postgres:
+            urls["postgres"] = corpus.postgres
             with suppress(StoreMissingError), Reader(urls["postgres"]):
                 raise UsageError("the database holds a store already: name one without")
         for name, url in urls.items():
-            made = generate(replace(corpus, extra=corpus.extra | {"store": url}))
+            made = generate(url, corpus)
             if parse_url(url).get_backend_name() == POSTGRES:
                 # It looks at its tables now, as it does by itself a minute later.
                 engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
@@ -73,6 +72,13 @@ def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
             yield name, url, made
 
 
+def browsed(reader: Reader) -> str:
+    """Show a store's pages from a thread as long as the process lives; returns the address."""
+    addresses: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=browse, args=(reader, _PATIENT, addresses.put), daemon=True).start()
+    return addresses.get().rstrip("/")
+
+
 def _ask_all(url: str, seed: int) -> Figures:
     draw = random.Random(seed)
     with Reader(url) as reader:
@@ -80,10 +86,7 @@ def _ask_all(url: str, seed: int) -> Figures:
             last = look.row("SELECT last_rule_id FROM store_state")
             ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _ASKED)) if last else "0"
             rows = look.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
-        addresses: SimpleQueue[str] = SimpleQueue()
-        configuration = HttpConfiguration(port=0, max_rate=_OFTEN, max_burst=_OFTEN)
-        threading.Thread(target=browse, args=(reader, configuration, addresses.put), daemon=True).start()
-        connection = http.client.HTTPConnection(urlsplit(addresses.get()).netloc)
+        connection = http.client.HTTPConnection(urlsplit(browsed(reader)).netloc)
         questions = list(_questions([(row[0], row[1]) for row in rows], random.Random(seed)))
         times: dict[str, list[float]] = {}
         # Templates are compiled, and what the database keeps in memory is there, after some questions.
@@ -94,13 +97,16 @@ def _ask_all(url: str, seed: int) -> Figures:
     every = [taken for some in times.values() for taken in some]
     return {
         name: {
-            "median_ms": float(np.median(some)),
-            "95_percent_ms": float(np.percentile(some, 95)),
+            **_summary(some),
             "most_ms": max(some),
             "share_within_300_ms": float(np.mean(np.array(some) <= _PATIENCE_MS)),
         }
         for name, some in {**times, "all": every}.items()
     }
+
+
+def _summary(milliseconds: list[float]) -> Figures:
+    return {"median_ms": float(np.median(milliseconds)), "95_percent_ms": float(np.percentile(milliseconds, 95))}
 
 
 def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
@@ -153,7 +159,7 @@ class _Quiet:
 @contextmanager
 def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
     """A connection to a server of the store, which ends afterwards."""
-    loop = HttpLoop(_Quiet(store), lambda: HttpConfiguration(port=0, max_rate=_OFTEN, max_burst=_OFTEN))
+    loop = HttpLoop(_Quiet(store), lambda: _PATIENT)
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
     thread.start()
@@ -194,8 +200,7 @@ def _measure_evidence(corpus: Corpus) -> Figures:
             "rules": made["rules"],
             "pairs": made["pairs"],
             "words": float(np.mean([sentence.count(" ") + 1 for sentence in sentences])),
-            "median_ms": float(np.median(taken)),
-            "95_percent_ms": float(np.percentile(taken, 95)),
+            **_summary(taken),
         }
     return figures
 

@@ -9,7 +9,7 @@ have: their share of each grammar's rules and of their uses (means), and of the 
 With --kept, what pairs keep after n sweeps of one chain is compared with the exact sums of the same draws.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple, cast
 
@@ -38,25 +38,35 @@ _LEAST = 0.5
 
 
 class Uses(NamedTuple):
-    """Expected uses of rules: `keys` uint64[R, 2], `means` float64[R]."""
+    """Uses of rules: `keys` uint64[R, n], `means` (or sums over sweeps) float64[R]."""
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]
 
 
+def _entries(averages: Averages, taken: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+    """Return the pair of each entry that is taken, and the entries."""
+    pairs = np.repeat(np.arange(len(taken)), taken)
+    places = np.repeat(averages.first[:-1] - np.cumsum(taken) + taken, taken) + np.arange(len(pairs))
+    return pairs, averages.entry[places]
+
+
+def _added(parts: Sequence[Uses]) -> Uses:
+    """Return the sums of each rule over the parts."""
+    keys, rule = np.unique(np.concatenate([part.keys for part in parts]), axis=0, return_inverse=True)
+    sums = np.bincount(rule.ravel(), np.concatenate([part.means for part in parts]), len(keys))
+    return Uses(keys, sums.astype(np.float64))
+
+
 def averaged_uses(averages: Averages) -> Uses:
     """Return what the averages expect, of all pairs together, all entries counted."""
-    size = averages.taken
-    places = np.repeat(averages.first[:-1] - np.cumsum(size) + size, size) + np.arange(int(size.sum()))
-    entry = averages.entry[places]
-    means = entry["uses"] / (np.repeat(averages.sweeps, size) * float(ONE_USE))
+    pairs, entry = _entries(averages, averages.taken)
+    means = entry["uses"] / (averages.sweeps[pairs] * float(ONE_USE))
     mask = np.uint64(0xFFFFFFFFFFFFFFFF)
     hashes = zip(entry["source_hash"], entry["target_hash"], strict=True)
     key = cast("Callable[..., tuple[int, int]]", key_of_hashes)
     keys = np.array([key(source, target, mask) for source, target in hashes], np.uint64).reshape(-1, 2)
-    found, rule = np.unique(keys, axis=0, return_inverse=True)
-    sums: NDArray[np.float64] = np.bincount(rule.ravel(), means, len(found)).astype(np.float64)
-    return Uses(found, sums)
+    return _added([Uses(keys, means)])
 
 
 def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -118,31 +128,17 @@ def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Use
     return found
 
 
-class PairUses(NamedTuple):
-    """Uses in all sweeps of rules of pairs: `names` uint64[n, 3] pair and hashes of both sides; `sums` float64[n]."""
-
-    names: NDArray[np.uint64]
-    sums: NDArray[np.float64]
-
-
-def _pair_uses(averages: Averages) -> PairUses:
-    taken = averages.taken
-    pairs = np.repeat(np.arange(len(taken)), taken)
-    entry = averages.entry[np.repeat(averages.first[:-1] - np.cumsum(taken) + taken, taken) + np.arange(len(pairs))]
-    names = np.stack((pairs.astype(np.uint64), entry["source_hash"], entry["target_hash"]), axis=1)
-    return PairUses(names, entry["uses"] / float(ONE_USE))
+def _pair_uses(averages: Averages) -> Uses:
+    """Return the uses in all sweeps of rules of pairs, by pair and hashes of both sides."""
+    pairs, entry = _entries(averages, averages.taken)
+    keys = np.stack((pairs.astype(np.uint64), entry["source_hash"], entry["target_hash"]), axis=1)
+    return Uses(keys, entry["uses"] / float(ONE_USE))
 
 
-def _added(parts: list[PairUses]) -> PairUses:
-    names, row = np.unique(np.concatenate([part.names for part in parts]), axis=0, return_inverse=True)
-    sums = np.bincount(row.ravel(), np.concatenate([part.sums for part in parts]), len(names))
-    return PairUses(names, sums.astype(np.float64))
-
-
-def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact: bool) -> tuple[Averages, PairUses]:
+def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact: bool) -> tuple[Averages, Uses]:
     """The averages of a chain at its end, and its sums; `exact`: begun again before a rule is let go, and added up."""
     room = 4 * np.diff(empty_averages(batch).first)
-    parts: list[PairUses] = []
+    parts: list[Uses] = []
 
     def begun_again(averages: Averages) -> Averages:
         if not exact or averages.sweeps.max() != SWEEPS_A_PRUNING - 1:
@@ -160,16 +156,15 @@ def _say_what_is_kept(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> N
     _, exact = sums_of_chain(batch, corpus, seed, sweeps, exact=True)
     size = len(write_averages(averages).content) / batch.size
     typer.echo(f"{averages.taken.mean():.1f} entries and {size:.0f} bytes a pair after {sweeps} sweeps")
-    both = _added([PairUses(exact.names, exact.sums), PairUses(kept.names, np.zeros(len(kept.sums)))])
-    same = _added([PairUses(exact.names, np.zeros(len(exact.sums))), kept])
+    sums, same = together(exact, kept)
     typer.echo("| exact means | rules of pairs | kept of their uses | rules without an entry |")
     typer.echo("|---|---:|---:|---:|")
     for least, most in ((LEAST_KEPT, LEAST_SHOWN), (LEAST_SHOWN, None)):
-        means = ONE_USE * both.sums / sweeps
+        means = ONE_USE * sums / sweeps
         chosen = (means >= least) & (means < (most or np.inf))
-        share = same.sums[chosen].sum() / both.sums[chosen].sum()
+        share = same[chosen].sum() / sums[chosen].sum()
         name = f"1/{ONE_USE // least}" + (f" to 1/{ONE_USE // most}" if most else " and more")
-        typer.echo(f"| {name} | {int(chosen.sum()):,} | {share:.2%} | {float((same.sums[chosen] == 0).mean()):.2%} |")
+        typer.echo(f"| {name} | {int(chosen.sum()):,} | {share:.2%} | {float((same[chosen] == 0).mean()):.2%} |")
 
 
 def main(

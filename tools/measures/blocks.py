@@ -6,7 +6,6 @@ Corpora of each size are cut from the bitext, neighboring pairs each. Every one 
 by two in blocks of one pair, 64 a round: what the store does at 1,024 pairs, also below that number.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +16,13 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.pairs import load_pairs
-from hierogram.samplers.counts.chain import log_likelihood
 from hierogram.samplers.counts.table import COUNT, KEY_LOW
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import PITMAN_YOR
-from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
-from hierogram.tools.measures.results import BitextFile, Corpus, drawn
-from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.tools.measures.results import BitextFile, Corpus, drawn, write_table
+from hierogram.tools.measures.sampling import SETTINGS, Chain, default_model, read_rows
 
 _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
@@ -66,18 +64,17 @@ def distance(one: Means, other: Means) -> float:
 def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> Means:
     """Return the means of one chain over the last two thirds of its sweeps."""
     model = default_model(batch, PITMAN_YOR, 5.0)
-    kernel = build(model, batch, blocks=blocks)
-    state = kernel.init(corpus.seed)
+    chain = Chain(batch, model, corpus, blocks)
     schedule = Schedule()
     likelihoods: list[float] = []
     keys: list[NDArray[np.uint64]] = []
     counts: list[NDArray[np.float64]] = []
     for number in range(1, sweeps + 1):
-        numbers = np.full(batch.size, number, np.int64)
-        state, _ = kernel.step(corpus.seed, state, SweepPlan(numbers, schedule.stages(numbers)))
+        chain.sweep(number, schedule.stages(np.full(batch.size, number, np.int64)))
         if 3 * number > sweeps and number % _SAMPLED == 0:
-            live = state.table.rows[np.flatnonzero(state.table.tags)]
-            likelihoods.append(log_likelihood(state.table, model))
+            table = chain.state.table
+            live = table.rows[np.flatnonzero(table.tags)]
+            likelihoods.append(chain.log_likelihood())
             keys.append(live[:, KEY_LOW])
             counts.append(live[:, COUNT] / live[:, COUNT].sum())
     rules, where = np.unique(np.concatenate(keys), return_inverse=True)
@@ -157,10 +154,7 @@ def main(
     wanted = [int(size) for size in sizes.split(",")]
     found = list(measure(Corpus(str(source), str(target), str(alignment), pairs, seed), wanted, sweeps))
     rows = [summary(found, size) for size in wanted if any(size == difference.pairs for difference in found)]
-    with output.with_suffix(".csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(output.with_suffix(".csv"), list(rows[0]), (row.values() for row in rows))
     draw(rows, output)
     for row in rows:
         excess = f"{row['excess']:+.4f} ± {row['excess_error']:.4f} nats a pair"

@@ -4,7 +4,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,6 @@ from hierogram.storage.store import open_store
 from hierogram.tools.measures.results import Corpus, Figures, measured, temporary_folder
 from hierogram.tools.measures.sampling import read_rows
 
-_RULES = 1_000_000
 _RULES_A_COMMIT = 100_000
 _LONGEST_SOURCE, _LONGEST_TARGET = 5, 7
 _GAPS_A_PHRASE = 2
@@ -80,29 +79,25 @@ def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
         counts=np.array(numbers[5], np.int64),
         expected_uses=expected,
         expected_uses_variances=expected,
+        minimal_uses=np.zeros(len(rules), np.int64),
     )
 
 
 def measure_exporting(corpus: Corpus) -> Figures:
     """A store of a million rules (phrases of the corpus, and phrases with a gap), exported with zstd."""
     with temporary_folder() as folder:
-        inner = replace(corpus, extra=corpus.extra | {"store": f"sqlite:///{folder}/rules.db"})
-        made = measured("generate", generate, inner)
+        url = f"sqlite:///{folder}/rules.db"
+        made = measured(partial(generate, url), corpus)
         figures: Figures = {name: made[name] for name in ("pairs", "rules")}
         for name, (format, features) in _CASES.items():
-            extra = inner.extra | {"format": format, "features": ",".join(features or ())}
-            figures[name] = measured(name, _export, replace(inner, extra=extra))
+            path = folder / (format if format == "parquet" else f"{format}.zst")
+            options = ExportOptions(format=format, features=features, max_scope=None)
+            figures[name] = measured(partial(_export, url, path, options), corpus)
     return figures
 
 
-def _export(corpus: Corpus) -> Figures:
-    extra = corpus.extra
-    path = Path(extra["store"].removeprefix("sqlite:///")).parent / f"grammar.{extra['format']}"
-    if extra["format"] != "parquet":
-        path = path.with_name(path.name + ".zst")
-    features = tuple(extra["features"].split(",")) if extra["features"] else None
-    options = ExportOptions(format=extra["format"], features=features, max_scope=None)
-    with open_store(extra["store"]) as store:
+def _export(url: str, path: Path, options: ExportOptions, _: Corpus) -> Figures:
+    with open_store(url) as store:
         started, used = time.perf_counter(), time.process_time()
         manifest = export(store, path, options)
         seconds, processor = time.perf_counter() - started, time.process_time() - used
@@ -116,19 +111,18 @@ def _export(corpus: Corpus) -> Figures:
     }
 
 
-def generate(corpus: Corpus) -> Figures:
-    """Return a store with the corpus's pairs and as many rules from them as are wanted."""
-    wanted = int(corpus.extra.get("rules", _RULES))
+def generate(url: str, corpus: Corpus) -> Figures:
+    """Make a store with the corpus's pairs and as many rules from them as are wanted."""
     counts: Counter[str] = Counter()
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
     for row in rows:
-        if len(counts) >= wanted:
+        if len(counts) >= corpus.rules:
             break
         counts.update(_rules(row.source.split(" "), row.target.split(" "), row.alignment, draw))
-    rules = list(counts.items())[:wanted]
+    rules = list(counts.items())[: corpus.rules]
     draw.shuffle(rules)
-    with open_store(corpus.extra["store"], create=True) as store:
+    with open_store(url, create=True) as store:
         with Input(corpus.paths) as source:
             ingest(store, source)
         for first in range(0, len(rules), _RULES_A_COMMIT):
@@ -193,14 +187,14 @@ def measure_asking(corpus: Corpus) -> Figures:
 
     The rules are made up, a million by default; sides are drawn from them evenly by rule.
     """
-    wanted = int(corpus.extra.get("rules", 1_000_000))
     random = np.random.default_rng(corpus.seed)
     figures: Figures = {}
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
         with open_store(url, create=True) as store:
-            while (rules := store.status().rules) < wanted:
-                store.commit(None, deltas_of(_rule(random) for _ in range(min(_RULES_A_COMMIT, wanted - rules))))
+            while (rules := store.status().rules) < corpus.rules:
+                some = range(min(_RULES_A_COMMIT, corpus.rules - rules))
+                store.commit(None, deltas_of(_rule(random) for _ in some))
         figures["rules"] = rules
         engine = make_engine(parse_url(url))
         with engine.connect() as connection:

@@ -2,6 +2,7 @@
 
 import time
 import tracemalloc
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgPlan, build, plan_of
-from hierogram.tools.measures.results import Corpus, Figures
+from hierogram.tools.measures.results import Corpus, Figures, timed
 
 _LONGEST = 40
 _SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
@@ -51,9 +52,9 @@ def measure_itg(corpus: Corpus) -> Figures:
         for number in range(1, rounds + 1):
             sweeps = np.zeros(batch.size, np.int64)
             sweeps[chosen] = number
-            started = time.process_time()
-            state, info = kernel.step(corpus.seed, state, ItgPlan(number, sweeps))
-            seconds.append(time.process_time() - started)
+            sweep = partial(kernel.step, corpus.seed, state, ItgPlan(number, sweeps))
+            spent, (state, info) = timed(sweep, time.process_time)
+            seconds.append(spent)
             acceptance.append(info.acceptance)
         spent = float(np.mean(seconds[rounds // 2 :]))
         name = method if method in (GIBBS, EXHAUSTIVE) else f"{method}_{shape:.2f}"
@@ -71,11 +72,8 @@ def measure_itg(corpus: Corpus) -> Figures:
                 number += 1
                 plan = plan_of(batch, number)
                 plan.sweeps[(lengths < low) | (lengths > high)] = 0
-                started = time.process_time()
-                state, info = kernel.step(corpus.seed, state, plan)
-                figures[name][f"microseconds_of_{low}_to_{high}_words"] = (
-                    1e6 * (time.process_time() - started) / len(here)
-                )
+                spent, (state, info) = timed(partial(kernel.step, corpus.seed, state, plan), time.process_time)
+                figures[name][f"microseconds_of_{low}_to_{high}_words"] = 1e6 * spent / len(here)
     figures[f"pair_of_{_LONG}_words"] = {
         f"{method}_{shape:.2f}": _long_pair(batch, method, shape) for method, shape in _SLICES[1:]
     }
@@ -102,9 +100,7 @@ def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
     tracemalloc.start()
     kernel = build(pair, ItgSettings(slice_shape=shape), method, model1)
     state = kernel.init(1)
-    started = time.process_time()
-    _, info = kernel.step(1, state, plan_of(pair, 1))
-    spent = time.process_time() - started
+    spent, (_, info) = timed(lambda: kernel.step(1, state, plan_of(pair, 1)), time.process_time)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return {

@@ -1,16 +1,19 @@
 """A measurement as a value: in a process of its own, kept in a file, drawn as a figure."""
 
+import csv
 import itertools
 import json
 import multiprocessing
+import re
 import resource
+import subprocess
+import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -24,14 +27,14 @@ Value = TypeVar("Value")
 
 BitextFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
 
-
-class MeasureError(RuntimeError):
-    """A measurement failed in its process."""
+_PATIENCE_SECONDS = 300.0
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The bitext that is measured: three parallel files, and how many of their pairs."""
+    """Name what is measured: three parallel files and how many of their pairs, a treebank, how many rules of a made
+    grammar; pairs of the small and of the large store that absorb others, and the URL of an empty Postgres database."""
 
     source: str
     target: str
@@ -39,7 +42,11 @@ class Corpus:
     pairs: int | None = None
     seed: int = 1
     threads: int = 2
-    extra: dict[str, str] = field(default_factory=dict)
+    treebank: str | None = None
+    rules: int = 1_000_000
+    small: int = 5_000
+    large: int = 150_000
+    postgres: str | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -62,36 +69,50 @@ class Corpus:
 Measure = Callable[[Corpus], Figures]
 
 
-def _run(measure: Measure, corpus: Corpus, answer: Connection) -> None:
-    try:
-        figures = measure(corpus)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        answer.send((figures | {"peak_memory_mb": round(peak / 1e6, 1)}, True))
-    except BaseException:
-        answer.send((traceback.format_exc(), False))
-        raise
+def _with_peak(measure: Measure, corpus: Corpus) -> Figures:
+    figures = measure(corpus)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return figures | {"peak_memory_mb": round(peak / 1e6, 1)}
 
 
-def measured(section: str, measure: Measure, corpus: Corpus) -> Figures:
-    """Run a measurement in a fresh process, so that memory is its own; returns its figures and the most memory, MB.
+def measured(measure: Measure, corpus: Corpus) -> Figures:
+    """Run a measurement in a fresh process, so that memory is its own; returns its figures and the most memory, MB."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_with_peak, measure, corpus).result()
 
-    Raises `MeasureError`.
+
+def run_command(*arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """Run a command of `hierogram`; returns what it prints. Raises `RuntimeError` where it fails."""
+    command = [sys.executable, "-m", "hierogram.daemon.main", *arguments]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if ran.returncode:
+        raise RuntimeError(f"{' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr}")
+    return ran.stdout
+
+
+@contextmanager
+def serving(
+    configuration: str, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Serve a store of the folder at a free port, by a configuration that has `port = 0`; the address.
+
+    Raises `RuntimeError` where the daemon does not listen.
     """
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(measure, corpus, there), name=f"bench {section}")
-    process.start()
-    there.close()
-    try:
-        figures, went_well = here.recv()
-    except EOFError as error:
-        raise MeasureError(f"{section}: the measuring process ended without an answer") from error
-    finally:
-        process.join()
-    if not went_well:
-        raise MeasureError(f"{section}: {figures}")
-    found: Figures = figures
-    return found
+    (folder / "serve.toml").write_text(configuration)
+    command = [sys.executable, "-m", "hierogram.daemon.main", *arguments, "serve", "--config", "serve.toml"]
+    heard, until = folder / "serve.log", time.monotonic() + _PATIENCE_SECONDS
+    with (
+        heard.open("w") as log,
+        subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment) as process,
+    ):
+        try:
+            while not (found := _ADDRESS.search(heard.read_text())):
+                if process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(f"the daemon does not listen: {heard.read_text()}")
+                time.sleep(0.1)
+            yield found.group()
+        finally:
+            process.terminate()
 
 
 @contextmanager
@@ -115,6 +136,9 @@ class Kept:
         self._path = path
         self._values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
     def find(self, name: str, make: Callable[[], Value], made: Path | None = None) -> Value:
         """Return what an earlier run found, where the file that it `made` is still there; else `make` finds it."""
         if name not in self._values or (made is not None and not made.exists()):
@@ -134,6 +158,12 @@ def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     if before != now:
         other = ", ".join(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
         raise UsageError(f"{path.parent} holds results that were asked for with another {other}: name another folder")
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> None:
+    """Write a table as text, its columns named in the first line."""
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows([columns, *rows])
 
 
 def _write_json(path: Path, values: Any) -> None:

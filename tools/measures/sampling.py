@@ -1,13 +1,13 @@
-"""Forests, sweeps, the machine's floor, likelihood against time, and the first sweep: the samplers without a store."""
+"""Forests, sweeps, the machine's floor, and the first sweep: the samplers without a store."""
 
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -23,24 +23,24 @@ from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
-from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
-from hierogram.samplers.synchronous.sweeps import GIBBS, METROPOLIS, Blocks, SweepPlan, build
+from hierogram.samplers.grammar.settings import PITMAN_YOR
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.tools.measures.results import Corpus, Figures, timed
 
 SETTINGS = Settings()
 _FULL_SWEEPS = 3
 _REPEATS = 3
-_SEEDS = 5
+_READS = 2_000_000
 
 
-def read_rows(corpus: Corpus, settings: Settings = SETTINGS) -> list[PairRow]:
+def read_rows(corpus: Corpus) -> list[PairRow]:
     """Return the corpus as rows of pairs that have not been sampled; bad lines are left out."""
     rows: list[PairRow] = []
     repeats = Repeats()
     with Input(corpus.paths) as opened:
         for fields in opened.fields:
-            pairs, _ = validate(fields, settings.max_tokens, repeats)
+            pairs, _ = validate(fields, SETTINGS.max_tokens, repeats)
             for source, target, alignment in zip(pairs.sources, pairs.targets, pairs.alignments, strict=True):
                 links = alignment or ""
                 rows.append(PairRow(len(rows) + 1, source, target, links, WAITING, 0, 0, None, None))
@@ -66,18 +66,15 @@ def default_model(batch: Batch, kind: str, strength: float) -> Model:
 def measure_forests(corpus: Corpus) -> Figures:
     """Forests built a second on one core, and their size."""
     batch, _ = load(corpus)
-    forests = batch.forests
-    seconds = []
-    for _ in range(_REPEATS):
-        started = time.perf_counter()
-        forests = build_forests(batch.bitext, SETTINGS.span_limit)
-        seconds.append(time.perf_counter() - started)
+    seconds, forests = min(
+        (timed(lambda: build_forests(batch.bitext, SETTINGS.span_limit)) for _ in range(_REPEATS)), key=itemgetter(0)
+    )
     return {
         "pairs": forests.pairs,
         "nodes": forests.nodes,
         "edges": forests.edges,
         "bytes": sum(array.nbytes for array in forests),
-        "pairs_per_second": forests.pairs / min(seconds),
+        "pairs_per_second": forests.pairs / seconds,
     }
 
 
@@ -95,35 +92,29 @@ def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64
     return total
 
 
-def random_read_seconds(table: RuleTable, reads: int = 2_000_000) -> float:
+def random_read_seconds(table: RuleTable) -> float:
     """Return the floor: seconds of one dependent random read from an array as large as the rule table."""
     rows = np.zeros(table.rows.shape, np.uint64)
     rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
     _random_reads(rows, 1000, 1)
-    best = float("inf")
-    for repeat in range(_REPEATS):
-        started = time.perf_counter()
-        _random_reads(rows, reads, repeat)
-        best = min(best, time.perf_counter() - started)
-    return best / reads
+    return min(timed(partial(_random_reads, rows, _READS, repeat))[0] for repeat in range(_REPEATS)) / _READS
 
 
 class Chain:
     """A batch being sampled: kernel, state and scratch memory; in blocks where the batch is large enough for them."""
 
-    def __init__(self, batch: Batch, model: Model, corpus: Corpus, method: int = GIBBS, blocks: Blocks | None = None):
+    def __init__(self, batch: Batch, model: Model, corpus: Corpus, blocks: Blocks | None = None):
         self.batch = batch
         self.seed = corpus.seed
         self.executor = ThreadPoolExecutor(corpus.threads)
-        self.kernel = build(model, batch, method=method, blocks=blocks, workers=corpus.threads, run=self.executor.map)
+        self.kernel = build(model, batch, blocks=blocks, workers=corpus.threads, run=self.executor.map)
         self.state = self.kernel.init(corpus.seed)
 
     def sweep(self, number: int, stages: NDArray[np.int16]) -> tuple[float, int, int]:
         """One sweep: seconds, rules scored, rules read from the table."""
         plan = SweepPlan(np.full(self.batch.size, number, np.int64), stages)
-        started = time.perf_counter()
-        self.state, info = self.kernel.step(self.seed, self.state, plan)
-        return time.perf_counter() - started, info.evaluations, info.reads
+        seconds, (self.state, info) = timed(lambda: self.kernel.step(self.seed, self.state, plan))
+        return seconds, info.evaluations, info.reads
 
     def log_likelihood(self) -> float:
         """Of all rule tokens, natural-log."""
@@ -174,46 +165,6 @@ def measure_sweeps(corpus: Corpus) -> Figures:
         "full_sweep_over_floor": seconds / (scored * read_seconds),
         "table_bytes": table.rows.nbytes,
     }
-
-
-def measure_schemes(corpus: Corpus, sweeps: int = 100) -> Figures:
-    """Log-likelihood after the same sweeps of the schedule, sequentially and in blocks, for five seeds each."""
-    batch, model = load(corpus)
-    schedule = Schedule()
-    ends: dict[str, list[float]] = {"sequential": [], "blocks": []}
-    for seed in range(corpus.seed, corpus.seed + _SEEDS):
-        seeded = replace(corpus, seed=seed)
-        for name, values in ends.items():
-            blocks = None if name == "sequential" else Blocks.suited_to(batch.size)
-            chain = Chain(batch, model, seeded, blocks=blocks)
-            for number in range(1, sweeps + 1):
-                chain.sweep(number, schedule.stages(np.full(batch.size, number, np.int64)))
-            values.append(chain.log_likelihood())
-    figures: Figures = {"pairs": batch.size, "sweeps": sweeps}
-    for name, values in ends.items():
-        figures[name] = {"mean": float(np.mean(values)), "deviation": float(np.std(values, ddof=1)), "ends": values}
-    return figures
-
-
-def measure_curves(corpus: Corpus, sweeps: int = 100, every: int = 1) -> Figures:
-    """Log-likelihood against sweeps and sampling time, top-down Gibbs and Metropolis-Hastings, DP with α = 100.
-
-    As in Figure 5 of [CFGŠ14]: every level from the first sweep, no schedule.
-    """
-    batch, _ = load(corpus)
-    model = default_model(batch, DIRICHLET, 100.0)
-    curves: Figures = {}
-    everything = np.full(batch.size, EVERY_LEVEL, np.int16)
-    for name, method in (("top-down", GIBBS), ("metropolis-hastings", METROPOLIS)):
-        chain = Chain(batch, model, corpus, method, Blocks.suited_to(batch.size))
-        seconds = 0.0
-        points = [(0, 0.0, chain.log_likelihood())]
-        for number in range(1, sweeps + 1):
-            seconds += chain.sweep(number, everything)[0]
-            if number % every == 0:
-                points.append((number, seconds, chain.log_likelihood()))
-        curves[name] = points
-    return curves
 
 
 def measure_long_pairs(corpus: Corpus) -> Figures:

@@ -17,13 +17,12 @@ from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.storage.records import NewPairs
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.measures.results import Corpus, Figures, temporary_folder
+from hierogram.tools.measures.results import Corpus, Figures, temporary_folder, timed
 from hierogram.tools.measures.sampling import read_rows
 
 _INGEST_ROUNDS = 3
 _ABSORBED = 1_000
 _ABSORB_ROUNDS = 5
-_SMALL, _LARGE = 5_000, 150_000
 _WARMING = 100
 _PAIRS_A_CHUNK = 5_000
 _SECONDS_A_LIKELIHOOD = 60.0
@@ -32,9 +31,8 @@ _SECONDS_A_LIKELIHOOD = 60.0
 
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
     with Input(paths) as source:
-        started = time.perf_counter()
-        done = ingest(store, source)
-        return done.totals.accepted, time.perf_counter() - started
+        seconds, done = timed(lambda: ingest(store, source))
+        return done.totals.accepted, seconds
 
 
 def measure_ingest(corpus: Corpus) -> Figures:
@@ -43,8 +41,8 @@ def measure_ingest(corpus: Corpus) -> Figures:
     with temporary_folder() as folder:
         paths = corpus.files(folder)
         urls = [("sqlite", f"sqlite:///{folder}/ingest{k}.db") for k in range(_INGEST_ROUNDS)]
-        if "postgres" in corpus.extra:
-            urls.append(("postgres", corpus.extra["postgres"]))
+        if corpus.postgres:
+            urls.append(("postgres", corpus.postgres))
         for name, url in urls:
             with open_store(url, create=True) as store:
                 pairs, seconds = _ingest(store, paths)
@@ -69,9 +67,8 @@ def measure_learning(corpus: Corpus) -> Figures:
             opening = time.perf_counter() - started
             learner.sweep(batch, batch.sweeps + 1)
             status = store.status()
-            started = time.perf_counter()
-            manifest = export(store, folder / "grammar.zst", ExportOptions(max_scope=99, drawn=True))
-            export_seconds = time.perf_counter() - started
+            options = ExportOptions(max_scope=99, drawn=True)
+            export_seconds, manifest = timed(lambda: export(store, folder / "grammar.zst", options))
         return {
             "pairs": pairs,
             "ingest_seconds": ingest_seconds,
@@ -139,29 +136,26 @@ def measure_absorbing(corpus: Corpus) -> Figures:
     small store takes the place of the first, so that it stays small. `ratio` is that of the sums of all rounds, whose
     pairs differ; `ratio_of_medians` that of their medians.
     """
-    sizes = {
-        "small": int(corpus.extra.get("small", _SMALL)),
-        "large": int(corpus.extra.get("large", _LARGE)),
-    }
+    sizes = {"small": corpus.small, "large": corpus.large}
     figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}
-    fresh = max(sizes.values())
     with temporary_folder() as folder:
         # Kernels that are not in the cache would be compiled within the small store's first round.
         with _learned(f"sqlite:///{folder}/warm.db", corpus, _WARMING) as (store, learner):
             _absorb(store, learner, _pairs(corpus, _WARMING, 2 * _WARMING))
-        _absorb_in_turn(folder, corpus, sizes, fresh, figures)
+        _absorb_in_turn(folder, corpus, figures)
     figures["ratio"] = sum(figures["seconds"]["large"]) / sum(figures["seconds"]["small"])
     medians = {name: float(np.median(seconds)) for name, seconds in figures["seconds"].items()}
     figures["ratio_of_medians"] = medians["large"] / medians["small"]
     return figures
 
 
-def _absorb_in_turn(folder: Path, corpus: Corpus, sizes: dict[str, int], fresh: int, figures: Figures) -> None:
-    """Absorb pairs `fresh` and after into small stores and a large one, and enter the seconds in the figures."""
-    with _learned(f"sqlite:///{folder}/large.db", corpus, sizes["large"]) as large:
+def _absorb_in_turn(folder: Path, corpus: Corpus, figures: Figures) -> None:
+    """Absorb pairs that no store has into small stores and a large one, and enter the seconds in the figures."""
+    fresh = max(corpus.small, corpus.large)
+    with _learned(f"sqlite:///{folder}/large.db", corpus, corpus.large) as large:
         figures["rules_large"] = large[0].status().rules
         for half in range(2):
-            with _learned(f"sqlite:///{folder}/small{half}.db", corpus, sizes["small"]) as small:
+            with _learned(f"sqlite:///{folder}/small{half}.db", corpus, corpus.small) as small:
                 figures["rules_small"] = small[0].status().rules
                 for k in range(half * _ABSORB_ROUNDS, (half + 1) * _ABSORB_ROUNDS):
                     pairs = _pairs(corpus, fresh + k * _ABSORBED, fresh + (k + 1) * _ABSORBED)
@@ -171,17 +165,12 @@ def _absorb_in_turn(folder: Path, corpus: Corpus, sizes: dict[str, int], fresh: 
 
 @contextmanager
 def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learner]]:
-    """A store of n pairs, each with a derivation, and its learner."""
+    """A store of n pairs, each with a derivation by one sweep of the first stage, and its learner."""
     with open_store(url, create=True) as store:
         for first in range(0, size, _PAIRS_A_CHUNK * 4):
             _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, size)))
         with Learner(store, LearnOptions(corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD)) as learner:
-            _settle(store, learner)
+            while rows := store.pairs(states=["waiting"], limit=4 * _PAIRS_A_CHUNK):
+                batch = learner.open(rows)
+                learner.sweep(batch, batch.sweeps + 1)
             yield store, learner
-
-
-def _settle(store: Store, learner: Learner) -> None:
-    """Give every waiting pair a derivation by one sweep of the first stage."""
-    while rows := store.pairs(states=["waiting"], limit=4 * _PAIRS_A_CHUNK):
-        batch = learner.open(rows)
-        learner.sweep(batch, batch.sweeps + 1)

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from hierogram.daemon.decoding.fixed_words import Glossary
-from hierogram.daemon.decoding.grammars import DEFAULT_WEIGHTS, open_grammar, write_grammar
+from hierogram.daemon.decoding.grammars import open_grammar, write_grammar
 from hierogram.daemon.decoding.opening import TranslationResources
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.decoding.translating import Translator
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.language_models.files import make, open_language_model
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress
+from hierogram.samplers.forests.forest import Bitext
+from hierogram.storage.records import PairRow
 from hierogram.tools.comparison.bitexts import Numbering, to_bitext
 from hierogram.tools.comparison.extraction import HeuristicGrammar, rule_lines
 from hierogram.tools.measures.results import Corpus, Figures, temporary_folder, timed
@@ -29,9 +32,7 @@ _ORDERS = (3, 5)
 def measure_extraction(corpus: Corpus) -> Figures:
     """Pairs and rules a second of the heuristic extraction, gathering and merging, kernels compiled before."""
     rows = read_rows(corpus)
-    source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
-    target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
-    bitexts = [to_bitext(rows[k : k + _PAIRS_A_BITEXT], source, target) for k in range(0, len(rows), _PAIRS_A_BITEXT)]
+    bitexts, _, _ = _bitexts(rows)
     with HeuristicGrammar(threads=corpus.threads) as grammar:
         grammar.add(bitexts[:1])
         for _ in grammar.blocks():
@@ -55,6 +56,14 @@ def measure_extraction(corpus: Corpus) -> Figures:
     }
 
 
+def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
+    """Return the pairs as bitexts, and the words of both sides by number."""
+    source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
+    target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
+    parts = (rows[k : k + _PAIRS_A_BITEXT] for k in range(0, len(rows), _PAIRS_A_BITEXT))
+    return [to_bitext(part, source, target) for part in parts], source, target
+
+
 def measure_translating(corpus: Corpus) -> Figures:
     """Seconds to read a grammar as text and packed, seconds a sentence of 20 words on one thread, with 3-grams.
 
@@ -62,10 +71,9 @@ def measure_translating(corpus: Corpus) -> Figures:
     Memory is that of the grammar and a model of 5-grams together.
     """
     rows = read_rows(corpus)
-    wanted = int(corpus.extra["rules"])
     with temporary_folder() as folder:
         path = folder / "grammar.cdec"
-        rules = _write_rules(path, rows, corpus.threads, wanted)
+        rules = _write_rules(path, rows, corpus.threads, corpus.rules)
         text = folder / "target.txt"
         text.write_text("".join(row.target + "\n" for row in rows), encoding="utf-8")
         models = {order: _model(text, order) for order in _ORDERS}
@@ -115,14 +123,12 @@ def _model(text: Path, order: int) -> Path:
     return path
 
 
-def _write_rules(path: Path, rows: Any, threads: int, wanted: int) -> int:
+def _write_rules(path: Path, rows: list[PairRow], threads: int, wanted: int) -> int:
     """Return rules as lines of cdec's, with their relative frequencies; how many there are."""
-    source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
-    target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
+    bitexts, source, target = _bitexts(rows)
     written = 0
     with HeuristicGrammar(threads=threads) as grammar, path.open("w", encoding="utf-8") as file:
-        starts = range(0, len(rows), _PAIRS_A_BITEXT)
-        grammar.add(to_bitext(rows[k : k + _PAIRS_A_BITEXT], source, target) for k in starts)
+        grammar.add(bitexts)
         for block in grammar.blocks():
             several = block[block[:, grammar.shape.occurrences] > 1][: wanted - written]
             written += len(several)

@@ -1,6 +1,7 @@
 """Sweeps over a treebank: cut decisions a second on one core; and parsing with the grammar that they learn."""
 
 import time
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from hierogram.daemon.treebanks.trees import read_tree, words_of
 from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import BASES, JOINED
-from hierogram.tools.measures.results import Corpus, Figures
+from hierogram.tools.measures.results import Corpus, Figures, timed
 
 _SWEEPS = 60
 _STEADY = 10
@@ -35,9 +36,7 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
     for method in (MPD, MER):
         seconds = []
         for number, words in enumerate([*chosen[:1], *chosen]):
-            started = time.process_time()
-            parser.parse(words, number, (method,))
-            seconds.append(time.process_time() - started)
+            seconds.append(timed(partial(parser.parse, words, number, (method,)), time.process_time)[0])
         # The first one is for the compiler.
         figures[f"{method}_median_seconds"] = float(np.median(seconds[1:])) if chosen else None
     return figures
@@ -46,7 +45,7 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
 def measure_trees(corpus: Corpus) -> Figures:
     """A chain annealed from whole trees: decisions a second in its first sweep, in its last ones, and over all."""
     how = Transformations()
-    clean = [cleaned(tree, how) for tree in read_trees(corpus.extra["treebank"], corpus.pairs)]
+    clean = [cleaned(tree, how) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
     vocabulary = vocabulary_of(map(words_of, clean), how.rare)
     texts = [str(transformed(vocabulary.in_tree(tree), how)) for tree in clean]
     figures: Figures = {"trees": len(texts)}

@@ -30,6 +30,7 @@ from hierogram.samplers.itg.batch import make_batch
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.storage.store import open_store
 from hierogram.tools.measures.results import temporary_folder
+from hierogram.tools.papers.pruning.pairs import words_of_pair
 
 SHUFFLED, REPLACED = "targets changed places", "a fifth of the target's words replaced"
 
@@ -78,10 +79,7 @@ def model1_doubt(planted: Planted) -> NDArray[np.float64]:
     model = train_model1(batch)
     found = np.zeros(len(planted.spoiled))
     for pair in range(len(planted.spoiled)):
-        cells = slice(batch.cell_offset[pair], batch.cell_offset[pair + 1])
-        source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
-        target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
-        types = batch.types[cells].reshape(len(source), len(target))
+        source, target, types = words_of_pair(batch, pair)
         forward = (model.target[types].sum(axis=0) + model.null_target[target]) / (len(source) + 1)
         backward = (model.source[types].sum(axis=1) + model.null_source[source]) / (len(target) + 1)
         found[pair] = -(np.log(forward).mean() + np.log(backward).mean())

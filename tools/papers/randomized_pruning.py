@@ -15,7 +15,6 @@ count: words inside are emitted from words inside, words outside from words outs
 of these Model 1 probabilities in both directions.
 """
 
-import csv
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -30,9 +29,9 @@ from numpy.typing import NDArray
 from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
 from hierogram.samplers.charts.hypergraph import score, total_of
-from hierogram.samplers.charts.pairs import Mask, PairTask, span_of
+from hierogram.samplers.charts.pairs import PairTask, span_of, unmasked
 from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighed_mean
-from hierogram.tools.measures.results import drawn
+from hierogram.tools.measures.results import drawn, write_table
 from hierogram.tools.papers.pruning.pairs import GRAMMARS, LinkedCorpus, itg_edges, read_corpus
 
 _cell = cast("Callable[[int, int], int]", span_of)
@@ -40,7 +39,7 @@ _cell = cast("Callable[[int, int], int]", span_of)
 
 
 def figures_of_merit(target: NDArray[np.float64], source: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Natural log of each bispan's figure of merit, float64[spans, (m+1)²], laid out as `Mask.kept`.
+    """Natural log of each bispan's figure of merit, float64[spans, (m+1)²], laid out as `PairTask.kept`.
 
     `target` float64[n+1, m] is P(e_x | f_i), `source` float64[n, m+1] is P(f_i | e_x); the empty word comes last.
     """
@@ -74,7 +73,7 @@ def _divided(
 
 def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
     """Return whether bispans have a figure of merit within `log_ratio` of the best one with the same source span, laid
-    out as `Mask.kept`; the whole pair is kept."""
+    out as `PairTask.kept`; the whole pair is kept."""
     kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
     kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
     return kept
@@ -171,7 +170,7 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PrunedP
         return of_first(done) if done else np.nan
 
     make, empty = GRAMMARS[grammar]
-    task = PairTask(make(), corpus.words(pair), Mask(np.zeros((n, m), np.int8), np.zeros((0, 0), np.bool_)), empty)
+    task = unmasked(make(), corpus.words(pair), empty)
     return PrunedPair(
         grammar, pair, n * m, edges, float(np.array(work[:half])[made].mean()), exact_seconds,
         float(np.array(seconds[:half])[made].mean()), start_seconds + sum(seconds[:half]), int(made.sum()), half,
@@ -190,7 +189,7 @@ def _tictactoe(
     builder = PairBuilder()
     found = []
     for ratio in _RATIOS:
-        some = task._replace(mask=task.mask._replace(kept=kept_bispans(merit, ratio)))
+        some = task._replace(kept=kept_bispans(merit, ratio))
         bitext = builder.build(some)
         features = np.zeros(len(exact))
         if total_of(bitext.graph) > 0:
@@ -360,7 +359,7 @@ def main(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Figure; a table is put beside it.")
     ] = Path("pruning.png"),
 ) -> None:
-    """Measure and draws."""
+    """Measure and draw."""
     corpus = read_corpus(source, target, links)
     chosen = list(chosen_pairs(corpus, pairs, seed))
     named = [grammar for grammar in grammars.split(",") if grammar]
@@ -379,10 +378,7 @@ def main(
         for grammar, pair in tasks:
             rows.append(measure(corpus, grammar, pair, seed))
             shown.update(len(rows), len(tasks), len(rows))
-    with output.with_suffix(".tsv").open("w", newline="") as file:
-        writer = csv.writer(file, delimiter="\t")
-        writer.writerow(COLUMNS)
-        writer.writerows(row[: len(COLUMNS)] for row in rows)
+    write_table(output.with_suffix(".tsv"), COLUMNS, (row[: len(COLUMNS)] for row in rows), "\t")
     draw(rows, output)
     for grammar in named:
         _tell(grammar, [row for row in rows if row.grammar == grammar])

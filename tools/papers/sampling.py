@@ -9,11 +9,11 @@ As in the paper, pairs are sampled one after the other, without blocks, and curv
 runs while pairs are sampled, not while kernels are compiled.
 """
 
-import csv
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -30,7 +30,8 @@ from hierogram.samplers.grammar.schedules import PairSchedule, Schedule
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.synchronous.sweeps import METROPOLIS
 from hierogram.storage.records import WAITING, PairRow
-from hierogram.tools.measures.results import BitextFile, Corpus, drawn
+from hierogram.tools.measures import results
+from hierogram.tools.measures.results import BitextFile, Corpus, drawn, timed
 from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
@@ -95,20 +96,15 @@ def _chain(batch: Batch, model: Model, way: Way, seed: int, sweeps: int) -> Iter
     seconds = 0.0
     yield Point(way.label, seed, 0, 0.0, trial.log_likelihood())
     for sweep in range(1, min(sweeps, way.most) + 1):
-        started = time.process_time()
-        trial.sweep()
-        seconds += time.process_time() - started
+        seconds += timed(trial.sweep, time.process_time)[0]
         yield Point(way.label, seed, sweep, seconds, trial.log_likelihood())
     trial.close()
 
 
 def write_table(points: Sequence[Point], path: Path) -> None:
     """One line for each chain and sweep."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(Point._fields)
-        for point in points:
-            writer.writerow([*point[:3], f"{point.seconds:.4f}", f"{point.log_likelihood:.3f}"])
+    rows = ([*point[:3], f"{point.seconds:.4f}", f"{point.log_likelihood:.3f}"] for point in points)
+    results.write_table(path, Point._fields, rows)
 
 
 def curves_of(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
@@ -145,7 +141,7 @@ def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_f
 def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) -> None:
     """Means over the seeds, with the range of all, against sweeps and seconds, as PNG; earlier sweeps are left out."""
     with drawn(path, 1, 2, size=(11, 4.2), sharey=True) as panels:
-        for (label, curve), style in zip(curves_of(points).items(), ("-", "--", "-.", ":", "-", "--"), strict=False):
+        for (label, curve), style in zip(curves_of(points).items(), cycle(("-", "--", "-.", ":")), strict=False):
             shown = curve[:, first_sweep:]
             middle, low, high = shown.mean(axis=0), shown[:, :, 1].min(axis=0), shown[:, :, 1].max(axis=0)
             sweeps = np.arange(first_sweep, first_sweep + len(middle))

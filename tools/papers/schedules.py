@@ -1,4 +1,4 @@
-"""Find the schedule that is first at a likelihood: log-likelihood against sweeps and seconds, by schedule and start.
+"""Compare schedules: where chains settle, and when they are there; log-likelihood against sweeps and seconds.
 
 python -m hierogram.tools.papers.schedules corpus.zh corpus.en align.gdfa --figure schedules.png
 
@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.learning.kinds.kind import TrialOptions
-from hierogram.samplers.grammar.schedules import Schedule, quick_schedule
+from hierogram.samplers.grammar.schedules import Schedule, quick_schedule, stratified_schedule
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.storage.options import Option
 from hierogram.tools.measures.results import BitextFile, Corpus
@@ -47,25 +46,35 @@ def ways(threads: int, most: int) -> dict[str, Way]:
             counted_from=quick.sweeps,
         ),
         "quick": Way(f"quick: {_RISES}", quick, how=coins, most=most, counted_from=quick.sweeps),
+        "stratified": Way(
+            f"stratified: two levels a sweep, {_RISES}",
+            stratified_schedule(),
+            how=cut,
+            most=most,
+            counted_from=quick.sweeps,
+        ),
     }
 
 
 def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
-    """When each way stands where the paper's does after 100 sweeps, as Markdown; `counted_from` by label."""
+    """When each way stands where the paper's does after 100 sweeps, and where it settles, as Markdown.
+
+    `counted_from` by label. Settled is the mean of a chain's last quarter; the deviation is that between chains.
+    """
     curves = curves_of(points)
     last = min(_PAPER_SWEEPS, curves[PAPER].shape[1] - 1)
     goals = curves[PAPER][:, last, 1]
     whole = float(curves[PAPER][:, last, 0].mean())
     rows = [
-        f"| schedule | sweeps to the goal | processor seconds | of the paper's {last} sweeps | seeds | at the end |",
-        "|---|---:|---:|---:|---:|---:|",
+        f"| schedule | sweeps to the goal | processor seconds | of the paper's {last} sweeps | seeds | settled | ± |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for label, curve in curves.items():
         found = reached(curve, goals.tolist(), counted_from.get(label, 0))
-        end = float(np.mean(curve[:, -1, 1]))
+        settled = curve[:, -(curve.shape[1] // 4) :, 1].mean(axis=1)
         rows.append(
             f"| {label} | {found.sweeps:.0f} | {found.seconds:.1f} | {found.seconds / whole:.0%} | "
-            f"{found.seeds} of {len(curve)} | {end:,.0f} |"
+            f"{found.seeds} of {len(curve)} | {settled.mean():,.0f} | {settled.std():,.0f} |"
         )
     return "\n".join(rows)
 
@@ -79,7 +88,11 @@ class ScheduleOptions:
     most: Annotated[int, Option("Sweeps by the others.", least=2)] = 50
     only: Annotated[
         tuple[str, ...],
-        Option("Ways besides that of the paper.", values=("rising", "cut", "random", "drawn", "quick"), shown="all"),
+        Option(
+            "Ways besides that of the paper.",
+            values=("rising", "cut", "random", "drawn", "quick", "stratified"),
+            shown="all",
+        ),
     ] = ()
     seeds: Annotated[int, Option("Chains of each way.", least=1)] = 5
     threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 2

@@ -11,7 +11,6 @@ P_f and P_e stay the words' relative frequencies and the strengths what they are
 of the derivations for all runs. The start M4 takes its links from this package's default aligner.
 """
 
-import csv
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -41,7 +40,7 @@ from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKe
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
 from hierogram.samplers.itg.summaries import LinkSums, add_links, empty_links
 from hierogram.storage.options import Option
-from hierogram.tools.measures.results import Kept, check_settings, drawn
+from hierogram.tools.measures.results import Kept, check_settings, drawn, write_table
 from hierogram.tools.papers.systems import Made, System, grammar_file, learned_store, make_grammar
 from hierogram.tools.papers.translations import Split, scored, split, translated
 
@@ -300,12 +299,12 @@ def main(
     bitext = read_bitext(source, target, wanted.pairs, wanted.gold)
     runs, links = _sample_all(bitext, wanted)
     figure = wanted.figure or wanted.work / "figure.png"
-    with figure.with_suffix(".csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["sampler", "seed", "sweep", "seconds", "log_likelihood"])
-        for done in runs:
-            for sweep, (spent, value) in enumerate(zip(done.seconds, done.log_likelihood, strict=True)):
-                writer.writerow([done.chain.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}"])
+    rows = (
+        (done.chain.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}")
+        for done in runs
+        for sweep, (spent, value) in enumerate(zip(done.seconds, done.log_likelihood, strict=True))
+    )
+    write_table(figure.with_suffix(".csv"), ("sampler", "seed", "sweep", "seconds", "log_likelihood"), rows)
     draw(runs, figure)
     bleu = {} if parts is None else _translate_all(bitext, parts, links, wanted)
     print("\n".join(rows_of(runs, bleu)))

@@ -12,7 +12,7 @@ from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exports.exporting import export
-from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.options import Counted, ExportOptions
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.learning.learning import ALIGNED, learn
@@ -24,38 +24,47 @@ from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.comparison.heuristic_export import export_heuristic
+from hierogram.tools.comparison.pruning import Pruning
 
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that all grammars of the table have."""
 
-PAIRS, START, SAMPLES = "pairs", "start", "samples"
-"""Stores of pairs alone, of the state in which sampling begins, and of eight samples merged; the others have models'
-names."""
+PAIRS, START, SAMPLES, DEFAULT = "pairs", "start", "samples", "default"
+"""Stores of pairs alone, of the state in which sampling begins, of eight samples merged, and of default settings; the
+others have models' names, and the schedule of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A grammar: its name, the store that it comes from, how it is taken out of it (`drawn`: one draw, not means)."""
+    """A grammar: its name, the store that it comes from, and how it is taken out of it.
+
+    `features` None: all. `smoothing` None: as exports have it. `pruning` says which rules of a heuristic grammar stay.
+    `chain` is the seed of the store.
+    """
 
     name: str
     store: str
-    drawn: bool = False
+    counted: Counted = Counted.MEANS
     hiero: bool = False
     heuristic: bool = False
     singletons: bool = True
+    features: tuple[str, ...] | None = FEATURES
+    smoothing: float | None = None
+    pruning: Pruning | None = None
+    chain: int = 1
 
 
 HIERO, ZEROTH, HUNDREDTH, AVERAGED, MEANS = "Hiero", "0th sample", "100th sample", "averaged", "posterior means"
 SYSTEMS = (
     System(HIERO, PAIRS, heuristic=True),
     System("no singletons", PAIRS, heuristic=True, singletons=False),
-    System(ZEROTH, START, drawn=True),
-    System(HUNDREDTH, PITMAN_YOR, drawn=True),
-    System(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, drawn=True, hiero=True),
+    System(ZEROTH, START, Counted.DRAWN),
+    System(HUNDREDTH, PITMAN_YOR, Counted.DRAWN),
+    System(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, Counted.DRAWN, hiero=True),
     System(AVERAGED, SAMPLES),
     System(f"{AVERAGED}, Hiero's constraints", SAMPLES, hiero=True),
     System(MEANS, PITMAN_YOR),
-    System(f"{HUNDREDTH}, Dirichlet process", DIRICHLET, drawn=True),
+    System(f"{HUNDREDTH}, Dirichlet process", DIRICHLET, Counted.DRAWN),
     System(f"{MEANS}, Dirichlet process", DIRICHLET),
 )
 
@@ -88,18 +97,24 @@ def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
     return [*files, str(path)]
 
 
-def learned_store(folder: Path, name: str, files: Sequence[str], threads: int) -> str:
-    """URL of the store that a system's samples come from, made unless it is there."""
+def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
+    """URL of the store that a system's samples come from, made unless it is there; `chain` is its seed."""
     if name == PAIRS:
         name = PITMAN_YOR
-    path = folder / f"{name}.db"
+    path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
     url = f"sqlite:///{path.absolute()}"
     if path.exists():
         return url
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
-    settings = Settings(
-        model=DIRICHLET if name == DIRICHLET else PITMAN_YOR, schedule=PAPER if name in (START, SAMPLES) else QUICK
+    settings = (
+        Settings(seed=chain)
+        if name == DEFAULT
+        else Settings(
+            model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
+            schedule=PAPER if name in (START, SAMPLES) else QUICK,
+            seed=chain,
+        )
     )
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with Input(list(files)) as source:
@@ -129,8 +144,10 @@ def make_grammar(system: System, url: str, held_out: Path, path: Path, max_scope
     """Write a system's grammar, as far as it can match the sentences of a file; how many rules it has by scope."""
     options = ExportOptions(
         format="cdec",
-        features=FEATURES,
-        drawn=system.drawn,
+        features=system.features,
+        means=system.counted is Counted.MEANS,
+        drawn=system.counted is Counted.DRAWN,
+        smoothing=system.smoothing,
         hiero=system.hiero,
         max_scope=max_scope,
         filter_for=held_out,
@@ -138,7 +155,7 @@ def make_grammar(system: System, url: str, held_out: Path, path: Path, max_scope
     path.unlink(missing_ok=True)
     with open_store(url) as store:
         if system.heuristic:
-            return export_heuristic(store, path, options, singletons=system.singletons)[1]
+            return export_heuristic(store, path, options, singletons=system.singletons, pruning=system.pruning)[1]
         export(store, path, options)
         with store.snapshot() as snapshot:
             return _by_scope(snapshot, system)
@@ -146,7 +163,8 @@ def make_grammar(system: System, url: str, held_out: Path, path: Path, max_scope
 
 def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
     counts = np.zeros(1, np.int64)
-    for _, (scopes, hiero, *_) in snapshot.rule_blocks(("scope", "hiero"), expected=not system.drawn):
+    expected, minimal = system.counted is not Counted.DRAWN, system.counted is Counted.TRANSLATION
+    for _, (scopes, hiero, *_) in snapshot.rule_blocks(("scope", "hiero"), expected=expected, minimal=minimal):
         numbers = np.array(scopes.split("\n"), np.int64)
         if system.hiero:
             numbers = numbers[np.array(hiero.split("\n"), np.int64) > 0]

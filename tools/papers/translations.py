@@ -150,7 +150,7 @@ def translated(
     if not tuned.exists():
         for one in made:
             one.output.unlink(missing_ok=True)
-        write_weights(tuned, tuned_weights(equipment, made[0], parts.tuning, iterations, threads))
+        write_weights(tuned, tuned_weights(equipment, made[0], parts.tuning, iterations, threads)[0])
     equipment = replace(equipment, weights=read_weights(str(tuned)))
     found = {}
     for one in made:
@@ -172,11 +172,11 @@ def scored(made: Sequence[Made], parts: Split) -> list[SystemScore]:
 
 
 def tuned_weights(
-    equipment: TranslationResources, made: Made, held: HeldOut, iterations: int, threads: int
-) -> dict[str, float]:
-    """Weights that are tuned with one grammar."""
+    equipment: TranslationResources, made: Made, held: HeldOut, iterations: int, threads: int, seed: int = 1
+) -> tuple[dict[str, float], bool]:
+    """Return weights that are tuned with one grammar, and whether they are those that tuning began with."""
     grammar = equipment.grammar(str(made.file))
-    options = TuningOptions(iterations=iterations)
+    options = TuningOptions(iterations=iterations, seed=seed)
     references = [[tuple(line.split()) for line in own] for own in held.references]
     with progress("tune", "sentences") as shown:
         decode = GrammarDecoder(
@@ -189,7 +189,7 @@ def tuned_weights(
             threads=threads,
         )
         found = tune(decode, references, decode.start(), options, decode.words)
-    return decode.by_name(found.weights)
+    return decode.by_name(found.weights), found.best == 0
 
 
 def translate(equipment: TranslationResources, made: Made, parts: Split, threads: int) -> list[float]:

@@ -1,8 +1,9 @@
 """A format: how a rule becomes a line, in SQL over the columns of a scored rule, and how a line is read.
 
 The columns are `source`, `target` (in the store's notation), `alignment` (links of words), those of the format's shape,
-`uses`, `count`, `source_uses`, `target_uses`, `source_count`, `target_count` (sums over the rules with that side), and
-the values of `FEATURES`.
+the values of `FEATURES`, and `uses`, `source_uses`, `target_uses` (its count, and the sums over the rules with that
+side, in units). `seen`, `source_seen`, `target_seen` and `all_seen` are the same of what discounts are taken from: a
+use of each rule, less where it is expected to be used less than once.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,45 +15,99 @@ from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A value of a rule: its name, what it is, and how it is computed from the columns of `scored`."""
+    """A value of a rule: its name, what it is, how it is computed, and what it weighs where nobody has tuned it.
+
+    Decoders take the logarithm of what is `logarithmic`, and weigh other values as they are. `shape` are the columns of
+    a rule's shape that it is computed from.
+    """
 
     name: str
     meaning: str
     value: str
+    weight: float = 0.0
     lexical: bool = False
-    probability: bool = False
+    logarithmic: bool = False
+    shape: tuple[str, ...] = ()
+
+
+def _probability(name: str, of: str, given: str, weight: float) -> Feature:
+    """Return a share of the counts with one side, less the discounts; their mass goes where the other side is seen.
+
+    See `docs/model.md`, Smoothed probabilities [Foster, Kuhn & Johnson 2006].
+    """
+    value = f"(uses - smoothing * seen + smoothing * {given}_seen * ({of}_seen / all_seen)) / {given}_uses"
+    return Feature(name, f"share of the counts with that {given} side, smoothed", value, weight, logarithmic=True)
+
+
+def _lexical(name: str, side: str, weight: float) -> Feature:
+    return Feature(name, f"lexical weight of the {side} words", name, weight, lexical=True, logarithmic=True)
+
+
+def _at_most(name: str, bound: str, count: str = "count", of: str = "its count") -> Feature:
+    return Feature(name, f"1 where {of} is {bound} at most", f"CASE WHEN {count} <= {bound} THEN 1 ELSE 0 END")
+
+
+def _of_words(name: str, number: int, said: str) -> Feature:
+    value = f"CASE WHEN source_terminals = {number} THEN 1 ELSE 0 END"
+    return Feature(name, f"1 where its source side has {said}", value, shape=("source_terminals",))
 
 
 FEATURES = (
+    _probability("p_target_given_source", "target", "source", 0.25),
+    _probability("p_source_given_target", "source", "target", 0.2),
+    _lexical("lex_target_given_source", "target", 0.15),
+    _lexical("lex_source_given_target", "source", 0.1),
+    Feature("count", "how much it counts, by the kind of grammar that is exported", "count", logarithmic=True),
+    Feature("source_count", "sum of the counts with that source side", "source_count", logarithmic=True),
+    Feature("target_count", "sum of the counts with that target side", "target_count", logarithmic=True),
+    _at_most("quarter", "0.25"),
+    _at_most("half", "0.5"),
+    _at_most("singleton", "1"),
+    _at_most("rare", "3"),
+    _at_most("source_singleton", "1", "source_count", "the count of its source side"),
     Feature(
-        "p_target_given_source",
-        "count over the sum of counts with that source side",
-        "uses / source_uses",
-        probability=True,
+        "terminals_only",
+        "1 where it has no nonterminal",
+        "CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END",
+        shape=("nonterminals",),
     ),
+    Feature("nonterminals", "nonterminals on a side", "nonterminals", shape=("nonterminals",)),
+    Feature("scope", "k, where it parses in O(n^k)", "scope", shape=("scope",)),
+    Feature("source_words", "words of the source side", "source_terminals", shape=("source_terminals",)),
+    Feature("target_words", "words of the target side", "target_terminals", shape=("target_terminals",)),
+    _of_words("one_word", 1, "one word"),
+    _of_words("two_words", 2, "two words"),
     Feature(
-        "p_source_given_target",
-        "count over the sum of counts with that target side",
-        "uses / target_uses",
-        probability=True,
+        "minimal",
+        "1 where minimal derivations use it",
+        "CASE WHEN minimal_uses > 0 THEN 1 ELSE 0 END",
+        shape=("minimal_uses",),
     ),
-    Feature("lex_target_given_source", "lexical weight of the target words", "lex_target_given_source", True, True),
-    Feature("lex_source_given_target", "lexical weight of the source words", "lex_source_given_target", True, True),
-    Feature("count", "how often it is expected to be used; with `drawn`, how often it is", "count"),
-    Feature("singleton", "1 where it is used at most once", "CASE WHEN count <= 1 THEN 1 ELSE 0 END"),
-    Feature(
-        "source_singleton",
-        "1 where its source side is used at most once",
-        "CASE WHEN source_count <= 1 THEN 1 ELSE 0 END",
-    ),
-    Feature("terminals_only", "1 where it has no nonterminal", "CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END"),
     Feature("glue", "1 for glue rules, which stand in a file of their own; here 0", "0"),
 )
+
+SPAN, POPS = 20, 1000
+"""Words that a rule may cover, and places that are popped of each span, in configurations for other decoders."""
+LM, WORDS, RULES, GLUE, UNKNOWN, LM_UNKNOWN = "lm", "words", "rules", "glue", "unknown", "lm_unknown"
+"""What decoding counts: the log probability of the target, its words, rules, parts put together from left to right,
+source words passed through, target words that the language model does not know."""
+DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if feature.weight} | {
+    LM: 0.35,
+    WORDS: 1.0,
+    RULES: 0.0,
+    GLUE: -0.1,
+    UNKNOWN: -5.0,
+    LM_UNKNOWN: -1.0,
+}
+"""Weights where nobody has tuned them; features that are not named weigh nothing."""
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
 
 
 Chosen = Sequence[Feature]
+
+ConfigurationFile = tuple[str, Sequence[str]]
+"""What ends its name, and its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +135,8 @@ class Format:
     a file of its own. `suffix` ends the names of files, before that of the compression; `compression` is what whoever
     reads the format can undo. `needs` is what a kind of grammar has to offer (`hierogram.samplers.grammar.kinds`) for
     it to be written so; None: nothing. With `words` its lines are pairs of linked words and not rules; `rows` is an SQL
-    query of what stands in lines, where that is not each rule.
+    query of what stands in lines, where that is not each rule. `configure` makes files of a decoder's configuration
+    from the names of the files of rules (None: they come with each sentence) and of glue rules, and the features.
     """
 
     name: str
@@ -99,6 +155,7 @@ class Format:
     needs: str | None = TRANSLATION
     words: bool = False
     rows: str | None = None
+    configure: Callable[[str | None, str, Chosen], Sequence[ConfigurationFile]] | None = None
 
     def check_features(self, names: Sequence[str] | None) -> None:
         """Raise `ValueError` where the format cannot write a feature, or leaves no choice."""

@@ -14,7 +14,7 @@ _FEATURES = tuple(feature.name for feature in FEATURES if feature.name != "glue"
 
 def columns(features: Chosen) -> list[str]:
     """Return the columns of a rule, in order."""
-    return [*_RULE, *(feature.name for feature in features)]
+    return [*_RULE, *(feature.name for feature in features if feature.name not in _RULE)]
 
 
 def _json_line(features: Chosen) -> str:

@@ -152,6 +152,7 @@ class LoadedRawPairs:
             counts=uses.counts,
             expected_uses=uses.sampled / ONE_USE,
             expected_uses_variances=uses.variances / ONE_SQUARE,
+            minimal_uses=np.zeros(len(keys), np.int64),
         )
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -3,12 +3,20 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import Drawn, left_out_change
-from hierogram.samplers.counts.deltas import Change, CountDeltas, add_fragments, empty_deltas, weigh_trees
+from hierogram.samplers.counts.deltas import (
+    Change,
+    CountDeltas,
+    add_fragments,
+    add_minimal,
+    empty_deltas,
+    weigh_trees,
+)
 from hierogram.samplers.counts.deltas import add_trees as count_trees
 from hierogram.samplers.counts.occurrences import Occurrences, rule_occurrences
 from hierogram.samplers.counts.texts import Spellings, render_rules, spellings
@@ -33,9 +41,12 @@ _DRAW = (ONE_USE, SWEEPS_A_DRAW * ONE_SQUARE)
 
 
 class ForestPairs(ABC):
-    """All that `Loaded` asks for, of a `batch` of pairs with forests; kinds say how their rules are written."""
+    """All that `Loaded` asks for, of a `batch` of pairs with forests; kinds say how their rules are written, and
+    whether the rules of minimal derivations are counted, too.
+    """
 
     batch: Batch
+    counts_minimal: ClassVar[bool]
 
     @abstractmethod
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
@@ -90,14 +101,27 @@ class ForestPairs(ABC):
         fragments = moved(old, new)
         moves = [change.of_pairs(first) for change in changes]
         deltas = count_changes(self.batch, moves, fragments.of_pairs(first))
+        if self.counts_minimal:
+            # A forest has one minimal derivation, so it changes only where a pair gets its first derivation, or leaves.
+            had, has = (_derived(drawn) for drawn in (before, after))
+            for pairs, weight in ((np.setdiff1d(has, had), 1), (np.setdiff1d(had, has), -1)):
+                if len(pairs):
+                    deltas = add_minimal(deltas, self.batch, first + pairs, weight)
         entries = deltas.entries
-        numbers = (deltas.counts, deltas.sampled, deltas.variances)
+        numbers = (deltas.counts, deltas.sampled, deltas.variances, deltas.minimal)
         rules = self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
         return replace(rules, left_out=left_out_change(self, before, after, first))
 
     def occurrences(self, state: State) -> Occurrences:
         """Return the rules of every pair's derivation, by pair."""
         return rule_occurrences(self.batch, state)
+
+
+def _derived(drawn: Drawn | None) -> NDArray[np.int64]:
+    """Return which of the pairs have a derivation, by number."""
+    if drawn is None:
+        return np.zeros(0, np.int64)
+    return np.arange(drawn.trees.size) if drawn.chosen is None else np.flatnonzero(drawn.chosen)
 
 
 def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments | None = None) -> CountDeltas:
@@ -144,6 +168,8 @@ _ID_BITS = 44
 class LoadedPairs(ForestPairs):
     """A batch, the spellings of its words, in the batch's own numbering, and the rows that it was made from."""
 
+    counts_minimal = True
+
     batch: Batch
     source: Spellings
     target: Spellings
@@ -169,6 +195,7 @@ class LoadedPairs(ForestPairs):
             counts=deltas.counts[chosen],
             expected_uses=deltas.sampled[chosen] / ONE_USE,
             expected_uses_variances=deltas.variances[chosen] / ONE_SQUARE,
+            minimal_uses=deltas.minimal[chosen],
         )
 
 

@@ -31,8 +31,15 @@ from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
-from hierogram.samplers.grammar.schedules import Annealing, PairSchedule, Schedule, at_temperature_one, quick_schedule
-from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, RANDOM, SYNCHRONOUS
+from hierogram.samplers.grammar.schedules import (
+    Annealing,
+    PairSchedule,
+    Schedule,
+    at_temperature_one,
+    quick_schedule,
+    stratified_schedule,
+)
+from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, QUICK, RANDOM, STRATIFIED, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.samplers.synchronous.type_moves import TypeSampler
@@ -55,7 +62,9 @@ def schedule_of(settings: Settings) -> Course:
         return Schedule(settings.sweeps_per_level, settings.levels)
     if settings.schedule == ANNEALED:
         return Annealing(settings.annealing, settings.temperature, settings.settling)
-    return quick_schedule(settings.settling)
+    if settings.schedule == QUICK:
+        return quick_schedule(settings.settling)
+    return stratified_schedule(settings.settling)
 
 
 def plan_of(request: SweepRequest, schedule: Course) -> SweepPlan:
@@ -198,8 +207,9 @@ class PhraseTrial(Trial):
 
 
 def _begin(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> State:
-    """Draw cuts by the schedule, a random edge at each node."""
-    return initial_state(settings.seed, loaded.batch, CUT if settings.schedule == PAPER else RANDOM)
+    """Draw a random edge at each node; cut every node where small phrases come first, else toss a coin for each."""
+    start = CUT if settings.schedule in (STRATIFIED, PAPER) else RANDOM
+    return initial_state(settings.seed, loaded.batch, start)
 
 
 def _trial(loaded: LoadedPairs, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> PhraseTrial:

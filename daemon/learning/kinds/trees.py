@@ -39,7 +39,7 @@ from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
 from hierogram.samplers.grammar.sizes import source_terminals_of
 from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, build_tree_model, label_processes
-from hierogram.samplers.trees.sweeps import TreePlan, build
+from hierogram.samplers.trees.sampler import TreePlan, build
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 
@@ -49,6 +49,8 @@ class LoadedTrees(ForestPairs):
     """Trees as the samplers take them, with forests and words as their `batch`; the words by their numbers, and the
     salt of their fragments' keys.
     """
+
+    counts_minimal = False
 
     batch: Batch
     treebank: TreeBatch
@@ -76,6 +78,7 @@ class LoadedTrees(ForestPairs):
             counts=deltas.counts[chosen],
             expected_uses=deltas.sampled[chosen] / ONE_USE,
             expected_uses_variances=deltas.variances[chosen] / ONE_SQUARE,
+            minimal_uses=deltas.minimal[chosen],
         )
 
 

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
 from hierogram.daemon.web.protocol.bodies import PairId, json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
@@ -112,17 +111,12 @@ def align_routes(service: Service) -> APIRouter:
     def work(body: AlignBody) -> object:
         from hierogram.daemon.alignment.answering import AnsweringAligner, as_plain
 
-        try:
-            with lock:
-                if not made:
-                    made.append(AnsweringAligner(service.store))
-            texts = [(pair.source, pair.target) for pair in body.pairs]
-            prepared = texts if body.tokenized else made[0].prepared(texts)
-            position, found = made[0].answer(prepared, body.symmetrization)
-        except (AlignerUntrainedError, WrongKindError) as error:
-            raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
-        except InputError as error:
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        with lock:
+            if not made:
+                made.append(AnsweringAligner(service.store))
+        texts = [(pair.source, pair.target) for pair in body.pairs]
+        prepared = texts if body.tokenized else made[0].prepared(texts)
+        position, found = made[0].answer(prepared, body.symmetrization)
         return {
             "position": position,
             "pairs": [as_plain(pair, body.least) for pair in found],

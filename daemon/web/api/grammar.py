@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.exceptions import DrawingError
+from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.options import RuleQuery
 from hierogram.daemon.scoring.records import PairScore, score_of
 from hierogram.daemon.web.protocol.bodies import PairId
@@ -147,7 +147,7 @@ def grammar_routes(service: Service) -> APIRouter:
 
         try:
             drawn = draw(_derivation(service, pair_id).rules)
-        except DrawingError as error:
+        except InputError as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"pair {pair_id}: {error}") from error
         return Response(drawn, media_type=SVG, headers={"Vary": "Accept"})
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from anyio import move_on_after, to_thread
 from fastapi import APIRouter
@@ -20,13 +20,15 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.serving.health import Condition, Lag, SpoolCondition
+from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.protocol.service import Service
+from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import IngestTotals, StoreStatus
 
@@ -134,19 +136,6 @@ def _by_state(name: str, text: str, states: Mapping[str, int]) -> GaugeMetricFam
     return metric
 
 
-class LoopAnswer(BaseModel):
-    """A loop of the daemon."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
-    age: float = Field(description="Seconds since its last beat.")
-    patience: float
-    turns: bool
-    restarts: int
-    error: str | None
-
-
 class StatusAnswer(BaseModel):
     """State of the daemon and its store."""
 
@@ -154,7 +143,7 @@ class StatusAnswer(BaseModel):
     uptime: float
     degraded: str | None
     log_likelihood: float | None
-    loops: list[LoopAnswer]
+    loops: tuple[LoopHealth, ...]
     lag: Lag
     spool: SpoolCondition
     memory_bytes: int | None = Field(description="Memory that the daemon's process holds; null where it is not known.")
@@ -183,23 +172,24 @@ def _standing_loops(condition: Condition) -> list[str]:
 _Answer = TypeVar("_Answer")
 
 
-class Shared(Generic[_Answer]):
-    """An answer that is made once for all who wait for it: each gets one whose making began after the request came."""
+def shared(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
+    """Return what makes an answer once for all who wait for it: each gets one whose making began after he asked.
 
-    def __init__(self, make: Callable[[], Awaitable[_Answer]]) -> None:
-        self._make = make
-        self._turn = asyncio.Lock()
-        self._begun = 0
-        self._made: tuple[int, _Answer] | None = None
+    It raises what making it raises.
+    """
+    turn, begun = asyncio.Lock(), 0
+    made: tuple[int, _Answer] | None = None
 
-    async def __call__(self) -> _Answer:
-        """Return the answer; raises what making it raises."""
-        wanted = self._begun + 1
-        async with self._turn:
-            if self._made is None or self._made[0] < wanted:
-                self._begun += 1
-                self._made = self._begun, await self._make()
-            return self._made[1]
+    async def answer() -> _Answer:
+        nonlocal begun, made
+        wanted = begun + 1
+        async with turn:
+            if made is None or made[0] < wanted:
+                begun += 1
+                made = begun, await make()
+            return made[1]
+
+    return answer
 
 
 def health_routes(service: Service, configuration: HttpConfiguration, metrics: RequestMetrics) -> APIRouter:
@@ -208,7 +198,8 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
 
     def ask() -> StoreStatus:
-        service.store.check()
+        # Raises where the store does not answer, or has another schema by now.
+        check_schema(service.store.engine)
         return service.store.status()
 
     async def look() -> tuple[Condition, StoreStatus | None, str | None]:
@@ -230,7 +221,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
         present.register(_Present(condition, store))
         return generate_latest(present) + generate_latest(metrics.registry)
 
-    shared_look, shared_metrics = Shared(look), Shared(render)
+    shared_look, shared_metrics = shared(look), shared(render)
 
     def said(reasons: list[str]) -> Response:
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
@@ -265,7 +256,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
             uptime=condition.uptime,
             degraded=condition.degraded,
             log_likelihood=condition.log_likelihood,
-            loops=[LoopAnswer.model_validate(loop) for loop in condition.loops],
+            loops=condition.loops,
             lag=condition.lag,
             spool=condition.spool,
             memory_bytes=resident_bytes(),

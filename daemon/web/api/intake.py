@@ -21,18 +21,19 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.formats import JSONL, ParsedLine, fields_of_lines, json_object
-from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestSession
-from hierogram.daemon.corpora.reading import IngestOptions
+from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, Batch, check_takes
+from hierogram.daemon.corpora.reading import Checks, IngestOptions
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, Limits, RejectionError
 from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.web.api.health import RequestMetrics
-from hierogram.daemon.web.protocol.bodies import ClientGoneError, line_chunks
+from hierogram.daemon.web.protocol.bodies import ClientGoneError, check_content, line_chunks
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
+from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
 from hierogram.storage.pairs.ingest import LONGEST_KEY, Receipt
-from hierogram.storage.records import SETTLED, IngestTotals, RejectedLine, RequestRow
+from hierogram.storage.records import UNSETTLED, IngestTotals, RejectedLine, RequestRow
 from hierogram.storage.store import Store
 
 _SHOWN_REJECTIONS = 100
@@ -125,7 +126,7 @@ class Body:
         self._limits = limits
         self._digest = blake2b(digest_size=16)
         self._seen = 0
-        self._intake: IngestSession | None = None
+        self._intake: tuple[Checks, Batch] | None = None
         self._earlier = store.find_request(key) if key is not None else None
         self._since = self._earlier.lines if self._earlier else None
         self.answer = (
@@ -149,7 +150,7 @@ class Body:
             return IngestTotals()
         if self.repeated:
             raise self._other("it had fewer lines")
-        intake = self._open()
+        checks, batch = self._open()
         unused: Counter[str] = Counter()
         [fields] = fields_of_lines([lines], partial(self._take_apart, unused), self._seen + 1)
         digest = self._digest.copy()
@@ -158,7 +159,7 @@ class Body:
         def receipt(added: IngestTotals, rejected: list[RejectedLine]) -> Receipt:
             return self._record(self.answer.plus(added, rejected, unused), digest.digest()), self._since
 
-        totals, rejected = intake.store(intake.read([fields]), receipt if self._key is not None else None)
+        totals, rejected = batch.store(checks.read([fields]), receipt if self._key is not None else None)
         self.answer = self.answer.plus(totals, rejected, unused)
         self._digest = digest
         self._seen = self._since = self.answer.lines
@@ -169,7 +170,8 @@ class Body:
         if not self.repeated:
             [fields] = fields_of_lines([lines], partial(self._take_apart, None), self._seen + 1)
             # What is stored is read again, so that later repeats of its lines are numbered as they should.
-            self._open().read([fields])
+            checks, _ = self._open()
+            checks.read([fields])
         self._seen += len(lines)
         assert self._earlier is not None
         if self._seen == self._earlier.lines and self._digest.digest() != self._earlier.digest:
@@ -180,24 +182,29 @@ class Body:
         if self._seen < self.answer.lines:
             raise self._other("it had more lines")
         if not self.repeated:
-            intake = self._open()
+            checks, batch = self._open()
+            checks.close()
             record = self._record(self.answer, self._digest.digest(), done=True)
-            intake.finish((record, self._since) if self._key is not None else None)
+            batch.finish((record, self._since) if self._key is not None else None)
         return self.answer
 
     def fail(self, reason: str) -> None:
         """The rest will not come: close the batch as failed."""
         if self._intake:
-            self._intake.fail(reason)
+            checks, batch = self._intake
+            checks.close()
+            batch.fail(reason)
 
-    def _open(self) -> IngestSession:
+    def _open(self) -> tuple[Checks, Batch]:
+        """Begin a batch, if there is none; raises `WrongKindError` where the store takes no pairs."""
         if self._intake is None:
+            check_takes(self._store, PAIRS)
             # Every request has a name of its own, since the place of a rejected line is told by it.
             name = self._key if self._key is not None else uuid4().hex
-            self._intake = IngestSession(
-                self._store, self._corpus, f"http:{name}", JSONL, IngestOptions(limits=self._limits)
-            )
-            self.answer = self.answer.model_copy(update={"batch": self._intake.report.batch})
+            checks = Checks(self._store.settings(), IngestOptions(limits=self._limits))
+            batch = Batch(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
+            self.answer = self.answer.model_copy(update={"batch": batch.report.batch})
+            self._intake = checks, batch
         return self._intake
 
     def _record(self, answer: IntakeAnswer, digest: bytes, *, done: bool = False) -> RequestRow:
@@ -322,7 +329,7 @@ class _Intakes:
         while True:
             if self._ending():
                 raise try_later("the daemon is stopping: send the rest to the next one", STORE_RETRY_SECONDS)
-            waiting = await self.in_thread(self._unsettled)
+            waiting = await self.in_thread(partial(self._service.store.count_pairs, UNSETTLED))
             if waiting <= self._configuration.max_lag:
                 return
             if time.monotonic() - since >= self._configuration.lag_patience:
@@ -331,9 +338,6 @@ class _Intakes:
                     _LAG_RETRY_SECONDS,
                 )
             await asyncio.sleep(_LAG_LOOK_SECONDS)
-
-    def _unsettled(self) -> int:
-        return self._service.store.count_pairs() - self._service.store.count_pairs([SETTLED])
 
 
 def intake_routes(
@@ -377,7 +381,9 @@ def intake_routes(
         again until it is answered, and is counted once. `languages` says which the body has, source and target, as in
         `fr,en`; a store that has others refuses it.
         """
-        _check_content(request)
+        check_content(request, JSON_LINES, f"send JSON lines with `Content-Type: {JSON_LINES[0]}`")
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is compressed: send it as it is")
         async with intakes.place(idempotency_key):
             await intakes.in_thread(lambda: _check_languages(service.store, languages))
             await intakes.wait_for_lag()
@@ -397,17 +403,6 @@ def intake_routes(
         return JSONResponse(body.answer.model_dump(), headers=headers)
 
     return router
-
-
-def _check_content(request: Request) -> None:
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind not in JSON_LINES:
-        raise ProblemError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"the body is called {kind or 'nothing'!r}: send JSON lines with `Content-Type: {JSON_LINES[0]}`",
-        )
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is compressed: send it as it is")
 
 
 def _check_languages(store: Store, given: str | None) -> None:

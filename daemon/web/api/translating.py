@@ -1,7 +1,6 @@
 """POST /v1/translate: sentences in, translations by the grammar as the store has it now."""
 
 import threading
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 
 from anyio import CapacityLimiter, to_thread
@@ -10,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
+from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.web.protocol.bodies import json_body, read_json
-from hierogram.daemon.web.protocol.problems import ProblemError, try_later
+from hierogram.daemon.web.protocol.problems import try_later
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.rules import RuleUse
 
@@ -93,8 +92,8 @@ def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
                 if not followers:
                     followers.append(Follower(service.store, equip(options)))
             translator, position = followers[0].now()
-        except (NothingLearnedError, WrongKindError) as error:
-            raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
+        except WrongKindError:
+            raise
         except InputError as error:
             raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
         texts = AS_IT_IS if body.tokenized else translator.texts

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hierogram.daemon.grammar.derivations import own_words
-from hierogram.daemon.web.pages.rendering import Word, direction, links_of, short, visible, width
+from hierogram.daemon.web.pages.rendering import Word, colour_of, direction, links_of, short, visible, width
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import RuleUse
 
@@ -18,18 +18,12 @@ _STEP = 42.0
 _MARGIN = 24.0
 _WORD_HEIGHT = 22.0
 _LONGEST_WORD = 28
-_COLOURS = 6
 _CELL, _SMALL_CELL = 20.0, 12.0
 _MANY_WORDS = 60
 _LONGEST_LABEL = 18
 
 
 Point = tuple[float, float]
-
-
-def colour_of(number: int) -> int:
-    """Return the colour of the rule with this number, from 1 on."""
-    return (number - 1) % _COLOURS + 1
 
 
 def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[Word]], alignment: str) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress
 from hierogram.storage.records import Settings
 
+_Row = Mapping[str, Any]
+
 _SWEEPS = 400
 _ROWS = 8
 
@@ -41,8 +43,8 @@ def now_routes(page: PageContext) -> APIRouter:
                 "daemon": _daemon(page, status.pairs),
                 "sweeps": sweeps,
                 "curve": curve,
-                "moves": [[row.id, row.edges_moved, row.cuts_moved] for row in sweeps],
-                "rates": [[row.id, row.pairs / row.seconds] for row in sweeps if row.seconds > 0],
+                "moves": [[row["id"], row["edges_moved"], row["cuts_moved"]] for row in sweeps],
+                "rates": [[row["id"], row["pairs"] / row["seconds"]] for row in sweeps if row["seconds"] > 0],
                 "diagnostics": _diagnostics(status.pairs, sweeps, batches, settings),
                 "annealed": _is_annealed(settings),
                 "_many": notation_of(settings.grammar).many,
@@ -70,41 +72,42 @@ def _is_annealed(settings: Settings) -> bool:
     return settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
 
 
-def _curve(sweeps: Sequence[progress.SweepRow], settings: Settings) -> list[list[float | None]]:
+def _curve(sweeps: Sequence[_Row], settings: Settings) -> list[list[float | None]]:
     """The log-likelihood as (sweep, while annealed, after it), each value in its own column; where a run begins also
     what there was before its first sweep.
     """
     annealed = _is_annealed(settings)
     points: list[list[float | None]] = []
     for row in sweeps:
-        early = annealed and row.stage == 1
-        known = ((row.id - 1, row.log_likelihood_before), (row.id, row.log_likelihood))
+        early = annealed and row["stage"] == 1
+        number = row["id"]
+        known = ((number - 1, row["log_likelihood_before"]), (number, row["log_likelihood"]))
         points += [[at, value, None] if early else [at, None, value] for at, value in known if value is not None]
     return points
 
 
 def _diagnostics(
     pairs: Mapping[str, int],
-    sweeps: Sequence[progress.SweepRow],
-    batches: Sequence[progress.BatchRow],
+    sweeps: Sequence[_Row],
+    batches: Sequence[_Row],
     settings: Settings,
 ) -> dict[str, Any]:
     """Signs of how far a chain can be trusted: pairs that have burned in, choices that moved, and the trend."""
     # The log-likelihood of fewer pairs is another one, and so is that of draws at another temperature.
-    arrived = max((row.finished_at or row.started_at for row in batches if row.accepted), default=None)
+    arrived = max((row["finished_at"] or row["started_at"] for row in batches if row["accepted"]), default=None)
     annealed = _is_annealed(settings)
     comparable = [
-        (row.id, row.log_likelihood)
+        (row["id"], row["log_likelihood"])
         for row in sweeps
-        if row.log_likelihood is not None
-        and not (annealed and row.stage == 1)
-        and (arrived is None or row.finished_at >= arrived)
+        if row["log_likelihood"] is not None
+        and not (annealed and row["stage"] == 1)
+        and (arrived is None or row["finished_at"] >= arrived)
     ]
     last = sweeps[-1] if sweeps else None
     return {
         "burned_in": pairs["settled"] / max(1, sum(pairs.values())),
-        "edges_moved": last and last.edges_moved,
-        "cuts_moved": last and last.cuts_moved,
+        "edges_moved": last and last["edges_moved"],
+        "cuts_moved": last and last["cuts_moved"],
         "log_likelihood": trend_of(comparable),
     }
 

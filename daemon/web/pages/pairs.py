@@ -17,7 +17,7 @@ from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
-from hierogram.storage.browsing.looking import Uses, find_pair, neighbours, uses_of
+from hierogram.storage.browsing.looking import find_pair, neighbours, uses_of
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.records import PairRecord
 
@@ -100,26 +100,26 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     except SamplerError as error:
         uses, expected, trouble = [], [], str(error)
     stored = uses_of(look, {(use.source, use.target) for use in uses})
-    of_all = [stored.get((use.source, use.target), Uses(0.0, 0)) for use in uses]
+    of_all = [stored.get((use.source, use.target), (0.0, 0)) for use in uses]
     before, after = neighbours(look, pair.id)
     # The natural logarithm of the product of the rules' shares of all uses, where every rule is counted already.
     score = None
     total = look.row("SELECT rule_tokens FROM store_state", shown=False)
-    if of_all and total and total[0] and all(together.count for together in of_all):
-        score = sum(log(together.count / total[0]) for together in of_all)
+    if of_all and total and total[0] and all(count for _, count in of_all):
+        score = sum(log(count / total[0]) for _, count in of_all)
     return {
         "pair": pair,
         "rules": [
             {
                 "number": number, "source": use.source, "target": use.target, "source_span": use.source_span,
                 "target_span": use.target_span, "children": [child + 1 for child in use.children],
-                "expected_uses": together.expected_uses, "count": together.count,
+                "expected_uses": expected_uses, "count": count,
             }
-            for number, (use, together) in enumerate(zip(uses, of_all, strict=True), 1)
+            for number, (use, (expected_uses, count)) in enumerate(zip(uses, of_all, strict=True), 1)
         ],
         "score": score,
         "words": len(sides[SOURCE]) + len(sides[TARGET]),
-        "expected": [rule._asdict() for rule in expected],
+        "expected": expected,
         "trouble": trouble,
         "sql": look.asked,
         "_one": notation.one,

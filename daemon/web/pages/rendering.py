@@ -54,11 +54,6 @@ def address(path: str, **values: object) -> str:
     return f"{path}?{query}" if query else path
 
 
-def wants_page(request: Request) -> bool:
-    """Return whether a browser asks."""
-    return not request.url.path.endswith(JSON_ENDING) and "text/html" in request.headers.get("accept", "")
-
-
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: records become objects, times texts."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -160,6 +155,11 @@ _UNSEEN = ("Cc", "Cs", "Cn")
 _COLOURS = 6
 
 
+def colour_of(number: int) -> int:
+    """Return the colour, from 1 on, of what has this number, from 1 on."""
+    return (number - 1) % _COLOURS + 1
+
+
 class Symbol(NamedTuple):
     """A symbol of a rule's side: a word, or a nonterminal by its number and the colour that it has on both sides."""
 
@@ -169,7 +169,7 @@ class Symbol(NamedTuple):
     @property
     def colour(self) -> int:
         """From 1 on."""
-        return ((self.number or 1) - 1) % _COLOURS + 1
+        return colour_of(self.number or 1)
 
 
 def direction(text: str) -> str:

@@ -32,7 +32,6 @@ from hierogram.storage.options import declared
 from hierogram.storage.pairs.vocabulary import like_words
 
 _EXAMPLES = 12
-_PAGE = 20
 _MOST = 200
 _LIKE, _MISSED = 8, 3
 """Words to offer in the place of one, and for how many that are missed."""

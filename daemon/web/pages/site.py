@@ -11,7 +11,7 @@ from hierogram.daemon.web.pages.asking import asking_routes
 from hierogram.daemon.web.pages.forms import form_values, from_elsewhere, ours, texts
 from hierogram.daemon.web.pages.now import now_routes
 from hierogram.daemon.web.pages.pairs import pair_routes
-from hierogram.daemon.web.pages.rendering import STATIC, PageContext, address, static_content, wants_page
+from hierogram.daemon.web.pages.rendering import JSON_ENDING, STATIC, PageContext, address, static_content
 from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
 from hierogram.daemon.web.pages.words import word_routes
@@ -54,7 +54,7 @@ def build_pages(
         )  # fmt: skip
 
     def say(request: Request, problem: ProblemError) -> Response:
-        if not wants_page(request):
+        if request.url.path.endswith(JSON_ENDING) or "text/html" not in request.headers.get("accept", ""):
             return answer(problem)
         content = {"title": problem.status.phrase, "status": int(problem.status), "detail": problem.detail}
         made = page.html(request, "problem", content, problem.status)

@@ -70,7 +70,9 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
         answers = operation["responses"]
         for status, text in _EVERYWHERE.items():
             answers.setdefault(str(status), {"description": text})
-        if operation.get("parameters") and _is_of_fastapi(answers.get("422", {})):
+        wrong = answers.get("422")
+        # FastAPI's own, or none.
+        if operation.get("parameters") and (not wrong or "HTTPValidationError" in str(wrong.get("content"))):
             answers["422"] = {"description": _WRONG_VALUE}
         if with_token and path not in OPEN_PATHS:
             operation["security"] = [{"token": []}]
@@ -87,10 +89,6 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     if len(forms) != 1:
         return schema
     return {name: value for name, value in schema.items() if name != "anyOf"} | dict(forms[0])
-
-
-def _is_of_fastapi(answer: dict[str, Any]) -> bool:
-    return not answer or "HTTPValidationError" in str(answer.get("content"))
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

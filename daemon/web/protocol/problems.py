@@ -14,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.web.protocol.document import MEDIA_TYPE, OF_THE_API, methods_at, query_parameters
 from hierogram.storage.exceptions import SlowQueryError, StoreError
 
@@ -104,6 +105,10 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
             return error
         case RequestValidationError():
             return wrong_values(error.errors())
+        case WrongKindError() | NothingLearnedError() | AlignerUntrainedError():
+            return ProblemError(HTTPStatus.CONFLICT, str(error))
+        case InputError():
+            return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         case SlowQueryError():
             return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         case StoreError() | PoolTimeoutError():
@@ -129,7 +134,8 @@ def answer_problems(
     async def handle(request: Request, error: Exception) -> Response:
         return say(request, problem_of(request, error))
 
-    for kind in (ProblemError, StoreError, PoolTimeoutError, RequestValidationError, HTTPException, Exception):
+    expected = (ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError)
+    for kind in (*expected, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle)
 
 

@@ -51,13 +51,6 @@ class Pruned(NamedTuple):
     drawn: NDArray[np.bool_]
 
 
-class MaskAverages(NamedTuple):
-    """Expected features, float64[K], and their Monte Carlo standard errors, float64[K]."""
-
-    mean: NDArray[np.float64]
-    error: NDArray[np.float64]
-
-
 class Selection(NamedTuple):
     """The masks of one selection that came, by their positive variables; how often the selection came."""
 
@@ -86,31 +79,21 @@ class Cover(NamedTuple):
     error: float
 
 
-class _Weighed(NamedTuple):
-    """Selections: their weights, which sum to 1; the share of all derivations that the masks of each keep, both
-    float64[S]; the features' expectations under these, float64[S, K]."""
-
-    weight: NDArray[np.float64]
-    share: NDArray[np.float64]
-    features: NDArray[np.float64]
-
-
-def averages(steps: Sequence[Pruned], exact: bool = False) -> MaskAverages:
-    """Return what the masks of all steps say together; no error where one mask is exact, NaN where it cannot be told.
+def averages(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the features that the masks of all steps say to expect, float64[K], and their Monte Carlo standard errors,
+    float64[K]; NaN where these cannot be told.
 
     Selections whose masks keep nearly all are off together, by as much as they differ. Where little is kept, steps are
     draws, and their mean has the error of batches. The variances are mixed by the share that is kept.
     """
-    weighed = _weighed(steps)
-    mean = weighed.weight @ weighed.features
-    if exact:
-        return MaskAverages(mean, np.zeros(len(mean)))
-    if len(weighed.weight) < 2:
-        return MaskAverages(mean, np.full(len(mean), np.nan))
-    spread = weighed.weight @ (weighed.features - mean) ** 2
-    kept = float(weighed.weight @ weighed.share)
+    weight, share, features = _weighed(steps)
+    mean = weight @ features
+    if len(weight) < 2:
+        return mean, np.full(len(mean), np.nan)
+    spread = weight @ (features - mean) ** 2
+    kept = float(weight @ share)
     chance = batch_error(np.array([step.features for step in steps])) ** 2
-    return MaskAverages(mean, np.sqrt(kept * spread + (1 - kept) * chance))
+    return mean, np.sqrt(kept * spread + (1 - kept) * chance)
 
 
 def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
@@ -145,13 +128,14 @@ def cover(steps: Sequence[Pruned]) -> Cover:
 
 def weighed_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
     """Expected features, float64[K], from all masks."""
-    weighed = _weighed(steps)
-    mean: NDArray[np.float64] = weighed.weight @ weighed.features
+    weight, _, features = _weighed(steps)
+    mean: NDArray[np.float64] = weight @ features
     return mean
 
 
-def _weighed(steps: Sequence[Pruned]) -> _Weighed:
-    """Return what each selection says, and its weight.
+def _weighed(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weight of each selection, which sum to 1, the share of all derivations that its masks keep, both
+    float64[S], and the features' expectations under these, float64[S, K].
 
     Masks of one selection keep derivations apart, so those that came are weighed by what they keep, each once; it does
     not matter how often the chain came to each. What selections say is weighed by how often they came, and by one over
@@ -161,7 +145,7 @@ def _weighed(steps: Sequence[Pruned]) -> _Weighed:
     most = cover(steps)
     share = np.array([most.share * np.exp(one.log_total - most.log_total) for one in found])
     weight = np.array([one.times for one in found]) / (1 - share) ** 2
-    return _Weighed(weight / weight.sum(), share, np.array([one.features for one in found]))
+    return weight / weight.sum(), share, np.array([one.features for one in found])
 
 
 def batch_error(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -272,13 +256,6 @@ class PruningState(NamedTuple):
     assigned: NDArray[np.bool_]
 
 
-class _Known(NamedTuple):
-    """A mask that was made: what was found, and assignments of derivations drawn from its chart that are not used."""
-
-    pruned: Pruned
-    draws: list[NDArray[np.bool_]]
-
-
 class PruningKernel:
     """Randomized pruning of one chart. `number` keys its random streams, beside the seed.
 
@@ -295,7 +272,8 @@ class PruningKernel:
         self.system = system
         self._number = number
         self._chains = chains
-        self._known: dict[tuple[bytes, bytes], _Known] = {}
+        self._known: dict[tuple[bytes, bytes], tuple[Pruned, list[NDArray[np.bool_]]]] = {}
+        """By mask: what was found, and assignments of derivations drawn from its chart that are not used yet."""
 
     @cached_property
     def start(self) -> Start:
@@ -345,9 +323,9 @@ class PruningKernel:
     ) -> tuple[NDArray[np.bool_], Pruned]:
         """All variables' values in a derivation drawn under the mask, bool[V], and what was found."""
         mask = selected.tobytes(), (selected & assigned).tobytes()
-        known = self._known.get(mask)
-        if known is not None and known.draws:
-            return known.draws.pop(), known.pruned._replace(edges=0)
+        known, unused = self._known.get(mask, (None, []))
+        if known is not None and unused:
+            return unused.pop(), known._replace(edges=0)
         graph = self.system.build(selected, assigned)
         scores: Scores = score(graph)
         drawn = self.system.draws(scores.inside, key)
@@ -355,7 +333,7 @@ class PruningKernel:
         pruned = Pruned(features, float(np.log(scores.total)), graph.edges, *mask, drawn)
         first, *others = drawn
         if others:
-            self._known[mask] = _Known(pruned, others)
+            self._known[mask] = pruned, others
             if len(self._known) * pruned.features.nbytes > _REMEMBERED:
                 del self._known[next(iter(self._known))]
         return first, pruned
@@ -372,14 +350,14 @@ def chained(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
 
 
 class Estimate(NamedTuple):
-    """Natural log of the summed weight of all derivations, its Monte Carlo standard error, and the features' averages.
-
-    Where features' errors cannot be told, of a single batch of masks, they are NaN.
+    """Natural log of the summed weight of all derivations and its Monte Carlo standard error; the expected features
+    and their Monte Carlo standard errors, float64[K] each: NaN where these cannot be told, of a single batch of masks.
     """
 
     log_total: float
     error: float
-    features: MaskAverages
+    features: NDArray[np.float64]
+    feature_errors: NDArray[np.float64]
 
 
 def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
@@ -394,7 +372,7 @@ def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
         nothing = np.zeros(system.variables, np.bool_)
         scores = score(system.build(nothing, nothing))
         features = system.features(scores.expected)
-        return Estimate(float(np.log(scores.total)), 0.0, MaskAverages(features, np.zeros(len(features))))
+        return Estimate(float(np.log(scores.total)), 0.0, features, np.zeros(len(features)))
     steps = chained(PruningKernel(system, number), masks, key)
     most = cover(steps)
-    return Estimate(most.log_total - float(np.log(most.share)), most.error / most.share, averages(steps))
+    return Estimate(most.log_total - float(np.log(most.share)), most.error / most.share, *averages(steps))

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_links, expected_emissions
 from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
-from hierogram.samplers.charts.pairs import Mask, PairTask, PairWords, Rules, branching
-from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
+from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmasked
+from hierogram.samplers.charts.sentences import CHAIN, Sentence, SentenceBuilder, SpanItems
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
@@ -67,16 +67,6 @@ def _send(pairs, alone, received, sent):
             after += pairs[i, x] * received[i, x]
 
 
-def fix_links(
-    links: NDArray[np.int32], selected: NDArray[np.bool_], assigned: NDArray[np.bool_], fixed: NDArray[np.int8]
-) -> None:
-    """Fill `fixed` int8[n, m]: 1 for links [V, 2] that are selected and positive, -1 for selected and negative ones,
-    else 0. `selected`, `assigned` bool[V]."""
-    fixed[:] = 0
-    chosen = links[selected]
-    fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
-
-
 @njit
 def keep_spans(spans, selected, assigned, words, kept):
     """Fill `kept` bool[cells]: which spans of so many words a mask keeps. `spans` int32[V, 2], half open.
@@ -116,11 +106,8 @@ class System(ABC):
     branching: int = 2
     """Nonterminals of the largest rule that has no words of its own, 2 at least: the larger it is, the faster charts
     grow."""
-
-    @property
-    @abstractmethod
-    def log_scale(self) -> float:
-        """Natural log of the factor that the weights of all derivations have."""
+    log_scale: float
+    """Natural log of the factor that the weights of all derivations have."""
 
     @abstractmethod
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
@@ -166,24 +153,16 @@ class PairSystem(System):
         self.links = links
         self.variables = len(links)
         self.branching = max(2, branching(rules))
-        size = len(words.source), len(words.target)
-        self._task = PairTask(rules, words, Mask(np.zeros(size, np.int8), np.zeros((0, 0), np.bool_)), empty_sides)
+        self._task = unmasked(rules, words, empty_sides)
+        self.words, self.log_scale = words, words.log_scale
         self._builder = PairBuilder(most_edges)
         self.bitext: PairGraph
 
-    @property
-    def words(self) -> PairWords:
-        """The words with their emissions."""
-        return self._task.words
-
-    @property
-    def log_scale(self) -> float:
-        """Natural log of the factor that the weights of all derivations have."""
-        return self._task.words.log_scale
-
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
         """The derivations in which the selected variables have their assigned values, both bool[V]."""
-        fix_links(self.links, selected, assigned, self._task.mask.fixed)
+        fixed, chosen = self._task.fixed, self.links[selected]
+        fixed[:] = 0
+        fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
         self.bitext = self._builder.build(self._task)
         return self.bitext.graph
 
@@ -202,14 +181,14 @@ class PairSystem(System):
         """Links that are emitted about as easily as the best of either word: others make a poor start."""
         if not self.variables:
             return super().preferred()
-        pairs = self._task.words.pairs
+        pairs = self.words.pairs
         i, x = self.links[:, 0], self.links[:, 1]
         best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
         return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
         """Return how probable it is, in a model of one-to-one links, that a link's words are not partners."""
-        words, (i, x) = self._task.words, self.links.T
+        words, (i, x) = self.words, self.links.T
         pairs = words.pairs
         if without is not None:
             pairs = pairs.copy()
@@ -232,22 +211,17 @@ class SentenceSystem(System):
         self.spans = spans
         self.variables = len(spans)
         self._rules = rules
-        self._sentence = sentence
-        words = sentence.grammar.words
+        self.log_scale = float(np.log(sentence.scale).sum())
+        self._words = words = sentence.grammar.words
         self._kept = np.ones(words * (words + 1) // 2, np.bool_)
         self._builder = SentenceBuilder(sentence)
-        self.parsed: Parsed
-
-    @property
-    def log_scale(self) -> float:
-        """Natural log of the factor that the weights of all derivations have."""
-        return self._sentence.log_scale
+        self.parsed: tuple[Hypergraph, SpanItems]
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
         """The derivations in which the selected variables have their assigned values, both bool[V]."""
-        keep_spans(self.spans, selected, assigned, self._sentence.grammar.words, self._kept)
+        keep_spans(self.spans, selected, assigned, self._words, self._kept)
         self.parsed = self._builder.build(self._kept)
-        return self.parsed.graph
+        return self.parsed[0]
 
     def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
         """See `System.draws`: one."""

@@ -115,6 +115,16 @@ class Daemon:
     def wait_until_listening(self) -> None:
         wait_until(self.listening, "the daemon listens")
 
+    def wait_until_ready(self) -> None:
+        """The port is taken before kernels are loaded; from here on answers take no part of the start."""
+
+        def ready() -> bool:
+            self.check()
+            answer = self.get("/readyz")
+            return answer is not None and answer.status_code == 200
+
+        wait_until(ready, "the daemon is ready")
+
     def check(self) -> None:
         """Fails where the daemon has ended by itself."""
         assert self.process is not None

@@ -13,7 +13,7 @@ from tests.daemon.learning.stores import contents, fill, some_pairs
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.database.backup import postgres_commands
-from hierogram.storage.exceptions import BackupError
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store, open_store
 
 
@@ -103,7 +103,7 @@ def test_a_backup_that_fails_leaves_nothing(file: Path, tmp_path: Path) -> None:
     def fail(_done: int, _total: int) -> None:
         raise OSError("the disk is gone")
 
-    with open_store(f"sqlite:///{file}") as store, pytest.raises(BackupError, match="the disk is gone"):
+    with open_store(f"sqlite:///{file}") as store, pytest.raises(StoreError, match="the disk is gone"):
         store.back_up(tmp_path / "copy.db", fail)
     assert (tmp_path / "copy.db").read_text() == "the last one"
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
@@ -130,10 +130,10 @@ def test_a_damaged_file_is_not_taken_for_a_backup(hierogram: Run, file: Path, tm
 
 def test_postgres_is_backed_up_by_postgres(hierogram: Run, learned: Store, learned_url: str) -> None:
     if learned_url.startswith("sqlite"):
-        with pytest.raises(BackupError, match="the backup cannot be written"):
+        with pytest.raises(StoreError, match="the backup cannot be written"):
             learned.back_up(Path("/nowhere/x.db"))
         return
-    with pytest.raises(BackupError, match="pg_dump"):
+    with pytest.raises(StoreError, match="pg_dump"):
         learned.back_up(Path("x.db"))
     ran = hierogram("--store", learned_url, "backup", "monday.dump")
     assert ran.code == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hierogram.daemon.configuration import load_configuration
-from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.exceptions import UsageError
 
 _EXPORT = "[[exports]]\nname = 'nightly'\nto = '/srv/grammars'\nevery = '1d'\n"
 
@@ -47,7 +47,7 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(
 )
 def test_what_is_wrong_in_the_file_is_told_with_file_key_and_reason(file: Path, text: str, complaint: str) -> None:
     file.write_text(text)
-    with pytest.raises(ConfigurationError, match=complaint):
+    with pytest.raises(UsageError, match=complaint):
         load_configuration(file)
 
 
@@ -64,10 +64,10 @@ def test_what_is_wrong_in_the_environment_is_told_too(
 ) -> None:
     file.write_text("[sampling]\nthreads = 2\n")
     monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigurationError, match=complaint):
+    with pytest.raises(UsageError, match=complaint):
         load_configuration(file)
 
 
 def test_a_file_that_is_missing_is_told(file: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"hierogram\.toml: cannot be read: No such file"):
+    with pytest.raises(UsageError, match=r"hierogram\.toml: cannot be read: No such file"):
         load_configuration(file)

@@ -11,7 +11,7 @@ from tests.daemon.conftest import Run
 
 from hierogram.daemon.demo import data as demo_data
 from hierogram.daemon.demo.data import WHEEL, cache_folder, check, fetch, plain, read_verses, verse_name
-from hierogram.daemon.exceptions import DataUnavailableError
+from hierogram.daemon.exceptions import DaemonError
 
 GREEK = {
     "43001001": "Ἐν ἀρχῇ ἦν ὁ λόγος",
@@ -109,14 +109,14 @@ def test_another_file_is_not_taken_for_the_data(hierogram: Run, tmp_path: Path) 
     assert said.code == 3
     assert "its SHA-256 is" in said.err
     assert list(tmp_path.iterdir()) == [other]
-    with pytest.raises(DataUnavailableError, match="cannot be read: No such file"):
+    with pytest.raises(DaemonError, match="cannot be read: No such file"):
         check(tmp_path / "missing.whl")
 
 
 def test_a_package_of_another_form_is_told(wheel: Path) -> None:
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(demo_data.SOURCE_FILE, "id\ttext\n")
-    with pytest.raises(DataUnavailableError, match="is not the demo's data"):
+    with pytest.raises(DaemonError, match="is not the demo's data"):
         list(read_verses(wheel))
 
 
@@ -152,5 +152,5 @@ def test_what_was_fetched_is_kept_and_checked(wheel: Path, tmp_path: Path, monke
     assert len(fetches) == 1
     assert "bible-alignments==0.4.2" in fetches[0]
     kept.write_bytes(b"damaged")
-    with pytest.raises(DataUnavailableError, match="delete it and run the demo again"):
+    with pytest.raises(DaemonError, match="delete it and run the demo again"):
         fetch()

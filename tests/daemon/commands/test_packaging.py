@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, load_configuration
-from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.main import app
 from hierogram.storage.database.connection import parse_url
 
@@ -121,7 +121,7 @@ def test_the_containers_environment_is_a_configuration(monkeypatch: pytest.Monke
     for name, value in environment.items():
         if name.startswith("HIEROGRAM_"):
             monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigurationError, match="a token is needed"):
+    with pytest.raises(UsageError, match="a token is needed"):
         load_configuration()
     monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "chosen by who starts it")
     configuration = load_configuration()
@@ -137,7 +137,7 @@ def test_the_containers_environment_is_a_configuration(monkeypatch: pytest.Monke
 def test_a_wrong_token_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIEROGRAM_HTTP__HOST", "0.0.0.0")
     monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "short-secret")
-    with pytest.raises(ConfigurationError, match="at least 16") as raised:
+    with pytest.raises(UsageError, match="at least 16") as raised:
         load_configuration()
     assert "short-secret" not in str(raised.value)
 

@@ -8,8 +8,9 @@ from tests.daemon.conftest import Run
 from tests.daemon.corpora.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
-from hierogram.daemon.corpora.ingest import IngestSession, ingest
-from hierogram.daemon.corpora.reading import IngestOptions, Input
+from hierogram.daemon.corpora.ingest import Batch, ingest
+from hierogram.daemon.corpora.reading import AS_THE_STORE, Checks, IngestOptions, Input
+from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
@@ -50,10 +51,10 @@ def test_text_becomes_tokens_in_the_stores_case_whatever_way_it_comes(store_url:
             with Input([str(tmp_path / path) for path in paths]) as source:
                 ingest(store, source)
         # As a body of pairs comes over HTTP.
-        intake = IngestSession(store, "c", "http:1", JSONL)
+        checks, batch = Checks(store.settings(), AS_THE_STORE), Batch(store, "c", "http:1", JSONL, DEFAULT_LIMITS)
         lines = [b'{"source": "Non!", "target": "No!"}', b'{"source": "Non!", "target": "No!", "alignment": "0-0"}']
-        intake.store(intake.read(fields_of_lines([lines], json_object)))
-        intake.finish()
+        batch.store(checks.read(fields_of_lines([lines], json_object)))
+        batch.finish()
         assert stored(store) == [
             ("l' eau .", "the water ."),
             ("un chat", "a cat"),

@@ -29,21 +29,21 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is_in_memory() -> None:
         tracemalloc.start()
         sizes: list[int] = []
         with pytest.raises(InputError, match=r"f: [\d,]+ bytes unpack to more than .* --set max_unpacked_ratio"):
-            sizes.extend(map(len, read_blocks(io.BytesIO(packed), "f")))
+            sizes.extend(map(len, read_blocks(io.BytesIO(packed).read, "f")))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert sum(sizes) < 25 << 20
         assert max(sizes) <= 1 << 18
         assert peak < 24 << 20
     with pytest.raises(InputError, match=r"unpacks to more than 1,000 bytes: .* max_unpacked_bytes"):
-        list(read_blocks(io.BytesIO(BOMB), "f", Limits(max_unpacked_bytes=1_000)))
+        list(read_blocks(io.BytesIO(BOMB).read, "f", Limits(max_unpacked_bytes=1_000)))
     allowed = Limits(max_unpacked_ratio=1e6)
-    assert sum(map(len, read_blocks(io.BytesIO(BOMB), "f", allowed))) == 32_000_000
+    assert sum(map(len, read_blocks(io.BytesIO(BOMB).read, "f", allowed))) == 32_000_000
 
 
 def test_what_is_not_compressed_may_be_as_large_as_it_is() -> None:
     tight = Limits(max_unpacked_bytes=1, max_unpacked_ratio=1)
-    assert b"".join(read_blocks(io.BytesIO(b"a\nb\n"), "f", tight)) == b"a\nb\n"
+    assert b"".join(read_blocks(io.BytesIO(b"a\nb\n").read, "f", tight)) == b"a\nb\n"
 
 
 def test_too_many_rejections_are_told_by_number_and_share() -> None:

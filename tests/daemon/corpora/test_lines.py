@@ -26,7 +26,7 @@ def expected_lines(data: bytes) -> list[bytes]:
 
 
 def read_all(data: bytes) -> list[bytes]:
-    return [line for part in split_lines(read_blocks(io.BytesIO(data), "f")) for line in part]
+    return [line for part in split_lines(read_blocks(io.BytesIO(data).read, "f")) for line in part]
 
 
 @given(TEXT, st.lists(st.integers(0, 60)), st.booleans())

@@ -1,9 +1,10 @@
-"""The grammar of a store: means of all pairs, or one draw."""
+"""The grammar of a store: weights for translating, means of all pairs, or one draw."""
 
 import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
@@ -42,7 +43,11 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     learn(learned, sweeps=0)
     with learned.snapshot() as snapshot:
         rules = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows() if rule.scope <= 2}
-    means = counts(learned, ExportOptions(max_scope=2))
+    default = counts(learned, ExportOptions(max_scope=2))
+    wanted = {sides: rule.expected_uses + rule.minimal_uses / 8 for sides, rule in rules.items()}
+    assert default == pytest.approx({sides: weight for sides, weight in wanted.items() if weight}, rel=1e-4)
+    means = counts(learned, ExportOptions(max_scope=2, means=True))
+    assert set(means) < set(default)
     # A pair that has no means yet counts by its present derivation.
     assert means["zut", "darn"] == 1
     assert set(means) == {sides for sides, rule in rules.items() if rule.expected_uses}
@@ -52,7 +57,7 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     assert {sides: round(count) for sides, count in drawn.items()} == {
         sides: rule.count for sides, rule in rules.items() if rule.count
     }
-    several = counts(learned, ExportOptions(max_scope=2, min_count=1))
+    several = counts(learned, ExportOptions(max_scope=2, means=True, min_count=1))
     assert set(several) == {sides for sides, rule in rules.items() if rule.expected_uses >= 1}
 
 

@@ -54,7 +54,7 @@ def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
                 # Products of floors, which the reference has as 0.
                 assert value <= np.log(FLOOR) + 1e-3
                 continue
-            logarithmic = BY_NAME[name].probability or name == "count"
+            logarithmic = BY_NAME[name].logarithmic
             wanted = np.log(values[name]) if logarithmic else values[name]
             assert value == pytest.approx(wanted, rel=1e-5 if format in ROUNDED else 1e-9, abs=1e-5)
         if format in WITH_LINKS:
@@ -148,7 +148,7 @@ def test_the_binary_form_is_the_grammar(tmp_path: Path) -> None:
     for one, other in zip(again.packed, grammar.packed, strict=True):
         np.testing.assert_array_equal(one, other)
     damaged = bytearray((tmp_path / "g.bin").read_bytes())
-    damaged[-200] ^= 1
+    damaged[len(damaged) // 2] ^= 1
     (tmp_path / "g.bin").write_bytes(damaged)
     with pytest.raises(InputError, match="damaged"):
         read_grammar(str(tmp_path / "g.bin"))

@@ -74,11 +74,11 @@ EVEN = dict.fromkeys(SENTENCE, 1.0)
 
 
 def pairs(*sources: str) -> list[LikePair]:
-    return [LikePair(number, "c", "tsv", source, f"t {source}") for number, source in enumerate(sources, 1)]
+    return [LikePair(number, "c", source, f"t {source}") for number, source in enumerate(sources, 1)]
 
 
 def chosen(candidates: list[LikePair], limit: int = 5, patterns: tuple[Pattern, ...] = ()) -> list[str]:
-    return [one.pair.source for one in choose(SENTENCE, EVEN, patterns, candidates, limit)]
+    return [one.source for one in choose(SENTENCE, EVEN, patterns, candidates, limit)]
 
 
 def test_each_next_pair_adds_what_is_missing() -> None:
@@ -91,7 +91,7 @@ def test_each_next_pair_adds_what_is_missing() -> None:
 
 def test_a_pair_is_taken_once_and_spans_are_told() -> None:
     found = choose(SENTENCE, EVEN, (), pairs("maison verte", "la maison", "la maison"), 5)
-    assert [one.pair.source for one in found[:2]] == ["la maison", "maison verte"]
+    assert [one.source for one in found[:2]] == ["la maison", "maison verte"]
     # Other pairs with the same texts are one and the same example.
     assert len(found) == 2
     assert found[0].covers == ((4, 6),)
@@ -114,4 +114,4 @@ def test_rules_with_gaps_count() -> None:
 def test_weights_decide() -> None:
     candidates = pairs("il ne", "maison verte")
     heavy = {**EVEN, "verte": 5.0}
-    assert [one.pair.source for one in choose(SENTENCE, heavy, (), candidates, 1)] == ["maison verte"]
+    assert [one.source for one in choose(SENTENCE, heavy, (), candidates, 1)] == ["maison verte"]

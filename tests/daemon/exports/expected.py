@@ -1,13 +1,14 @@
 """What exports say of the odd rules, from slow references."""
 
 from collections import Counter
+from fractions import Fraction
 
 from tests.daemon.exports import parsers
 from tests.daemon.exports.lexical import link_counts, weights
 from tests.daemon.exports.parsers import Parsed
 from tests.daemon.exports.rules import ODD, PAIRS, Given
 
-from hierogram.samplers.grammar.rules import parse_side
+from hierogram.samplers.grammar.rules import Rule, parse_side
 
 LINKS = link_counts((s.split(), t.split(), parsers.links(a)) for s, t, a in PAIRS)
 OF_SOURCE, OF_TARGET = Counter[str](), Counter[str]()
@@ -16,22 +17,48 @@ for _given in ODD:
     OF_TARGET[_given.target] += _given.uses
 
 
-def expected(given: Given, samples: int = 1) -> Parsed:
+def _seen(given: Given, samples: int) -> Fraction:
+    """What discounts are taken from: a use of each rule, less where it is expected to be used less than once."""
+    return Fraction(min(given.uses, samples), samples)
+
+
+def smoothed(given: Given, side: str, other: str, samples: int, discount: Fraction) -> Fraction:
+    """p(other | side) among `ODD` [Foster, Kuhn & Johnson 2006], whose discounts go where others are seen."""
+    own = [rule for rule in ODD if getattr(rule, side) == getattr(given, side)]
+    backing = [rule for rule in ODD if getattr(rule, other) == getattr(given, other)]
+    back_off = sum(_seen(rule, samples) for rule in backing) / sum(_seen(rule, samples) for rule in ODD)
+    left = Fraction(given.uses, samples) - discount * _seen(given, samples)
+    taken = discount * sum(_seen(rule, samples) for rule in own)
+    return (left + taken * back_off) / sum(Fraction(rule.uses, samples) for rule in own)
+
+
+def expected(given: Given, samples: int = 1, discount: Fraction = Fraction(7, 10)) -> Parsed:
     source, target, links = parse_side(given.source), parse_side(given.target), parsers.links(given.alignment)
     to_target, to_source = weights(LINKS, source, target, links)
+    gaps = sum(isinstance(symbol, int) for symbol in source)
     return Parsed(
         source,
         target,
         links,
         {
-            "p_target_given_source": given.uses / OF_SOURCE[given.source],
-            "p_source_given_target": given.uses / OF_TARGET[given.target],
+            "p_target_given_source": float(smoothed(given, "source", "target", samples, discount)),
+            "p_source_given_target": float(smoothed(given, "target", "source", samples, discount)),
             "lex_target_given_source": max(float(to_target), 0),
             "lex_source_given_target": max(float(to_source), 0),
             "count": given.uses / samples,
+            "quarter": float(4 * given.uses <= samples),
+            "half": float(2 * given.uses <= samples),
+            "rare": float(given.uses <= 3 * samples),
+            "nonterminals": float(gaps),
+            "scope": float(Rule(source, target).scope),
+            "source_words": float(len(source) - gaps),
+            "target_words": float(len(target) - gaps),
+            "one_word": float(len(source) - gaps == 1),
+            "two_words": float(len(source) - gaps == 2),
+            "minimal": float(given.minimal > 0),
             "singleton": float(given.uses <= samples),
             "source_singleton": float(OF_SOURCE[given.source] <= samples),
-            "terminals_only": float(not any(isinstance(symbol, int) for symbol in source)),
+            "terminals_only": float(not gaps),
             "glue": 0.0,
             "source_count": OF_SOURCE[given.source] / samples,
             "target_count": OF_TARGET[given.target] / samples,

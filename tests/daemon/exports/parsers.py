@@ -66,7 +66,23 @@ CDEC_NAMES = {
     "IsSingletonF": "source_singleton",
     "IsTerminalsOnly": "terminals_only",
     "IsGlue": "glue",
+    "CountF": "source_count",
+    "CountE": "target_count",
+    "IsQuarter": "quarter",
+    "IsHalf": "half",
+    "IsRare": "rare",
+    "Nonterminals": "nonterminals",
+    "Scope": "scope",
+    "WordsF": "source_words",
+    "WordsE": "target_words",
+    "IsOneWord": "one_word",
+    "IsTwoWords": "two_words",
+    "IsMinimal": "minimal",
 }
+
+
+def is_logarithm(name: str) -> bool:
+    return name.startswith(("p_", "lex_")) or name.endswith("count")
 
 
 def cdec(line: str) -> Parsed:
@@ -76,9 +92,11 @@ def cdec(line: str) -> Parsed:
     for feature in features.split(" "):
         name, value = feature.split("=")
         assert CDEC_NUMBER.fullmatch(value), value
-        values[CDEC_NAMES[name]] = float(value) if name.startswith("Is") else 10 ** float(value)
-    for name in ("singleton", "source_singleton", "terminals_only"):
-        values.setdefault(name, 0)
+        values[CDEC_NAMES[name]] = 10 ** float(value) if is_logarithm(CDEC_NAMES[name]) else float(value)
+        assert values[CDEC_NAMES[name]] != 0
+    for name in CDEC_NAMES.values():
+        if not is_logarithm(name) and name != "glue":
+            values.setdefault(name, 0)
     return Parsed(bracketed(source), bracketed(target), links(rest[0]) if rest else (), values)
 
 
@@ -88,7 +106,7 @@ def thrax(line: str) -> Parsed:
     values = {}
     for feature in features.split(" "):
         name, value = feature.split("=")
-        values[CDEC_NAMES[name]] = float(value) if name.startswith("Is") else math.exp(-float(value))
+        values[CDEC_NAMES[name]] = math.exp(-float(value)) if is_logarithm(CDEC_NAMES[name]) else float(value)
     return Parsed(of_joshua(source), of_joshua(target), (), values)
 
 
@@ -96,7 +114,7 @@ def joshua(line: str, names: list[str]) -> Parsed:
     left, source, target, features = line.split(" ||| ")
     assert left == "[X]"
     values = {
-        name: math.exp(-float(value)) if name.startswith(("p_", "lex_", "count")) else float(value)
+        name: math.exp(-float(value)) if is_logarithm(name) else float(value)
         for name, value in zip(names, features.split(" "), strict=True)
     }
     return Parsed(of_joshua(source), of_joshua(target), (), values)
@@ -110,7 +128,7 @@ def of_joshua(side: str) -> tuple[str | int, ...]:
     )
 
 
-def moses(line: str) -> Parsed:
+def moses(line: str, names: list[str]) -> Parsed:
     source, target, scores, alignment, counts, rest = line.split(" ||| ", 5)
     assert rest == "|||"
     found = links(alignment)
@@ -128,9 +146,14 @@ def moses(line: str) -> Parsed:
     for j, symbol in enumerate(right):
         assert (symbol == "[X][X]") == (j in of_target)
         parsed_target.append(of_target[j] if j in of_target else of_moses(symbol))
-    names = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
-    values = dict(zip(names, map(float, scores.split(" ")), strict=True))
-    values |= dict(zip(("target_count", "source_count", "count"), map(float, counts.split(" ")), strict=True))
+    assert names[:4] == [
+        f"{kind}_{of}" for of in ("source_given_target", "target_given_source") for kind in ("p", "lex")
+    ]
+    # The decoder takes the logarithm of each score, whose weight it then multiplies with it.
+    read = dict(zip(names, map(float, scores.split(" ")), strict=True))
+    values = {name: value if is_logarithm(name) else math.log(value) for name, value in read.items()}
+    for name, count in zip(("target_count", "source_count", "count"), map(float, counts.split(" ")), strict=True):
+        assert math.isclose(count, values[name], rel_tol=1e-5)
     return Parsed(
         tuple(parsed_source), tuple(parsed_target), tuple(link for link in found if link[0] not in number), values
     )

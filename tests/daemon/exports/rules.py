@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from hierogram.daemon.compressing import compressed
 from hierogram.daemon.corpora.texts import TOKENS
 from hierogram.daemon.exports.exporting import OutputFiles, WrittenRules, decided, score, write_rules
-from hierogram.daemon.exports.filters import apply_filters, shape_of
+from hierogram.daemon.exports.filters import apply_filters
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexicon, weigh
 from hierogram.daemon.exports.options import ExportOptions
@@ -24,6 +24,7 @@ class Given(NamedTuple):
     target: str
     uses: int = 1
     alignment: str = ""
+    minimal: int = 0
 
 
 PAIRS = [
@@ -34,11 +35,11 @@ PAIRS = [
     ("[X,1] \\q", "\\ e", "0-0"),
 ]
 ODD = [
-    Given("a [X,1] b", "x [X,1] y", 3, "0-0 2-2"),
+    Given("a [X,1] b", "x [X,1] y", 3, "0-0 2-2", 2),
     Given("a [X,1] b", "[X,1] x", 1, "0-1"),
     Given("[X,1] [X,2]", "[X,2] [X,1]", 7),
     Given("[X,1] c [X,2]", "[X,2] z z [X,1] x", 2, "1-1 1-4"),
-    Given("a", "x", 9, "0-0"),
+    Given("a", "x", 9, "0-0", 1),
     Given("a", "y", 1, "0-0"),
     Given("A", "X", 1),
     Given("[laughs]", "ha [X]", 2, "0-0 0-1"),
@@ -57,10 +58,11 @@ class Source:
         self.rules = rules
         self.pairs = pairs
 
-    def rule_blocks(self, columns: Sequence[str], *, expected: bool = False) -> Iterator[Block]:
+    def rule_blocks(self, columns: Sequence[str], *, expected: bool = False, minimal: bool = False) -> Iterator[Block]:
         for number, given in enumerate(self.rules, 1):
             rule = Rule(parse_side(given.source), parse_side(given.target))
-            shape = [str(getattr(rule, name)) for name in columns[2:]]
+            of_shape = {"minimal_uses": given.minimal}
+            shape = [str(of_shape[name] if name in of_shape else getattr(rule, name)) for name in columns[2:]]
             yield number, [given.source, given.target, *shape, str(given.uses)]
 
     def pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
@@ -83,7 +85,7 @@ def write(
     work = folder / f"work-{name}"
     work.mkdir()
     with scratch(work) as database:
-        load_rules(database, source, None, False, sorted(shape_of(plan.options).union(plan.format.shape)))
+        load_rules(database, source, None, options.counted, plan.shape)
         link_rules(database, given.linked_blocks())
         counts = apply_filters(database, plan.options, samples)
         if plan.lexical:

@@ -40,7 +40,7 @@ def sides(path: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("drawn", [False, True])
 def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path, drawn: bool) -> None:
     path = tmp_path / "g.cdec.zst"
-    manifest = export(learned, path, replace(ALL, drawn=drawn))
+    manifest = export(learned, path, replace(ALL, drawn=drawn, means=not drawn))
     stored = {(rule.source, rule.target): rule for rule in learned.find_rules(limit=10_000, drawn=drawn)}
     assert sides(path) == sorted(stored, key=lambda rule: (rule[0].encode(), rule[1].encode()))
     assert manifest.rules == len(stored)
@@ -55,7 +55,7 @@ def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path, 
 @pytest.mark.parametrize("drawn", [False, True])
 def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Path, drawn: bool) -> None:
     path = tmp_path / "g.jsonl"
-    export(learned, path, replace(ALL, format="jsonl", drawn=drawn))
+    export(learned, path, replace(ALL, format="jsonl", drawn=drawn, means=not drawn))
     inside = 0.0
     for line in parsers.lines(path):
         row = json.loads(line)
@@ -96,9 +96,35 @@ def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: P
     assert checked
 
 
-def test_counts_are_means_unless_draws_are_asked_for(learned: Store, tmp_path: Path) -> None:
-    path = tmp_path / "g"
+def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(learned: Store, tmp_path: Path) -> None:
+    path = tmp_path / "g.jsonl"
     manifest = export(learned, path, ExportOptions(max_scope=None))
+    assert (manifest.options["means"], manifest.options["drawn"], manifest.options["smoothing"]) == (False, False, 0.7)
+    rows = {(row["source"], row["target"]): row for row in map(json.loads, parsers.lines(path))}
+    with learned.snapshot() as snapshot:
+        stored = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows()}
+    weights_of = {sides: rule.expected_uses + rule.minimal_uses / 8 for sides, rule in stored.items()}
+    assert {sides: row["count"] for sides, row in rows.items()} == {key: own for key, own in weights_of.items() if own}
+    assert {row["minimal"] for row in rows.values()} == {0, 1}
+    assert all(row["minimal"] == (stored[sides].minimal_uses > 0) for sides, row in rows.items())
+    assert any(not stored[sides].expected_uses for sides in rows)
+    # Rules of minimal derivations alone have their links, too: most of them are a word and its translation.
+    alone = [row for sides, row in rows.items() if not stored[sides].expected_uses]
+    pairs = [row["alignment"] for row in alone if row["source_words"] == row["target_words"] == 1 + row["nonterminals"]]
+    assert pairs
+    assert set(pairs) == {"0-0"}
+    shares: dict[str, float] = {}
+    for (source, _), row in rows.items():
+        shares[source] = shares.get(source, 0.0) + row["p_target_given_source"]
+    assert all(0 < share < 1 for share in shares.values())
+    with pytest.raises(OptionError, match="two grammars"):
+        ExportOptions(means=True, drawn=True)
+
+
+def test_counts_are_means_where_they_are_asked_for(learned: Store, tmp_path: Path) -> None:
+    path = tmp_path / "g"
+    manifest = export(learned, path, ExportOptions(max_scope=None, means=True))
+    assert manifest.options["smoothing"] == 0
     counts = [parsers.cdec(line).values["count"] for line in parsers.lines(path)]
     assert sum(counts) == pytest.approx(learned.status().expected_tokens, rel=1e-4)
     assert any(round(count, 3) % 1 for count in counts)
@@ -128,6 +154,14 @@ def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path
     assert all(parts)
     summed = {rule: round(sum(part.get(rule, 0) for part in parts)) for rule in set().union(*parts)}
     assert summed == whole
+    minimal = 0
+    for corpus in sorted(learned.status().corpora):
+        path = tmp_path / f"{corpus}.jsonl"
+        export(learned, path, ExportOptions(max_scope=None, corpus=corpus, features=("count", "minimal")))
+        minimal += sum(row["minimal"] for row in map(json.loads, parsers.lines(path)))
+    with learned.snapshot() as snapshot:
+        used = sum(rule.minimal_uses > 0 for rule in snapshot.iterate_all_rule_rows())
+    assert used < minimal <= len(parts) * used
     with pytest.raises(ExportError, match="there is no corpus 'other' in the store; there are: "):
         export(learned, tmp_path / "g", replace(ALL, corpus="other"))
 

@@ -11,6 +11,7 @@ from tests.daemon.exports import parsers
 from tests.daemon.exports.rules import Given, write
 
 from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports import filters
 from hierogram.daemon.exports.filters import TestSet
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
@@ -118,6 +119,7 @@ def test_probabilities_among_those_left(tmp_path: Path) -> None:
             format="tsv",
             features=("p_target_given_source", "p_source_given_target"),
             normalization=normalization,
+            smoothing=0,
             min_count=3,
             max_source_symbols=5,
         )
@@ -133,7 +135,7 @@ def test_averaged_counts_are_filtered_by_what_is_written(tmp_path: Path) -> None
 
 
 def test_unknown_options_are_told() -> None:
-    for wrong in ({"format": "word"}, {"features": ("magic",)}, {"format": "moses", "features": ("count",)}, {"x": 1}):
+    for wrong in ({"format": "word"}, {"features": ("magic",)}, {"format": "vmap", "features": ("count",)}, {"x": 1}):
         with pytest.raises(ValidationError, match=r"cdec|magic|fixed|Unexpected"):
             from_plain(ExportOptions, wrong)
 
@@ -161,7 +163,23 @@ def test_what_can_match_a_sentence(side: list[str | None], test_set: list[list[s
     number = iter(range(1, 10))
     parsed: Side = tuple(next(number) if symbol is None else symbol for symbol in side)
     found = TestSet(" ".join(words) for words in test_set).matches(render_side(parsed))
-    assert found == [k for k, words in enumerate(test_set) if fits(parsed, words)]
+    assert list(found) == [k for k, words in enumerate(test_set) if fits(parsed, words)]
+
+
+def test_a_frequent_word_is_looked_for_only_where_the_rarest_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+
+    def fits(*wanted: object) -> bool:
+        looked_at.append(wanted)
+        return _fits(*wanted)
+
+    _fits = filters._fits
+    monkeypatch.setattr(filters, "_fits", fits)
+    test_set = TestSet(["the the the"] * 500 + ["rare is the x", "the x is rare"] * 3)
+    assert list(test_set.matches("the [X,1] rare")) == [501, 503, 505]
+    assert len(looked_at) == 6
+    assert next(test_set.matches("the [X,1]")) == 0
+    assert len(looked_at) == 7
 
 
 def test_only_rules_for_a_test_set(tmp_path: Path) -> None:

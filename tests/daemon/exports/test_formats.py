@@ -2,7 +2,12 @@
 
 import csv
 import json
+import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from random import Random
+from typing import NamedTuple
 
 import pyarrow.parquet
 import pytest
@@ -11,6 +16,7 @@ from tests.daemon.exports.expected import expected
 from tests.daemon.exports.parsers import Parsed
 from tests.daemon.exports.rules import ODD, Given, write
 
+from hierogram.daemon.exports.formats.format import BY_NAME, DEFAULT_WEIGHTS
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, parse_side
@@ -66,7 +72,7 @@ def test_joshua(tmp_path: Path) -> None:
     options = ExportOptions(format="joshua", max_scope=None, features=("count", "p_target_given_source"))
     path, written, _ = write(tmp_path, ODD, options, name="chosen")
     check([parsers.joshua(line, chosen) for line in parsers.lines(path)], links=False)
-    assert [file.name for file in written.files] == ["chosen", "chosen.glue"]
+    assert [file.name for file in written.files] == ["chosen", "chosen.glue", "chosen.config"]
     assert parsers.lines(tmp_path / "g.glue") == [
         "[GOAL] ||| <s> ||| <s> ||| 0",
         "[GOAL] ||| [GOAL,1] [X,2] ||| [GOAL,1] [X,2] ||| -1",
@@ -78,7 +84,10 @@ def test_moses(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="moses", max_scope=None))
     content = parsers.content(path)
     assert content.split(b"\n")[:-1] == sorted(content.split(b"\n")[:-1])
-    check([parsers.moses(line) for line in parsers.lines(path)], links=True, order=False)
+    names = list(FORMATS["moses"].features)
+    check([parsers.moses(line, names) for line in parsers.lines(path)], links=True, order=False)
+    options = ExportOptions(format="moses", max_scope=None, features=tuple(names[:4]), smoothing=0)
+    path, _, _ = write(tmp_path, ODD, options, name="four")
     # Words a and x are only linked to each other; b is linked to y once and to z once, y to b once and once to nothing.
     wanted = "a [X][X] b [X] ||| x [X][X] y [X] ||| 1 0.5 0.75 0.5 ||| 0-0 1-1 2-2 ||| 3 4 3 ||| |||"
     assert [line for line in parsers.lines(path) if line.startswith("a [X][X] b [X] ||| x [X][X] y")] == [wanted]
@@ -88,6 +97,114 @@ def test_moses(tmp_path: Path) -> None:
         ("[X][S] </s> [X]", "[X][S] </s> [S]", "1", "0-0 1-1"),
         ("[X][S] [X][X] [X]", "[X][S] [X][X] [S]", "2.718", "0-0 1-1"),
     ]
+
+
+class Decoder(NamedTuple):
+    """What a decoder scores by a configuration: a rule's line, a glue rule, a target word, an unknown word, ln p."""
+
+    rule: Callable[[str], float]
+    glue: float
+    word: float
+    unknown: float
+    lm: float
+
+
+def as_cdec(folder: Path) -> Decoder:
+    ini = dict(line.split("=", 1) for line in (folder / "g.ini").read_text().splitlines())
+    assert (ini["formalism"], ini["grammar"], ini["add_pass_through_rules"]) == ("scfg", "g", "true")
+    weights = {name: float(value) for name, value in map(str.split, (folder / "g.weights").read_text().splitlines())}
+
+    def rule(line: str) -> float:
+        named = (feature.split("=") for feature in line.split(" ||| ")[3].split(" "))
+        return sum(weights[name] * float(value) for name, value in named)
+
+    word = weights["WordPenalty"] * -1 / math.log(10)
+    return Decoder(rule, weights["Glue"], word, weights["PassThrough"], weights["LanguageModel"] / math.log(10))
+
+
+def of_joshua(folder: Path) -> dict[str, float]:
+    lines = (folder / "g.config").read_text().splitlines()
+    settings = [tuple(line.split(" = ", 1)) for line in lines if " = " in line]
+    for wanted in (
+        ("tm", "thrax -owner pt -maxspan 20 -path g"),
+        ("tm", "thrax -owner glue -maxspan -1 -path g.glue"),
+        ("feature-function", "WordPenalty"),
+        ("feature-function", "OOVPenalty"),
+        ("goalSymbol", "GOAL"),
+        ("default_non_terminal", "X"),
+    ):
+        assert wanted in settings
+    return {name: float(value) for name, value in (line.split(" ") for line in lines if " = " not in line)}
+
+
+def as_joshua(folder: Path, named: bool = False) -> Decoder:
+    weights = of_joshua(folder)
+
+    def score(line: str, owner: str) -> float:
+        values = line.split(" ||| ")[3].split(" ")
+        if named:
+            return sum(weights[name] * float(value) for name, value in (one.split("=") for one in values))
+        # Values without a name change their sign when they are read.
+        return sum(weights[f"{owner}_{place}"] * -float(value) for place, value in enumerate(values))
+
+    glue = score(parsers.lines(folder / "g.glue")[1], "glue")
+    word, lm = -weights["WordPenalty"] / math.log(10), weights["lm_0"] / math.log(10)
+    return Decoder(lambda line: score(line, "pt"), glue, word, -100 * weights["OOVPenalty"], lm)
+
+
+def as_moses(folder: Path) -> Decoder:
+    sections: dict[str, list[str]] = {}
+    for line in (folder / "g.ini").read_text().splitlines():
+        if line.startswith("["):
+            own = sections[line[1:-1]] = []
+        elif line:
+            own.append(line)
+    assert (sections["mapping"], sections["search-algorithm"]) == (["0 T 0", "1 T 1"], ["3"])
+    assert len(sections["max-chart-span"]) == 2
+    tables = [line.split(" ") for line in sections["feature"] if line.startswith("PhraseDictionaryMemory ")]
+    described = [dict(part.split("=") for part in table[1:]) for table in tables]
+    named = [(table["name"], table["path"]) for table in described]
+    assert named == [("TranslationModel0", "g"), ("TranslationModel1", "g.glue")]
+    weights = {}
+    for line in sections["weight"]:
+        name, values = line.removeprefix("# of a language model: ").split("= ")
+        weights[name] = [float(value) for value in values.split(" ")]
+    assert [len(weights[table["name"]]) for table in described] == [int(table["num-features"]) for table in described]
+
+    def score(line: str, table: str) -> float:
+        scores = map(float, line.split(" ||| ")[2].split(" "))
+        return sum(weight * math.log(value) for weight, value in zip(weights[table], scores, strict=True))
+
+    glue = score(parsers.lines(folder / "g.glue")[2], "TranslationModel1")
+    word, unknown = -weights["WordPenalty0"][0], -100 * weights["UnknownWordPenalty0"][0]
+    return Decoder(lambda line: score(line, "TranslationModel0"), glue, word, unknown, weights["LM0"][0])
+
+
+READERS = {"cdec": as_cdec, "joshua": as_joshua, "thrax": partial(as_joshua, named=True), "moses": as_moses}
+
+
+@pytest.mark.parametrize("format", READERS)
+def test_decoders_score_by_their_configuration_as_we_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    random = Random(1)
+    for name in (*BY_NAME, "lm", "words", "rules", "unknown"):
+        monkeypatch.setitem(DEFAULT_WEIGHTS, name, random.uniform(-2, 2))
+    path, written, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None))
+    assert all((tmp_path / file.name).stat().st_size == file.bytes for file in written.files)
+    decoder = READERS[format](tmp_path)
+    found = (decoder.glue, decoder.word, decoder.unknown, decoder.lm)
+    assert found == pytest.approx([DEFAULT_WEIGHTS[name] for name in ("glue", "words", "unknown", "lm")], rel=1e-3)
+    names = FORMATS[format].features
+    wanted = []
+    for values in (expected(given).values for given in ODD):
+        # Words that no pair links have no lexical weight to compare.
+        if all(values[name] > 0 for name in names if parsers.is_logarithm(name)):
+            terms = ((name, math.log(values[name]) if parsers.is_logarithm(name) else values[name]) for name in names)
+            wanted.append(sum(DEFAULT_WEIGHTS[name] * value for name, value in terms))
+    assert len(wanted) == 5
+    scores = [decoder.rule(line) for line in parsers.lines(path)]
+    assert all(min(abs(score - own) for own in scores) < 1e-3 for score in wanted)
 
 
 def of_table(row: dict[str, object]) -> Parsed:

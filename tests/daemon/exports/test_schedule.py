@@ -14,7 +14,7 @@ from tests.daemon.conftest import Run
 from tests.storage.building import commit, delta, query
 
 from hierogram.daemon.configuration import load_configuration
-from hierogram.daemon.exceptions import ScheduleError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.exports import schedule as scheduling
 from hierogram.daemon.exports.exporting import Published
 from hierogram.daemon.exports.options import ExportJob, parse_span
@@ -115,7 +115,7 @@ def test_jobs_of_other_processes_are_noticed(
     assert len(heard.runs) >= 2
     with open_store(store_url) as other:
         remove_job(other, "news")
-        with pytest.raises(ScheduleError, match="there is no job 'news'"):
+        with pytest.raises(DaemonError, match="there is no job 'news'"):
             remove_job(other, "news")
     assert list_jobs(store) == []
     assert schedule.alive()
@@ -268,7 +268,7 @@ def test_jobs_of_the_configuration(
     [scheduled] = list_jobs(store)
     assert scheduled.configured
     assert scheduled.job == configured
-    with pytest.raises(ScheduleError, match="stands in the configuration"):
+    with pytest.raises(DaemonError, match="stands in the configuration"):
         remove_job(store, "nightly")
     # What was missed while nothing ran is not forgotten when the same configuration is read again.
     make_due(store_url, "config:nightly", timedelta(days=3))

@@ -4,13 +4,13 @@ from pathlib import Path
 from random import Random
 
 import kenlm
-import numpy as np
 import pytest
 from tests.daemon.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, arpa_of
 from tests.reference.language_models.backoff import random_model
+from tests.samplers.language_models.models import walk
 
 from hierogram.daemon.language_models.arpa import NamedModel, read_arpa
-from hierogram.samplers.language_models.model import EMPTY, score_all
+from hierogram.samplers.language_models.model import EMPTY
 
 NAMES = ["<unk>", "<s>", "</s>", *(f"w{k}" for k in range(3, 60))]
 
@@ -22,8 +22,7 @@ def opened(path: Path) -> tuple[kenlm.Model, NamedModel]:
 def compare(theirs: kenlm.Model, ours: NamedModel, words: list[str], begin: bool) -> int:
     """Score words one after the other with both; how many states of theirs were met more than of ours."""
     numbers = ours.vocabulary.numbers(words)
-    log10, states = np.zeros(len(words)), np.zeros(len(words), np.int32)
-    score_all(ours.model, ours.model.begin if begin else EMPTY, numbers, log10, states)
+    log10, states = walk(ours.model, numbers, ours.model.begin if begin else EMPTY)
     state, met = kenlm.State(), {}
     (theirs.BeginSentenceWrite if begin else theirs.NullContextWrite)(state)
     for k, word in enumerate(words):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from tests.daemon.language_models.arpa_files import KENLM, Quiet, arpa_of, read_text
 from tests.reference.language_models.backoff import random_model
+from tests.samplers.language_models.models import walk
 
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.language_models.files import is_binary, open_language_model, write_binary
 from hierogram.daemon.mapped_arrays import read_arrays, write_arrays
-from hierogram.samplers.language_models.model import score_all
 
 
 def test_a_model_is_as_it_was(tmp_path: Path) -> None:
@@ -26,8 +26,7 @@ def test_a_model_is_as_it_was(tmp_path: Path) -> None:
     words = np.array([random.randrange(5) for _ in range(500)], np.int32)
     found = []
     for model in (named.model, again.model):
-        log10, states = np.zeros(500), np.zeros(500, np.int32)
-        score_all(model, model.begin, words, log10, states)
+        log10, states = walk(model, words, model.begin)
         found.append((log10.tolist(), states.tolist()))
     assert found[0] == found[1]
 

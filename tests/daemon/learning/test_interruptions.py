@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, cycle
 from pathlib import Path
@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.daemon.learning import raw_pairs
+from tests.daemon.learning.every_kind import CASES, Case
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
-from tests.daemon.learning.treebanks import QUICK as QUICK_TREES
-from tests.daemon.learning.treebanks import TREES, put
 
 from hierogram.daemon.learning import residents
 from hierogram.daemon.learning.learner import LearnOptions
@@ -24,39 +22,20 @@ from hierogram.daemon.learning.learning import learn, run_to_continue
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
-Fill = Callable[[Store], None]
 SWEEPS = 7
 
 
-def phrases(store: Store) -> None:
-    fill(store, some_pairs(40))
-
-
-def trees(store: Store) -> None:
-    put(store, TREES)
-
-
-def itg(store: Store) -> None:
-    raw_pairs.put(store, raw_pairs.RAW)
-
-
-CASES: dict[str, tuple[Settings, Fill, int]] = {
-    "phrases": (QUICK, phrases, 4_000_000),
-    "phrases in batches": (QUICK, phrases, 100),
-    "trees": (QUICK_TREES, trees, 100),
-    "itg": (raw_pairs.QUICK, itg, 100),
-}
-"""Settings, what fills the store, and words that are in memory together."""
-
-
-@pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Settings, Fill]:
-    settings, fill_with, words = CASES[request.param]
+@pytest.fixture(
+    params=[("phrases", 4_000_000), ("phrases", 100), ("trees", 100), ("itg", 100)],
+    ids=["phrases", "phrases in batches", "trees", "itg"],
+)
+def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """A kind, with so many words in memory together."""
+    kind, words = request.param
     monkeypatch.setattr(residents, "_WORDS_A_BATCH", words)
-    return settings, fill_with
+    return CASES[kind]
 
 
 def everything(store: Store) -> tuple[object, ...]:
@@ -70,22 +49,20 @@ def after(sweeps: int) -> LearnOptions:
 
 
 @pytest.fixture
-def expected(case: tuple[Settings, Fill], tmp_path: Path) -> tuple[object, ...]:
+def expected(case: Case, tmp_path: Path) -> tuple[object, ...]:
     """What a run gives that nothing interrupts."""
-    settings, fill_with = case
-    with open_store(f"sqlite:///{tmp_path}/whole.db", create=True, settings=settings) as store:
-        fill_with(store)
+    with open_store(f"sqlite:///{tmp_path}/whole.db", create=True, settings=case.settings) as store:
+        case.fill(store)
         assert learn(store, sweeps=SWEEPS, options=LearnOptions(1)).finished
         return everything(store)
 
 
 def test_wherever_a_run_is_asked_to_stop_it_is_continued_to_the_same_end(
-    case: tuple[Settings, Fill], expected: tuple[object, ...], tmp_path: Path
+    case: Case, expected: tuple[object, ...], tmp_path: Path
 ) -> None:
-    settings, fill_with = case
-    for steps in ((1, 2, 4), (3,), (5, 9), (8, 2, 2), (0, 17)):
-        with open_store(f"sqlite:///{tmp_path}/{steps}.db", create=True, settings=settings) as store:
-            fill_with(store)
+    for steps in ((1, 2, 4), (5, 9), (0, 17)):
+        with open_store(f"sqlite:///{tmp_path}/{steps}.db", create=True, settings=case.settings) as store:
+            case.fill(store)
             numbers = cycle(steps)
             runs = 1
             while not learn(store, sweeps=SWEEPS, options=after(next(numbers))).finished:
@@ -101,12 +78,11 @@ class KilledError(Exception):
 
 
 def test_a_commit_that_breaks_off_leaves_all_pairs_as_they_were(
-    case: tuple[Settings, Fill], expected: tuple[object, ...], store_url: str, monkeypatch: pytest.MonkeyPatch
+    case: Case, expected: tuple[object, ...], store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, fill_with = case
     monkeypatch.setattr(residents, "_PAIRS_A_COMMIT", 3)
-    with open_store(store_url, create=True, settings=settings) as store:
-        fill_with(store)
+    with open_store(store_url, create=True, settings=case.settings) as store:
+        case.fill(store)
         parts = residents.ResidentBatch._parts
         for commits in (0, 1, 3):
             turns = count()
@@ -136,7 +112,7 @@ def test_a_commit_that_breaks_off_leaves_all_pairs_as_they_were(
 
 def test_the_number_of_sweeps_says_whether_a_run_is_continued(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as store:
-        phrases(store)
+        CASES["phrases"].fill(store)
         learn(store, sweeps=5, options=after(8))
         run = store.unfinished_run()
         assert run is not None
@@ -178,31 +154,31 @@ main()
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, ...]]:
     """What runs give that nothing interrupts, by kind."""
     found = {}
-    for kind in ("phrases", "trees", "itg"):
-        settings, fill_with, _ = CASES[kind]
-        with open_store(f"sqlite:///{tmp_path_factory.mktemp(kind)}/s.db", create=True, settings=settings) as store:
-            fill_with(store)
+    for kind, case in CASES.items():
+        file = tmp_path_factory.mktemp(kind) / "s.db"
+        with open_store(f"sqlite:///{file}", create=True, settings=case.settings) as store:
+            case.fill(store)
             learn(store, sweeps=30, options=LearnOptions(1))
             found[kind] = everything(store)
     return found
 
 
 @pytest.mark.parametrize(
-    ("kind", "number"),
+    ("store_url", "kind", "number"),
     [
-        ("phrases", signal.SIGINT),
-        ("phrases", signal.SIGTERM),
-        ("phrases", signal.SIGKILL),
-        ("trees", signal.SIGKILL),
-        ("itg", signal.SIGKILL),
+        ("sqlite", "phrases", signal.SIGINT),
+        ("sqlite", "trees", signal.SIGTERM),
+        ("sqlite", "itg", signal.SIGKILL),
+        ("postgres", "phrases", signal.SIGKILL),
     ],
+    indirect=["store_url"],
 )
 def test_signals_change_nothing(
     store_url: str, uninterrupted: dict[str, tuple[object, ...]], kind: str, number: signal.Signals
 ) -> None:
-    settings, fill_with, _ = CASES[kind]
-    with open_store(store_url, create=True, settings=settings) as store:
-        fill_with(store)
+    case = CASES[kind]
+    with open_store(store_url, create=True, settings=case.settings) as store:
+        case.fill(store)
         command = [sys.executable, "-c", COMMITTING, store_url, "30"]
         done = 0
         # In the schedule, and among the sweeps that follow it.
@@ -255,6 +231,7 @@ main()
 """`hierogram learn`, that sends itself a signal after its last commit, before its report, or at its exit."""
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_run_that_is_done_is_not_sampled_again(store_url: str) -> None:
     """It ends with 0 whatever asks it to end; where it was killed before it could say so, the next one says so."""
 
@@ -263,7 +240,7 @@ def test_a_run_that_is_done_is_not_sampled_again(store_url: str) -> None:
         return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
     with open_store(store_url, create=True, settings=QUICK) as store:
-        phrases(store)
+        CASES["phrases"].fill(store)
         expected = 6
         for point in ("commit", "exit"):
             ended = run(signal.SIGTERM, point)
@@ -283,12 +260,9 @@ def test_a_run_that_is_done_is_not_sampled_again(store_url: str) -> None:
             assert everything(store) == before
 
 
-def test_a_run_whose_end_was_not_reported_is_reported_and_not_sampled_again(
-    case: tuple[Settings, Fill], store_url: str
-) -> None:
-    settings, fill_with = case
-    with open_store(store_url, create=True, settings=settings) as store:
-        fill_with(store)
+def test_a_run_whose_end_was_not_reported_is_reported_and_not_sampled_again(case: Case, store_url: str) -> None:
+    with open_store(store_url, create=True, settings=case.settings) as store:
+        case.fill(store)
         done = learn(store, sweeps=SWEEPS, options=LearnOptions(1), leave_unfinished=True)
         before = everything(store)
         for sweeps in (SWEEPS, None):
@@ -321,7 +295,7 @@ def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Sig
     at_end = 0
     killed_as_reported = False
     with open_store(store_url, create=True, settings=QUICK) as store:
-        phrases(store)
+        CASES["phrases"].fill(store)
         subprocess.run(command, capture_output=True, check=True)
         for attempt in range(30):
             before = store.status().sweeps

@@ -2,22 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.daemon.conftest import Run
-from tests.daemon.learning.raw_pairs import MORE, QUICK, RAW, dictionary, put
+from tests.daemon.learning.raw_pairs import QUICK, RAW, dictionary, put
 from tests.storage.building import query
 
 from hierogram.daemon.grammar.derivations import derivation_of, expected_rules, index_occurrences, own_words
-from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.repairing import repair
-from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
-from hierogram.samplers.grammar import keys
 from hierogram.storage.store import Store, open_store
 
 STRAIGHT, INVERTED = ("[X,1] [X,2]", "[X,1] [X,2]"), ("[X,1] [X,2]", "[X,2] [X,1]")
@@ -139,64 +133,3 @@ def test_a_derivation_is_shown(raw: Store) -> None:
     with raw.snapshot() as snapshot:
         pairs = {row.id for rows in snapshot.iterate_derivations() for row in rows}
     assert pairs == {row.id for row in raw.pairs()}
-
-
-def test_new_pairs_are_sampled_against_the_others(raw: Store) -> None:
-    learn(raw, sweeps=2)
-    before = {row.id: row.current for row in raw.pairs()}
-    put(raw, MORE, first=100)
-    done = learn(raw, sweeps=0)
-    assert (done.sweeps, done.pair_sweeps) == (QUICK.settling, len(MORE) * QUICK.settling)
-    after = {row.id: row.current for row in raw.pairs()}
-    assert {number: after[number] for number in before} == before
-    assert verify(raw).problems == []
-    learn(raw, sweeps=3)
-    assert verify(raw).problems == []
-
-
-def test_what_is_withdrawn_leaves_nothing_and_may_come_again(raw: Store) -> None:
-    learn(raw, sweeps=3)
-    assert withdraw_all(raw, [1, 5, 8], lambda _done: None) == 3
-    report = verify(raw)
-    assert (report.problems, report.pairs) == ([], len(RAW) - 3)
-    put(raw, [RAW[0]], first=1)
-    learn(raw, sweeps=2)
-    with Learner(raw) as learner:
-        learner.open(raw.pairs())
-        learner.withdraw(raw.pairs_by_id([2]))
-        learner.open(raw.pairs())
-        assert learner.chain.rule_tokens == raw.status().rule_tokens
-        assert learner.chain.rule_types == sum(count > 0 for count, _ in dictionary(raw).values())
-    withdraw_all(raw, [row.id for row in raw.pairs()], lambda _done: None)
-    report = verify(raw)
-    assert (report.problems, report.rules, raw.vocabulary_sizes()) == ([], 0, (0, 0))
-
-
-def test_keys_that_collide_are_made_anew(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x1F))
-    with open_store(store_url, create=True, settings=replace(QUICK, seed=2)) as store:
-        put(store, RAW)
-        learn(store, sweeps=2)
-        assert store.settings().key_salt > 0
-        assert verify(store).problems == []
-
-
-def test_an_empty_store_learns_nothing(store_url: str) -> None:
-    with open_store(store_url, create=True, settings=QUICK) as store:
-        assert learn(store, sweeps=2).pairs == 0
-
-
-def test_a_damaged_store_is_repaired(raw: Store, store_url: str) -> None:
-    learn(raw, sweeps=3)
-    before = query(store_url, "SELECT source, target, count, expected_uses FROM rules ORDER BY source, target")
-    query(store_url, "DELETE FROM rules WHERE id < 4")
-    query(store_url, "UPDATE vocabulary SET count = 77 WHERE id = 1")
-    assert verify(raw).problems
-    assert repair(raw).left == []
-    assert verify(raw).problems == []
-    assert query(store_url, "SELECT source, target, count, expected_uses FROM rules ORDER BY source, target") == before
-    query(store_url, "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 5")
-    query(store_url, "UPDATE derivations SET averages = substr(averages, 1, 2) WHERE pair_id = 6")
-    assert repair(raw).begun_anew == [5, 6]
-    learn(raw, sweeps=1)
-    assert verify(raw).problems == []

@@ -110,7 +110,8 @@ def url(store_url: str, hierogram: Run, tmp_path: Path) -> str:
 
 
 def rules(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
-    with store.iterate_rules() as found:
+    with store.snapshot() as snapshot:
+        found = snapshot.iterate_rules()
         return {(rule.source, rule.target): (rule.count, rule.expected_uses) for rule in found}
 
 

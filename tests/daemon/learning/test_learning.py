@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from sqlalchemy import create_engine, text
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
-from hierogram.samplers.grammar import keys
 from hierogram.storage.database.connection import parse_url
+from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
 
@@ -31,17 +31,10 @@ def change(url: str, statement: str) -> None:
     engine.dispose()
 
 
-def test_counts_equal_a_recount_after_every_run(filled: Store) -> None:
-    first = learn(filled, sweeps=3)
-    assert first.pair_sweeps == 60 * (6 + 3)
-    assert first.log_likelihood_after > first.log_likelihood_before
-    fill(filled, some_pairs(20, seed=6)[:15])
-    learn(filled, sweeps=1)
-    report = verify(filled)
-    assert report.problems == []
-    assert report.pairs == filled.count_pairs(["settled"])
-    assert report.rule_tokens > 0
-    assert report.rule_tokens / 4 < report.expected_tokens < report.rule_tokens * 4
+def minimal_uses(store: Store) -> list[tuple[str, str, int]]:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_all_rule_rows()
+        return [(rule.source, rule.target, rule.minimal_uses) for rule in rules if rule.minimal_uses]
 
 
 @pytest.mark.parametrize(
@@ -50,6 +43,7 @@ def test_counts_equal_a_recount_after_every_run(filled: Store) -> None:
         ("UPDATE rules SET count = count + 1 WHERE id = (SELECT min(id) FROM rules WHERE count > 0)", "count is"),
         ("UPDATE rules SET expected_uses = expected_uses / 2 WHERE id = (SELECT max(id) FROM rules)", "expected_uses"),
         ("UPDATE rules SET expected_uses_variance = 0 WHERE id = (SELECT max(id) FROM rules)", "uses_variance"),
+        ("UPDATE rules SET minimal_uses = minimal_uses + 1 WHERE id = (SELECT max(id) FROM rules)", "minimal_uses is"),
         ("UPDATE store_state SET left_out_1 = left_out_1 + 1", "left_out of rules with 1 nonterminals"),
         ("UPDATE rules SET length = length + 1 WHERE id = (SELECT min(id) FROM rules)", "length is"),
         ("DELETE FROM derivations WHERE pair_id = (SELECT min(pair_id) FROM derivations)", "recount"),
@@ -58,7 +52,16 @@ def test_counts_equal_a_recount_after_every_run(filled: Store) -> None:
             "pair 60",
         ),
     ],
-    ids=["count", "expected uses", "error", "left out", "length", "derivation lost", "expected uses damaged"],
+    ids=[
+        "count",
+        "expected uses",
+        "error",
+        "minimal uses",
+        "left out",
+        "length",
+        "derivation lost",
+        "expected uses damaged",
+    ],
 )
 def test_a_single_planted_error_is_found(filled: Store, store_url: str, damage: str, complaint: str) -> None:
     learn(filled, sweeps=2)
@@ -75,6 +78,20 @@ def test_the_result_does_not_depend_on_threads(tmp_path: Path) -> None:
             report = learn(store, sweeps=2, options=LearnOptions(threads))
             results.append((report.log_likelihood_after, *contents(store)))
     assert results[0] == results[1] == results[2]
+
+
+def test_minimal_uses_follow_from_the_pairs_that_are_there(filled: Store, tmp_path: Path) -> None:
+    learn(filled, sweeps=2)
+    fill(filled, some_pairs(70)[60:])
+    withdraw_all(filled, list(range(1, 31)), lambda _done: None)
+    learn(filled, sweeps=1)
+    again = Settings(seed=9, schedule="quick", settling=1)
+    with open_store(f"sqlite:///{tmp_path}/again.db", create=True, settings=again) as other:
+        fill(other, some_pairs(70)[30:])
+        learn(other, sweeps=0)
+        found = [sorted(minimal_uses(store)) for store in (filled, other)]
+    assert found[0] == found[1]
+    assert len(found[0]) > 30
 
 
 def test_a_run_in_parts_gives_what_a_run_at_once_gives(tmp_path: Path) -> None:
@@ -101,15 +118,3 @@ def test_a_run_that_is_ended_leaves_a_sound_store_and_goes_on(filled: Store) -> 
     learn(filled, sweeps=2)
     assert verify(filled).problems == []
     assert filled.count_pairs(["settled"]) == 60
-
-
-def test_rules_that_share_a_key_are_told_apart_under_another_salt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # With 16 bits of key in all, a few hundred rules collide under many salts, the first and some of the next too.
-    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0xFF))
-    with open_store(f"sqlite:///{tmp_path}/narrow.db", create=True, settings=QUICK) as store:
-        fill(store, some_pairs(60))
-        learn(store, sweeps=1)
-        assert store.settings().key_salt > 0
-        assert verify(store).problems == []

@@ -36,11 +36,12 @@ def filled(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
 USED = "(SELECT min(id) FROM rules WHERE count > 0)"
 EXTRA = (
     "INSERT INTO rules SELECT id + 1000000, source, target || ' t77', key_high + 1, key_low, length, scope,"
-    f" nonterminals, source_terminals, target_terminals + 1, hiero, 5, 0, 0 FROM rules WHERE id = {USED}"
+    f" nonterminals, source_terminals, target_terminals + 1, hiero, 5, 0, 0, 2 FROM rules WHERE id = {USED}"
 )
 DAMAGE = {
     "count": f"UPDATE rules SET count = count + 1 WHERE id = {USED}",
     "expected uses": f"UPDATE rules SET expected_uses = 77 WHERE id = {USED}",
+    "minimal uses": f"UPDATE rules SET minimal_uses = minimal_uses + 1 WHERE id = {USED}",
     "column": f"UPDATE rules SET length = length + 1, scope = 9 WHERE id = {USED}",
     "side": f"UPDATE rules SET target = target || ' t1' WHERE id = {USED}",
     "key": f"UPDATE rules SET key_low = key_low + 1 WHERE id = {USED}",

@@ -1,18 +1,14 @@
 """A tree grammar in a store: learned, committed, taken up again, verified."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.daemon.learning.treebanks import QUICK, TREES, expansions, grammar, put
-from tests.storage.building import query
 
 from hierogram.daemon.learning.kinds.trees import TreeChain
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify
-from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage import records
@@ -102,50 +98,3 @@ class TreeChainRun:
         }
         labels = [records.LabelRow(label, *prior) for label, prior in sorted(self.chain.priors().items())]
         return counts, means, labels
-
-
-def test_new_trees_are_annealed_against_the_others(treebank: Store) -> None:
-    learn(treebank, sweeps=2)
-    put(treebank, ["(S (NP (PRP he)) (VP (VBD slept)))", FOREST], first=100)
-    with treebank.snapshot() as snapshot:
-        before = {row.id: row.current for rows in snapshot.iterate_derivations() for row in rows}
-    done = learn(treebank, sweeps=0)
-    assert (done.sweeps, done.pair_sweeps) == (6, 12)
-    with treebank.snapshot() as snapshot:
-        after = {row.id: row.current for rows in snapshot.iterate_derivations() for row in rows}
-    assert {number: after[number] for number in before} == before
-    assert len(after) == len(before) + 2
-    assert verify(treebank).problems == []
-    learn(treebank, sweeps=3)
-    assert verify(treebank).problems == []
-    assert treebank.status().pairs["settled"] == 14
-
-
-def test_keys_that_collide_are_made_anew(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x1F))
-    with open_store(store_url, create=True, settings=replace(QUICK, start="random", seed=2)) as store:
-        put(store, TREES[:4])
-        learn(store, sweeps=2)
-        assert store.settings().key_salt > 0
-        assert verify(store).problems == []
-
-
-def test_an_empty_store_learns_nothing(store_url: str) -> None:
-    with open_store(store_url, create=True, settings=QUICK) as store:
-        assert learn(store, sweeps=2).pairs == 0
-
-
-def test_a_damaged_store_of_trees_is_repaired(treebank: Store, store_url: str) -> None:
-    learn(treebank, sweeps=3)
-    before = query(store_url, "SELECT source, target, count, expected_uses FROM rules ORDER BY source, target")
-    query(store_url, "DELETE FROM rules WHERE id < 4")
-    query(store_url, "UPDATE vocabulary SET count = 77 WHERE id = 1")
-    query(store_url, "DELETE FROM rule_words")
-    assert verify(treebank).problems
-    assert repair(treebank).left == []
-    assert verify(treebank).problems == []
-    assert query(store_url, "SELECT source, target, count, expected_uses FROM rules ORDER BY source, target") == before
-    query(store_url, "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 5")
-    assert repair(treebank).begun_anew == [5]
-    learn(treebank, sweeps=1)
-    assert verify(treebank).problems == []

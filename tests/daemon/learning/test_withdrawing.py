@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES, Run
-from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.daemon.learning.stores import QUICK, fill, some_pairs
 
-from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.store import Store, open_store
 
@@ -24,39 +22,11 @@ def filled(store_url: str) -> Iterator[Store]:
         yield store
 
 
-def test_counts_are_those_of_the_pairs_that_are_left(filled: Store) -> None:
-    assert withdraw_all(filled, [1, 7, 45, 1_000], lambda _done: None) == 3
-    report = verify(filled)
-    assert (report.problems, report.pairs, filled.count_pairs()) == ([], 38, 47)
-    assert withdraw_all(filled, list(range(1, 60)), lambda _done: None) == 47
-    report = verify(filled)
-    assert (report.problems, report.rules, filled.vocabulary_sizes()) == ([], 0, (0, 0))
-
-
-def test_the_learners_table_follows(filled: Store) -> None:
-    with Learner(filled) as learner:
-        learner.withdraw(filled.pairs_by_id([3, 4, 5, 48]))
-        with Learner(filled) as anew:
-            assert learner.chain.rule_types == anew.chain.rule_types
-            assert learner.chain.rule_tokens == anew.chain.rule_tokens
-            assert learner.measure() == anew.measure()
-
-
 def test_learning_sees_to_what_was_asked_meanwhile(filled: Store) -> None:
     filled.request_withdrawals([2, 44])
     learn(filled, sweeps=1)
     assert filled.pairs_by_id([2, 44]) == []
     assert verify(filled).problems == []
-
-
-def test_what_left_and_comes_again_is_stored_again(filled: Store) -> None:
-    rules, _ = contents(filled)
-    withdraw_all(filled, list(range(1, 41)), lambda _done: None)
-    fill(filled, some_pairs(40))
-    assert filled.count_pairs() == 50
-    learn(filled, sweeps=3)
-    assert verify(filled).problems == []
-    assert rules
 
 
 def test_the_command_takes_out_what_it_is_told(hierogram: Run, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_rules_of_scope_three_are_used(learned: Store) -> None:
     """And larger ones are not: they would take more than O(n³) places on a side."""
     with learned.snapshot() as snapshot:
         one, two, *_ = [rule for rule in snapshot.iterate_all_rule_rows() if rule.count > 0]
-    with learned._engine.begin() as connection:
+    with learned.engine.begin() as connection:
         for rule, scope in ((one, 3), (two, 4)):
             connection.execute(update(rules).where(rules.c.id == rule.id).values(scope=scope))
     known = Learned(learned, lambda *_: None)

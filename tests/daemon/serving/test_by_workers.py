@@ -13,7 +13,7 @@ from tests.daemon.serving.turns import LOG, SHORT, Hands
 from tests.daemon.workers.fake import FakeCluster
 
 from hierogram.daemon.configuration import Configuration, load_configuration
-from hierogram.daemon.exceptions import ConfigurationError, WorkersError
+from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.health import HealthRegistry
@@ -65,7 +65,7 @@ def test_a_daemon_with_workers_samples_by_them(serve: Callable[..., Daemon], tmp
 def test_what_is_no_number_of_workers_and_no_blocks_is_told(key: str, tmp_path: Path) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(f'[workers]\n{key} = "two"\n')
-    with pytest.raises(ConfigurationError, match=f"workers: {key}: 'two' is "):
+    with pytest.raises(UsageError, match=f"workers: {key}: 'two' is "):
         load_configuration(file)
 
 
@@ -74,5 +74,5 @@ def test_a_store_that_workers_cannot_sample_is_refused_at_once(tmp_path: Path) -
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=raw_pairs.QUICK) as store:
         loop = SamplingLoop(store, Configuration, HealthRegistry(), LOG)
         loop.prepare(Configuration())
-        with pytest.raises(WorkersError, match="grammar is itg"):
+        with pytest.raises(DaemonError, match="grammar is itg"):
             loop.prepare(asked)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.daemon.conftest import Run
@@ -10,7 +10,7 @@ from tests.storage.building import query
 
 from hierogram.daemon.scoring.learned import Learned
 from hierogram.daemon.scoring.records import KeepOptions, ScoreOptions, score_of
-from hierogram.daemon.scoring.scoring import Keeper, Scorer
+from hierogram.daemon.scoring.scoring import Scorer, keep_scores
 from hierogram.daemon.serving import scoring
 from hierogram.daemon.serving.scoring import ScoringLoop
 from hierogram.daemon.serving.supervision import Heartbeat
@@ -104,13 +104,11 @@ def test_work_ends_when_it_is_told_to(learned: Store) -> None:
 def test_a_pair_that_leaves_meanwhile_keeps_no_score(
     learned: Store, hierogram: Run, learned_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep: Callable[..., None] = Keeper.keep
-
-    def withdrawn_first(self: Keeper, scored: object) -> None:
+    def withdrawn_first(*given: Any) -> None:
         assert hierogram("--store", learned_url, "withdraw", "2").code == 0
-        keep(self, scored)
+        keep_scores(*given)
 
-    monkeypatch.setattr(Keeper, "keep", withdrawn_first)
+    monkeypatch.setattr(scoring, "keep_scores", withdrawn_first)
     Loop(learned, QUICK).run()
     assert 2 not in [score.pair_id for score in learned.scores()]
     assert query(learned_url, "SELECT count(*) FROM pair_scores WHERE pair_id = 2") == [(0,)]

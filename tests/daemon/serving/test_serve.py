@@ -78,6 +78,7 @@ def refused(daemon: Daemon) -> tuple[int, list[str]]:
     return code, [line for line in daemon.errors.read().splitlines() if line.startswith("hierogram: ")]
 
 
+@pytest.mark.database("sqlite")
 def test_a_taken_port_ends_the_start(serve: Serve, store_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -153,6 +154,7 @@ def test_the_configuration_is_read_again(tmp_path: Path, serve: Serve) -> None:
     assert daemon.end() == 0
 
 
+@pytest.mark.database("sqlite")
 def test_what_cannot_be_had_leaves_the_daemon_as_it_is(store_url: str, tmp_path: Path, serve: Serve) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
         port, wanted = free.getsockname()[1], other.getsockname()[1]

@@ -23,6 +23,8 @@ from hierogram.daemon.serving.spool import (
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
+pytestmark = pytest.mark.database("sqlite")
+
 TEXT = "".join(line + "\n" for line in LINES)
 
 
@@ -74,6 +76,7 @@ def test_three_files_are_one_input_once_all_are_there(spool: Path) -> None:
     assert [files.files for files in incomplete] == [("y.v2.alignment",)]
 
 
+@pytest.mark.database("sqlite", "postgres")
 def test_what_is_taken_in_is_stored_in_its_corpus_and_goes_to_done(spool: Path, store: Store) -> None:
     for name, column in zip(
         ("x.source", "x.target", "x.alignment"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True

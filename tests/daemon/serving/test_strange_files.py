@@ -19,6 +19,8 @@ from hierogram.storage.exceptions import ChildError, StoreRefusedError
 from hierogram.storage.records import RejectedLine, Settings
 from hierogram.storage.store import Store
 
+pytestmark = pytest.mark.database("sqlite")
+
 GOOD = b"la maison ||| the house ||| 0-0 1-1\n"
 BAD = b"what is this\n"
 
@@ -61,6 +63,7 @@ def test_names_are_shortened_to_what_a_folder_takes(tmp_path: Path, name: bytes)
     assert fitting(tmp_path, "x" * 254 + "y", ".1") != fitting(tmp_path, "x" * 255, ".1")
 
 
+@pytest.mark.database("sqlite", "postgres")
 def test_names_of_any_bytes_are_taken_in_and_set_apart(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     put(folder, b"good\xff.bars", GOOD)

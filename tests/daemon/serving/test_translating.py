@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.daemon.serving.conftest import Daemon
 
 PROMISED_SECONDS = 15.0
@@ -17,6 +18,7 @@ def post(port: int, path: str, kind: str, content: bytes) -> Any:
         return json.loads(answer.read())
 
 
+@pytest.mark.database("sqlite")
 def test_a_new_pair_is_used_in_translations_within_seconds(serve: Callable[..., Daemon], learned_url: str) -> None:
     daemon = serve("--store", learned_url)
     port = daemon.until_port()

@@ -18,11 +18,13 @@ import pytest
 from tests.storage.building import count_deliveries, query
 
 from hierogram.daemon.configuration import Configuration, WebhooksSection, load_configuration
-from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.serving.webhooks import WebhookLoop, signature
 from hierogram.storage.store import Store, open_store
+
+pytestmark = pytest.mark.database("sqlite")
 
 SECRET = "a-secret-of-both-sides"
 SECONDS = 60.0
@@ -101,6 +103,7 @@ def begun(store: Store, store_url: str) -> Callable[[], bool]:
     return lambda: bool(query(store_url, "SELECT url FROM webhooks"))
 
 
+@pytest.mark.database("sqlite", "postgres")
 def test_an_export_is_told_of_and_signed(store: Store, store_url: str) -> None:
     with Receiver(204).listening() as receiver, sending(store, url=receiver.url, secret=SECRET):
         until(begun(store, store_url))
@@ -208,6 +211,7 @@ def dripping(first: bytes, then: bytes) -> Iterator[str]:
             listener.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.database("sqlite", "postgres")
 def test_whatever_a_receiver_says_can_be_noted(store: Store, store_url: str) -> None:
     with (
         dripping(b"HTTP/1.1 500 No\r\n\r\n" + bytes(range(256)) * 4, b"\0") as url,
@@ -274,5 +278,5 @@ def test_other_kinds_may_be_asked_for(store: Store, store_url: str) -> None:
 def test_what_cannot_be_is_told(tmp_path: Any, section: str, said: str) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(f"[webhooks]\n{section}\n")
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(UsageError, match=said):
         load_configuration(file)

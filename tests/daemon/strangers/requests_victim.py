@@ -79,8 +79,7 @@ def victim(url: str, folder: Path, **environment: str) -> Iterator[Victim]:
     with daemon.started():
         assert daemon.process is not None
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-        daemon.wait_until_listening()
+        daemon.wait_until_ready()
         found = Victim(daemon)
-        wait_until(lambda: (answer := daemon.get("/readyz")) is not None and answer.status_code == 200, "it is ready")
         yield found
         print(f"peak {found.most / 1e6:,.0f} MB, slowest answer {found.slowest:.2f} s")

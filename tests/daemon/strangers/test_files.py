@@ -35,6 +35,7 @@ class Watch:
         self._daemon = daemon
         self._end = threading.Event()
         self.slow: list[str] = []
+        self.slowest = 0.0
         self.answers = 0
         self.memory = 0
         self.wrong: list[str] = []
@@ -53,6 +54,7 @@ class Watch:
                 continue
             json.loads(answer.content)
             self.answers += 1
+            self.slowest = max(self.slowest, took)
             if took > MOST_SECONDS:
                 readers = len(readers_of(self._daemon.process.pid))
                 waiting = sorted(os.listdir(self._daemon.spool))[:5]
@@ -62,7 +64,7 @@ class Watch:
         """Ends watching; fails where the daemon was not what it has to be."""
         self._end.set()
         self._thread.join()
-        print(f"{self.answers} answers, slow: {self.slow}, memory at most {self.memory >> 20} MiB")
+        print(f"{self.answers} answers, the slowest {self.slowest:.2f} s, memory at most {self.memory >> 20} MiB")
         assert self.wrong == []
         assert self.answers > 0
         assert self.memory < MOST_BYTES
@@ -87,9 +89,10 @@ def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
         pass
     # The time without progress is shorter than what people have, so that the campaign is not longer.
     daemon = Daemon(url, folder, HIEROGRAM_INTAKE__READER_SECONDS="8", HIEROGRAM_DAEMON__GRACE_SECONDS="20")
-    with daemon.running():
+    with daemon.started():
         assert daemon.process is not None
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+        daemon.wait_until_ready()
         watch = Watch(daemon)
         try:
             yield daemon, watch

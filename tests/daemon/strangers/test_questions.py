@@ -108,7 +108,7 @@ def attacked(url: str, folder: Path) -> Iterator[Daemon]:
     try:
         assert daemon.process is not None
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (1_024, 1_024))
-        daemon.wait_until_listening()
+        daemon.wait_until_ready()
         yield daemon
     finally:
         if daemon.process is not None and daemon.process.poll() is None:
@@ -260,9 +260,9 @@ def test_answers_that_nobody_reads(learned_url: str, tmp_path: Path) -> None:
 
 
 def test_killed_while_questions_run(learned_url: str, tmp_path: Path) -> None:
-    """Whoever answers dies with the daemon. HIEROGRAM_TEST_KILLS sets another number than twenty."""
+    """Whoever answers dies with the daemon. HIEROGRAM_TEST_KILLS sets another number than a hundred."""
     slow = ON_SQLITE[0] if learned_url.startswith("sqlite") else "SELECT pg_sleep(1000)"
-    for _ in range(int(os.environ.get("HIEROGRAM_TEST_KILLS", "20"))):
+    for _ in range(int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))):
         with attacked(learned_url, tmp_path) as daemon, ThreadPoolExecutor(2) as pool:
             assert daemon.process is not None
             parent = daemon.process.pid

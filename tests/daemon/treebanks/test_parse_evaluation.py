@@ -11,7 +11,7 @@ GOLD = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (NP (DT a) (NN dog)) (P
 
 
 def score(gold: str, found: str):
-    return evaluate([read_tree(gold)], [read_tree(found)]).all
+    return evaluate([read_tree(gold)], [read_tree(found)])["all"]
 
 
 def test_the_same_tree_is_exact() -> None:
@@ -74,11 +74,11 @@ def test_rates_are_over_all_sentences_together_and_of_short_ones_apart() -> None
     long = "(TOP (S (NP " + "(NN a) " * 40 + ") (VP (VB b)) (, ,)))"
     wrong = "(TOP (S (X " + "(NN a) " * 40 + ") (Y (VB b)) (, ,)))"
     result = evaluate([read_tree(GOLD), read_tree(long)], [read_tree(GOLD), read_tree(wrong)])
-    assert result.all.sentences == 2
-    assert result.all.precision == pytest.approx(8 / 10)
-    assert result.all.exact == 0.5
-    assert result.up_to_cutoff.sentences == 1
-    assert result.up_to_cutoff.f1 == 1
+    assert result["all"].sentences == 2
+    assert result["all"].precision == pytest.approx(8 / 10)
+    assert result["all"].exact == 0.5
+    assert result["up_to_cutoff"].sentences == 1
+    assert result["up_to_cutoff"].f1 == 1
 
 
 def test_a_tree_without_brackets_has_no_precision_to_lose() -> None:

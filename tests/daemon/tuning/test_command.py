@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.daemon.conftest import Run
 
-from hierogram.daemon.decoding.grammars import DEFAULT_WEIGHTS, read_weights
+from hierogram.daemon.decoding.grammars import read_weights
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "tuning.md").read_text(encoding="utf-8")
 

@@ -1,10 +1,12 @@
 """A service without loops, and clients that ask it."""
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 from tests.conftest import ask_url_of
 
@@ -53,6 +55,22 @@ class FakeService:
 
             correct_requested(self.store)
         return self.store.is_corrected(pair_id)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def gathered_once() -> Iterator[None]:
+    """The API is the same for every app, and to gather its document takes longer than most tests do."""
+    gather = FastAPI.openapi
+    made: list[bytes] = []
+
+    def openapi(app: FastAPI) -> object:
+        if not made:
+            made.append(pickle.dumps(gather(app)))
+        return pickle.loads(made[0])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FastAPI, "openapi", openapi)
+        yield
 
 
 Connect = Callable[..., TestClient]

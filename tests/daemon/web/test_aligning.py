@@ -15,6 +15,8 @@ from hierogram.daemon.web.api.aligning import MOST_PAIRS
 from hierogram.storage.records import LOWERED, Settings
 from hierogram.storage.store import Store, open_store
 
+pytestmark = pytest.mark.database("sqlite")
+
 KNOWN, PAIRS = 250, 270
 
 

@@ -25,9 +25,9 @@ from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.records import IngestTotals
 from hierogram.storage.store import Store, open_store
 
-LINES = 5_000
-FILES = 150
-REQUESTS = 2_000
+LINES = 2_000
+FILES = 60
+REQUESTS = 800
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_mutated_bodies(quick: Store, store_url: str, connect: Connect) -> None:
         totals += IngestTotals(found["accepted"], found["duplicates"], found["rejected"])
         reasons.update(found["reasons"])
         offered += found["lines"]
-    assert totals.accepted > 500
+    assert totals.accepted > 200
     assert len(reasons) > 10
     assert_accounted_for(quick, store_url, totals)
 
@@ -99,8 +99,8 @@ def test_mutated_files(quick: Store, store_url: str, tmp_path: Path) -> None:
             # Chunks before the damage are stored and counted.
             found = IngestTotals(quick.count_pairs() - before[0], 0, quick.status().rejected - before[1])
         totals += found
-    assert totals.accepted > 500
-    assert refused > 10
+    assert totals.accepted > 200
+    assert refused > 4
     assert_accounted_for(quick, store_url, totals)
 
 

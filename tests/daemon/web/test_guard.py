@@ -13,6 +13,8 @@ from hierogram.daemon.web import guard
 from hierogram.daemon.web.guard import Rates
 from hierogram.daemon.web.protocol import sessions
 
+pytestmark = pytest.mark.database("sqlite")
+
 TOKEN = "a token of some length"
 
 

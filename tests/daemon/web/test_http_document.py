@@ -6,15 +6,18 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.alignment.incremental import IncrementalAligner
 from hierogram.daemon.scoring.learned import Learned
 from hierogram.daemon.scoring.records import ScoreOptions
-from hierogram.daemon.scoring.scoring import Keeper, Scorer
+from hierogram.daemon.scoring.scoring import Scorer, keep_scores
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
+
+pytestmark = pytest.mark.database("sqlite")
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "http.md").read_text()
 SECTIONS = [
@@ -85,7 +88,7 @@ def test_every_example_answers_as_the_document_says(learned: Store, connect: Con
     IncrementalAligner(learned).train()
     scorer = Scorer(Learned(learned, lambda *_: None), ScoreOptions())
     [first] = learned.pairs_by_id([1])
-    Keeper(learned, scorer).keep([(first, scorer.score_stored(first))])
+    keep_scores(learned, scorer, [(first, scorer.score_stored(first))])
     client = connect(FakeService(learned))
     compared = 0
     for (method, path), body in SECTIONS:

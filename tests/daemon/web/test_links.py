@@ -6,6 +6,8 @@ from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.storage.store import Store
 
+pytestmark = pytest.mark.database("sqlite")
+
 
 def test_links_are_put_looked_at_and_taken_back(learned_client: TestClient) -> None:
     before = learned_client.get("/v1/pairs/1/links").json()

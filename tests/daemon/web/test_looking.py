@@ -257,7 +257,7 @@ def test_healthy(client: TestClient) -> None:
 
 
 def test_a_loop_that_stands_still_is_told(client: TestClient, service: FakeService) -> None:
-    service.change(loops=(LoopHealth("resample", 61.0, 60.0, 1, "boom"),))
+    service.change(loops=(LoopHealth("resample", 61.0, 60.0, False, 1, "boom"),))
     for path in ("/healthz", "/readyz"):
         answer = client.get(path)
         assert answer.status_code == 503

@@ -18,6 +18,8 @@ from hierogram.daemon.serving.logs import open_log
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
+pytestmark = pytest.mark.database("sqlite")
+
 
 def test_a_name_that_ends_in_no_format_is_refused(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     store = ("--store", learned_url)

@@ -20,6 +20,8 @@ from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.app import build_app
 from hierogram.storage.store import Store, open_store
 
+pytestmark = pytest.mark.database("sqlite")
+
 schemathesis.serializer.alias("application/jsonl", "text/plain")
 
 TOKEN = "a token of some length"

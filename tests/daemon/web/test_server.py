@@ -20,7 +20,7 @@ from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.running import Running
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration
-from hierogram.daemon.exceptions import ListenError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web import server
 from hierogram.daemon.web.server import HttpLoop
@@ -450,9 +450,9 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
     assert taken.loop.address
     port = taken.loop.address[1]
     loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(port=port))
-    with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1 port {port}"):
+    with pytest.raises(DaemonError, match=f"cannot listen at 127.0.0.1 port {port}"):
         loop.prepare(Configuration(http=HttpConfiguration(port=port)))
-    with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1 port {port}"):
+    with pytest.raises(DaemonError, match=f"cannot listen at 127.0.0.1 port {port}"):
         loop.run(threading.Event(), Heartbeat())
 
 

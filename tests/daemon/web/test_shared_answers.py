@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from hierogram.daemon.web.api.health import Shared
+from hierogram.daemon.web.api.health import shared
 
 
 class Clock:
@@ -25,12 +25,12 @@ class Clock:
 
 async def _many() -> None:
     clock = Clock()
-    shared = Shared(clock)
+    ask = shared(clock)
     late: list[tuple[int, int]] = []
 
     async def request() -> None:
         asked = clock.now
-        late.append((asked, await shared()))
+        late.append((asked, await ask()))
 
     async with anyio.create_task_group() as tasks:
         for step in range(200):
@@ -47,33 +47,33 @@ async def _many() -> None:
     assert clock.made <= before + 2
     # Two that come one after the other never share.
     before = clock.made
-    await shared()
-    await shared()
+    await ask()
+    await ask()
     assert clock.made == before + 2
 
 
 async def _one_leaves() -> None:
     clock = Clock()
-    shared = Shared(clock)
+    ask = shared(clock)
     answers: list[int] = []
 
     async def stay() -> None:
-        answers.append(await shared())
+        answers.append(await ask())
 
     async with anyio.create_task_group() as tasks:
         with anyio.move_on_after(0.005):
-            await shared()
+            await ask()
         for _ in range(3):
             tasks.start_soon(stay)
         await anyio.sleep(0.005)
         with anyio.move_on_after(0.005):
-            await shared()
+            await ask()
     assert answers == [0, 0, 0]
     clock.fails = True
     with pytest.raises(OSError, match="gone"):
-        await shared()
+        await ask()
     clock.fails = False
-    assert await shared() == 0
+    assert await ask() == 0
 
 
 def test_nobody_gets_an_answer_from_before_the_request() -> None:

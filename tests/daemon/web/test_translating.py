@@ -15,6 +15,8 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.web.api.translating import MOST_SENTENCES
 from hierogram.storage.store import Store, open_store
 
+pytestmark = pytest.mark.database("sqlite")
+
 JSON = {"Content-Type": "application/json"}
 
 

@@ -1,13 +1,13 @@
-"""A cluster of Ray that runs on this machine, one for the whole session."""
+"""A cluster of Ray that runs on this machine, while tests of a module need it."""
 
 from collections.abc import Iterator
 
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local_ray() -> Iterator[None]:
-    """Within, this process has joined a cluster with room for four workers; it ends with the session."""
+    """Within, this process has joined a cluster with room for four workers."""
     from hierogram.daemon.workers.ray_cluster import start_local
 
     start_local(4, 100 << 20)

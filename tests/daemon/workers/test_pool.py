@@ -10,7 +10,7 @@ from tests.daemon.learning import raw_pairs
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.daemon.workers.fake import FakeCluster
 
-from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning import residents
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
@@ -140,17 +140,17 @@ def test_what_is_kept_for_lost_workers_has_a_bound(
 
 def test_when_all_are_lost_for_good_it_is_told(tmp_path: Path) -> None:
     cluster = FakeCluster(2, lambda number, method: -1 if number > 9 else 0)
-    with pytest.raises(WorkersError, match="workers were lost"):
+    with pytest.raises(DaemonError, match="workers were lost"):
         learned(f"sqlite:///{tmp_path}/a.db", cluster)
     cluster = FakeCluster(2, lambda number, method: -1 if number > 9 else 0, room=0)
-    with pytest.raises(WorkersError, match="no worker can be started"):
+    with pytest.raises(DaemonError, match="no worker can be started"):
         learned(f"sqlite:///{tmp_path}/b.db", cluster)
 
 
 def test_what_cannot_be_shared_out_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WorkersError, match="type-based moves"):
+    with pytest.raises(DaemonError, match="type-based moves"):
         learned(f"sqlite:///{tmp_path}/a.db", FakeCluster(), replace(QUICK, model="dirichlet", type_moves=2))
     with open_store(f"sqlite:///{tmp_path}/b.db", create=True, settings=raw_pairs.QUICK) as store:
         raw_pairs.put(store, raw_pairs.RAW)
-        with pytest.raises(WorkersError, match="grammar is itg"):
+        with pytest.raises(DaemonError, match="grammar is itg"):
             learn(store, sweeps=1, options=LearnOptions(1, chain=shared_chain(FakeCluster())))

@@ -11,7 +11,7 @@ from operator import add
 from typing import NamedTuple
 
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, DecodingTask
-from hierogram.samplers.decoding.cubes import MARGIN
+from hierogram.samplers.decoding.cubes import INHERITED, MARGIN, NEAR_MARGIN
 from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
 from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, score
 
@@ -122,15 +122,15 @@ class Search:
         kept: list = []
         pops = self.task.limits.pops
 
-        def push(cube: Cube, place: tuple[int, ...], grown: int) -> None:
+        def push(cube: Cube, place: tuple[int, ...], grown: int, gained: float) -> None:
             if all(k < size for k, size in zip(place, (len(cube.rules), *map(len, cube.cells)), strict=True)):
-                promise = self.estimate(cube, place)
+                promise = self.estimate(cube, place, gained)
                 if not (pops and len(kept) == pops and promise <= kept[0][0]):
                     heapq.heappush(heap, (-promise, next(number), cube, place, grown))
 
         number = iter(range(10**9))
         for cube in cubes:
-            push(cube, (0,) * (1 + len(cube.cells)), 0)
+            push(cube, (0,) * (1 + len(cube.cells)), 0, 0.0)
         while heap:
             promise, _, cube, place, grown = heapq.heappop(heap)
             if pops and len(kept) == pops and -promise <= kept[0][0]:
@@ -140,8 +140,9 @@ class Search:
                 heapq.heappush(kept, (item.rank, next(number), item))
             elif item.rank > kept[0][0]:
                 heapq.heapreplace(kept, (item.rank, next(number), item))
+            gained = item.rank - self.apart(cube, place)
             for axis in range(grown, len(place)):
-                push(cube, (*place[:axis], place[axis] + 1, *place[axis + 1 :]), axis)
+                push(cube, (*place[:axis], place[axis] + 1, *place[axis + 1 :]), axis, gained)
         return [item for _, _, item in kept]
 
     def popped_as_cdec(self, cubes: list[Cube]) -> list[Item]:
@@ -168,8 +169,13 @@ class Search:
                 push(which, (*place[:axis], place[axis] + 1, *place[axis + 1 :]))
         return made
 
-    def estimate(self, cube: Cube, place: Sequence[int]) -> float:
-        """The rule with the n-grams inside its runs of words, the ranks of the items, a margin over the best ones."""
+    def estimate(self, cube: Cube, place: Sequence[int], gained: float) -> float:
+        """What is promised apart, most of what a neighbour gained by being joined, and a margin."""
+        margin = (NEAR_MARGIN if any(place[1:]) else MARGIN) * max(self.weight(LM), 0.0) * len(cube.cells)
+        return added(self.apart(cube, place), INHERITED * gained, margin)
+
+    def apart(self, cube: Cube, place: Sequence[int]) -> float:
+        """The rule with the n-grams inside its runs of words, and the ranks of the items."""
         rule = cube.rules[place[0]]
         if 0 <= rule < self.rules:
             total = float(self.task.weighed.ahead[rule])
@@ -178,10 +184,7 @@ class Search:
             if rule >= self.rules:
                 words = self.side(rule)
                 total += self.through(words, EMPTY)[0] * LN_10 * self.weight(LM)
-        promise = added(total, *(cell[k].rank for cell, k in zip(cube.cells, place[1:], strict=True)))
-        if any(place[1:]):
-            return promise
-        return promise + MARGIN * max(self.weight(LM), 0.0) * len(cube.cells)
+        return added(total, *(cell[k].rank for cell, k in zip(cube.cells, place[1:], strict=True)))
 
     def weight(self, feature: int) -> float:
         return float(self.task.weighed.weights[feature])

@@ -23,7 +23,7 @@ from hierogram.samplers.alignment.chain import BEFORE, SETTINGS
 from hierogram.samplers.alignment.models.collocations import sample_strengths, strength_log_density
 
 ALPHA = 1e-5
-SAMPLES = 4_000
+SAMPLES = 1_500
 CORPUS = Corpus([Pair(("a", "b"), ("x", "y")), Pair(("a", "a"), ("x", "x"))])
 ONE_PAIR = Corpus([Pair(("a", "b", "a"), ("x", "y", "x"))])
 

@@ -3,7 +3,7 @@
 import numpy as np
 from tests.reference.charts.bitexts import ANY, Pair
 
-from hierogram.samplers.charts.pairs import Mask, PairWords, Rules, make_rules
+from hierogram.samplers.charts.pairs import PairWords, Rules, make_rules
 
 X1, X2, X3 = -1, -2, -3
 ITG = [([ANY], [ANY], 1.0), ([ANY], [], 1.0), ([], [ANY], 1.0), ([X1, X2], [X1, X2], 0.4), ([X1, X2], [X2, X1], 0.15)]
@@ -19,11 +19,6 @@ MIXED = [
     ([0, X1, 2], [1, X1], 0.7),
 ]
 """Rules of one to three nonterminals that mix them with words, and one of words alone."""
-
-
-def no_mask(source: int, target: int) -> Mask:
-    """The mask that keeps everything of a pair of n words a side."""
-    return Mask(np.zeros((source, target), np.int8), np.zeros((0, 0), np.bool_))
 
 
 def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool = True) -> Pair:

@@ -5,11 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.reference.charts.bitexts import Pair, agreeing, classes, derivations, expectations
-from tests.samplers.charts.pairs import ITG, MIXED, compiled, no_mask, random_pair
+from tests.samplers.charts.pairs import ITG, MIXED, compiled, random_pair
 
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions
 from hierogram.samplers.charts.hypergraph import Key, draw_edges, score, total_of
-from hierogram.samplers.charts.pairs import Mask, PairTask
+from hierogram.samplers.charts.pairs import PairTask, unmasked
 from hierogram.samplers.exceptions import ChartTooLargeError
 
 ALL_MASKS = [
@@ -51,7 +51,7 @@ def test_masked_sums_equal_the_enumeration(pair: Pair, number: int | None) -> No
     builder = PairBuilder()
     with_derivations = 0
     for fixed in masks(pair, number):
-        task = PairTask(rules, words, Mask(fixed, np.zeros((0, 0), bool)), pair.empty_sides)
+        task = unmasked(rules, words, pair.empty_sides)._replace(fixed=fixed)
         bitext = builder.build(task)
         kept = agreeing(everything[pair.whole], fixed, pair.whole)
         if not kept:
@@ -74,7 +74,7 @@ def test_the_items_of_a_mask_hold_positive_pairs_whole_or_not_at_all() -> None:
     rules, words = compiled(pair)
     for fixed in masks(pair, 12):
         positive = np.argwhere(fixed > 0).tolist()
-        bitext = PairBuilder().build(PairTask(rules, words, Mask(fixed, np.zeros((0, 0), bool)), True))
+        bitext = PairBuilder().build(unmasked(rules, words, True)._replace(fixed=fixed))
         expected = {
             (i, j, x, y)
             for i, j, x, y in product(range(6), range(6), range(5), range(5))
@@ -87,7 +87,7 @@ def test_the_items_of_a_mask_hold_positive_pairs_whole_or_not_at_all() -> None:
 @pytest.mark.parametrize("pair", [random_pair(ITG, (2, 2), 11), random_pair(MIXED, (3, 3), 12, empty_sides=False)])
 def test_outside_sums_are_those_of_all_that_is_around_an_item(pair: Pair) -> None:
     rules, words = compiled(pair, scaled=False)
-    task = PairTask(rules, words, no_mask(*pair.pairs.shape), pair.empty_sides)
+    task = unmasked(rules, words, pair.empty_sides)
     bitext = PairBuilder().build(task)
     scores = score(bitext.graph)
     whole = [(float(np.prod([use.weight for use in found])), found) for found in derivations(pair, pair.whole)]
@@ -99,7 +99,7 @@ def test_outside_sums_are_those_of_all_that_is_around_an_item(pair: Pair) -> Non
 def test_a_chart_of_more_edges_than_it_may_have_is_not_made() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
     rules, words = compiled(pair)
-    task = PairTask(rules, words, no_mask(3, 3), False)
+    task = unmasked(rules, words, False)
     edges = PairBuilder().build(task).graph.edges
     # Twice as many tails have room as well.
     assert PairBuilder(2 * edges).build(task).graph.edges == edges
@@ -110,7 +110,7 @@ def test_a_chart_of_more_edges_than_it_may_have_is_not_made() -> None:
 def test_draws_have_their_probabilities() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
     rules, words = compiled(pair)
-    graph = PairBuilder().build(PairTask(rules, words, no_mask(3, 3), False)).graph
+    graph = PairBuilder().build(unmasked(rules, words, False)).graph
     scores = score(graph)
     draws = 20_000
     counts = np.zeros(graph.edges)
@@ -128,7 +128,7 @@ def test_bispans_that_are_not_kept_have_no_derivations() -> None:
     for _ in range(20):
         kept = random.random((6, 16)) < 0.8
         kept[3, 3] = True
-        graph = PairBuilder().build(PairTask(rules, words, Mask(np.zeros((2, 3), np.int8), kept), True)).graph
+        graph = PairBuilder().build(unmasked(rules, words, True)._replace(kept=kept)).graph
         whole = 0.0
         for found in everything:
             heads = [use.head for use in found]

@@ -15,7 +15,7 @@ def test_the_estimated_sum_is_that_of_all_derivations(number: int) -> None:
     assert 0 < found.error < 0.15
     assert abs(found.log_total - exact) < 4 * found.error
     expected = known.expected(np.arange(len(known.weights)))
-    assert (np.abs(found.features.mean - expected) <= 5 * found.features.error + 1e-9).all()
+    assert (np.abs(found.features - expected) <= 5 * found.feature_errors + 1e-9).all()
 
 
 def test_the_sum_is_what_masks_of_a_selection_keep_over_their_share() -> None:

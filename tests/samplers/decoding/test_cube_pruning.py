@@ -32,7 +32,7 @@ def test_the_kernel_finds_what_its_twin_finds(pops: int) -> None:
         found = best_of(decoder, task)
         assert found == pytest.approx(Search(task, combine_on_push=False).best(), abs=1e-9)
         pruned += found < best_of(exact, task) - 1e-9
-    assert pops == 0 or pruned > 0 or pops > 3
+    assert pops == 0 or pruned > 0 or pops > 2
 
 
 def dense_example(rng: random.Random) -> Example:
@@ -78,5 +78,5 @@ def test_it_is_seldom_worse_than_the_order_of_cdec() -> None:
         found, expected = best_of(decoder, task), Search(task, combine_on_push=True).best()
         worse += found < expected - 1e-9
         better += found > expected + 1e-9
-    assert worse <= 12, (worse, better)
+    assert worse <= 7, (worse, better)
     assert better > worse

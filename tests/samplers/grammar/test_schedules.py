@@ -7,7 +7,13 @@ import pytest
 from tests.reference.alignment import BHMM_F
 
 from hierogram.samplers.alignment.models.registry import options_for
-from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Annealing, Schedule, quick_schedule
+from hierogram.samplers.grammar.schedules import (
+    EVERY_LEVEL,
+    Annealing,
+    Schedule,
+    quick_schedule,
+    stratified_schedule,
+)
 
 SWEEPS = np.arange(1, 100)
 
@@ -41,8 +47,20 @@ def test_the_quick_schedule_warms_up_to_one_and_settles() -> None:
     assert schedule.burn_in == 25
 
 
-def test_only_the_quick_schedule_s_draws_leave_present_values() -> None:
+def test_levels_enter_two_a_sweep_while_the_temperature_rises() -> None:
+    schedule = stratified_schedule(settling=9)
+    stages = schedule.stages(SWEEPS).tolist()
+    assert stages[:8] == [1, 3, 5, 7, 9, 11, 13, EVERY_LEVEL]
+    assert set(stages[8:]) == {EVERY_LEVEL}
+    assert schedule.temperatures(SWEEPS).tolist() == quick_schedule().temperatures(SWEEPS).tolist()
+    assert schedule.temperatures(np.array([8]))[0] < 1.0
+    assert schedule.burn_in == 25
+    assert set(quick_schedule().stages(SWEEPS).tolist()) == {EVERY_LEVEL}
+
+
+def test_draws_leave_present_values_where_the_temperature_rises() -> None:
     assert quick_schedule().leaving
+    assert stratified_schedule().leaving
     assert not Schedule().leaving
     assert not Annealing().leaving
 

@@ -11,8 +11,16 @@ from hierogram.samplers.itg.charts import sum_inside as sum_whole
 from hierogram.samplers.itg.derivations import nodes_of
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.sampler import SLICE, build, plan_of
-from hierogram.samplers.itg.slices import UNSLICED, Slices
-from hierogram.samplers.itg.sparse import CELLS, MOST_CELLS, find_required, larger_chart, make_chart, sum_inside
+from hierogram.samplers.itg.slices import (
+    CELLS,
+    MOST_CELLS,
+    UNSLICED,
+    Slices,
+    find_required,
+    larger_chart,
+    make_chart,
+    sum_inside,
+)
 
 MEBIBYTE = 1 << 20
 

@@ -2,19 +2,21 @@
 
 from collections import Counter
 from fractions import Fraction
-from math import floor
+from math import floor, prod
 from random import Random
 
 import numpy as np
 import pytest
 from tests.reference.itg.samplers import PAIR, SOURCE_NULL, TARGET_NULL, Tree, derivations, uses_of
-from tests.samplers.itg.corpora import Pairs, batch_of, put
+from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import join_blobs, no_blobs, part_of, split_blobs
 from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.derivations import encode
+from hierogram.samplers.itg.sampler import plan_of
+from hierogram.samplers.itg.starts import MODEL1
 from hierogram.samplers.itg.summaries import (
     RuleUses,
     add_derivations,
@@ -167,6 +169,51 @@ def test_nothing_is_lost_by_the_sweeps_at_which_it_was_used() -> None:
         assert left_out[0] == (0 if counted else 4 * round(ONE_USE / (rest + 1)))
         assert len(left_out) == CLASSES
         assert LEAST_KEPT / ONE_USE == 1 / 32
+
+
+def drawn_corpus(random: Random) -> Pairs:
+    """Pairs that share words, so that chains hesitate between their derivations."""
+    return tuple(
+        (
+            tuple(random.randrange(8) for _ in range(random.randint(1, 6))),
+            tuple(random.randrange(8) for _ in range(random.randint(1, 6))),
+        )
+        for _ in range(24)
+    )
+
+
+def test_a_chain_keeps_what_it_used_whenever_it_is_committed() -> None:
+    """Sums of what a chain drew, exact by the twin: whatever is not counted is reported as left out."""
+    pairs = drawn_corpus(Random(11))
+    kernel = kernel_of(pairs)
+    state = kernel.init(1, MODEL1)
+    sweeps = 200
+    due = np.ones(len(pairs), np.bool_)
+    committed = {number: empty_averages(kernel.batch) for number in (1, 16, 37, sweeps)}
+    exact: list[Counter[Rule]] = [Counter() for _ in pairs]
+    for number in range(1, sweeps + 1):
+        state, _ = kernel.step(1, state, plan_of(kernel.batch, number))
+        for pair, tree in enumerate(trees_of(state)):
+            exact[pair] += rules_of(pairs, pair, tree)
+        for each in committed:
+            add_derivations(kernel.batch, state.derivations, due, committed[each])
+            if number % each == 0:
+                committed[each] = read_averages(kernel.batch, write_averages(kernel.batch, committed[each]))
+    records = [write_averages(kernel.batch, averages) for averages in committed.values()]
+    assert len({record.content.tobytes() for record in records}) == 1
+    kept, left_out = uses_of_records(kernel.batch, records[0])
+    total = sum(sum(of_pair.values()) for of_pair in exact) / sweeps
+    # Half a unit at each place of a pair.
+    places = len(committed[1].uses)
+    assert abs(int(kept.sampled.sum() + left_out.sum()) / ONE_USE - total) < places / ONE_USE / 2
+    found = named(kernel.batch, kept)
+    for pair, of_pair in enumerate(exact):
+        for rule, uses in of_pair.items():
+            _, mean, _ = found.get((pair, rule), (0, 0, 0))
+            alike = prod(max(1, side.count(word)) for side, word in zip(pairs[pair], rule[1:], strict=True))
+            # What counts for nothing at each of its places is less than 1/32 there.
+            assert -alike < uses / sweeps * ONE_USE - mean < alike * LEAST_KEPT
+    assert int(kept.sampled.sum()) / ONE_USE > 0.99 * total
 
 
 def test_records_that_do_not_fit_are_refused() -> None:

@@ -1,10 +1,13 @@
 """Models of the reference as models of the kernels."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from tests.reference.language_models.backoff import Model
 
+from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.language_models.building import ModelBuilder
-from hierogram.samplers.language_models.model import LanguageModel
+from hierogram.samplers.language_models.model import EMPTY, LanguageModel, score
 
 
 def built(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = True) -> LanguageModel:
@@ -27,3 +30,17 @@ def rows(model: Model, grams: list[tuple[int, ...]]):
         np.array([model.log10[gram] for gram in grams], np.float32),
         np.array([model.backoff.get(gram, 0) for gram in grams], np.float32),
     )
+
+
+def walk(model: LanguageModel, words: Sequence[int], state: int = EMPTY) -> tuple[np.ndarray, np.ndarray]:
+    """Score words one after the other: the probability of each, log10, and the state after it."""
+    log10, states = np.zeros(len(words)), np.zeros(len(words), np.int32)
+    _score_all(model, state, np.array(words, np.int32), log10, states)
+    return log10, states
+
+
+@njit
+def _score_all(model, state, words, log10, states):
+    for k in range(len(words)):
+        log10[k], state = score(model, state, words[k])
+        states[k] = state

@@ -6,20 +6,14 @@ from random import Random
 import numpy as np
 import pytest
 from tests.reference.language_models.backoff import Model, random_model
-from tests.samplers.language_models.models import built, rows
+from tests.samplers.language_models.models import built, rows, walk
 
 from hierogram.samplers.exceptions import LanguageModelError
 from hierogram.samplers.language_models.building import ModelBuilder
-from hierogram.samplers.language_models.model import BEGIN, EMPTY, open_words, score, score_all
+from hierogram.samplers.language_models.model import BEGIN, EMPTY, open_words, score
 
 WORDS = 6
 CASES = [(order, pruned) for order in (1, 2, 3, 4, 5) for pruned in (0.0, 0.3)]
-
-
-def walk(model, words, state=EMPTY):
-    log10, states = np.zeros(len(words)), np.zeros(len(words), np.int32)
-    score_all(model, state, np.array(words, np.int32), log10, states)
-    return log10, states
 
 
 @pytest.mark.parametrize(("order", "pruned"), CASES)

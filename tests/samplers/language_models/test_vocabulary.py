@@ -33,4 +33,4 @@ def test_a_vocabulary_grows() -> None:
 def test_bytes_that_are_no_text_stay() -> None:
     growing = GrowingVocabulary()
     (number,) = growing.add([b"\xff\xfe".decode("utf-8", "surrogateescape")])
-    assert growing.finish().spelling(number) == b"\xff\xfe"
+    assert growing.finish().word(number).encode("utf-8", "surrogateescape") == b"\xff\xfe"

@@ -134,13 +134,15 @@ def test_draws_that_leave_the_present_value_on_pairs_that_share_rules(name: str,
     assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model], leaving=True)) < EXACT
 
 
+@pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("stage", range(1, 8))
-def test_gibbs_at_each_stage(stage: int) -> None:
+def test_gibbs_at_each_stage(stage: int, leaving: bool) -> None:
     assert examples.FOUR.nodes[-1].level == 7
     model = MODELS["DP"]
-    limited = corpus.gibbs(model, stage=stage, span_limit=1)
+    limited = corpus.gibbs(model, stage=stage, span_limit=1, leaving=leaving)
     assert moved([examples.FOUR], model, limited, span_limit=1) < EXACT
-    assert moved([examples.THREE, examples.COUPLE], model, corpus.gibbs(model, stage=stage)) < EXACT
+    both = corpus.gibbs(model, stage=stage, leaving=leaving)
+    assert moved([examples.THREE, examples.COUPLE], model, both) < EXACT
 
 
 def test_gibbs_on_the_joint_posterior_of_all_pairs() -> None:

@@ -67,7 +67,7 @@ def test_credits_are_expected_uses(name: str, model: str) -> None:
 
 @pytest.mark.parametrize("mutant", gibbs.CREDIT_MUTANTS)
 def test_mutants_are_wrong(mutant: str) -> None:
-    assert max(wrong_by(forests, DP, limit, mutant) for forests, limit in CASES.values()) > CLEAR
+    assert any(wrong_by(forests, DP, limit, mutant) > CLEAR for forests, limit in CASES.values())
 
 
 @pytest.mark.parametrize("leaving", [False, True])

@@ -48,8 +48,11 @@ def moved(forests: list[Forest], span_limit: int, model: Model, mutant: str | No
     return max(total_variation(before, moves.push(before, pivot)) for pivot in moves.free())
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", CORPORA)
+@pytest.mark.parametrize(
+    ("name", "model"),
+    # The largest corpus with one model: what a move does with counts is seen in the others.
+    [(name, model) for name in CORPORA for model in MODELS if "limit 1" not in name or model == "DP"],
+)
 def test_type_moves_leave_the_posterior_as_it_is(name: str, model: str) -> None:
     forests, limit = CORPORA[name]
     assert moved(forests, limit, MODELS[model]) < EXACT

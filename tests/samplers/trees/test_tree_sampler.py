@@ -26,8 +26,7 @@ from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import STARTS
 from hierogram.samplers.trees.models import label_processes
-from hierogram.samplers.trees.priors import draw_tables, move_expansions, move_strengths
-from hierogram.samplers.trees.sweeps import TreePlan
+from hierogram.samplers.trees.sampler import TreePlan, draw_tables, move_expansions, move_strengths
 
 PAIR = ["(S (A a) (A a))", "(S (A a) (B (A a) b))"]
 NESTED = ["(A (A (A a) (A a)) (A a))"]

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -56,7 +57,7 @@ WRITES = [
 @pytest.fixture
 def asker(store: Store, store_url: str) -> Iterator[Asker]:
     commit(store, [], [delta("la maison", "the house", 4, 8), delta("ne [X,1] pas", "not [X,1]", 2)])
-    with Asker(store_url, ask_url_of(store_url)) as made:
+    with closing(Asker(store_url, ask_url_of(store_url))) as made:
         yield made
 
 
@@ -335,7 +336,7 @@ def role(store: Store, store_url: str) -> str:
 def test_the_documented_role_cannot_do_it(store_url: str, role: str) -> None:
     """Also without a transaction that only reads, by the role alone."""
     if on_sqlite(store_url):
-        with Asker(store_url) as asker:
+        with closing(Asker(store_url)) as asker:
             for statement in ATTACKS:
                 with pytest.raises(QuestionError):
                     asker.ask(statement, 5, 1)
@@ -352,7 +353,7 @@ def test_the_documented_role_reads_all_of_the_store(store: Store, store_url: str
         if on_sqlite(store_url)
         else "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
     )
-    with Asker(store_url, role or None) as asker:
+    with closing(Asker(store_url, role or None)) as asker:
         names = query(store_url, tables)
         assert len(names) > 20
         asker.ask(" UNION ALL ".join(f"SELECT count(*) FROM {name}" for (name,) in names), 60, 100).close()
@@ -367,12 +368,12 @@ def test_without_a_role_of_its_own_nothing_is_asked_of_postgres(store: Store, st
     with pytest.raises(QuestionError, match="ask_url"):
         asker.ask("SELECT 1", 5, 1)
     # The daemon's own role is a superuser here, and another one may execute what is not revoked.
-    with Asker(store_url, store_url) as own, pytest.raises(QuestionError, match="is a superuser"):
+    with closing(Asker(store_url, store_url)) as own, pytest.raises(QuestionError, match="is a superuser"):
         own.ask("SELECT 1", 5, 1)
     with psycopg.connect(store_url, autocommit=True) as connection:
         connection.execute("GRANT EXECUTE ON FUNCTION pg_notify(text, text) TO hierogram_ask")
     try:
-        with Asker(store_url, role) as loose, pytest.raises(QuestionError, match="may execute pg_notify"):
+        with closing(Asker(store_url, role)) as loose, pytest.raises(QuestionError, match="may execute pg_notify"):
             loose.ask("SELECT 1", 5, 1)
     finally:
         with psycopg.connect(store_url, autocommit=True) as connection:
@@ -380,7 +381,8 @@ def test_without_a_role_of_its_own_nothing_is_asked_of_postgres(store: Store, st
     for wrong in ("postgresql://a:secret@[::1/x", "sqlite:///x.db"):
         refusal = Asker(store_url, wrong).refusal
         assert refusal == asking.WRONG
-    with Asker(store_url, "postgresql://nobody:secret@127.0.0.1:9/x") as nowhere, pytest.raises(QuestionError) as said:
+    nowhere = Asker(store_url, "postgresql://nobody:secret@127.0.0.1:9/x")
+    with closing(nowhere), pytest.raises(QuestionError) as said:
         nowhere.ask("SELECT 1", 5, 1)
     assert "secret" not in str(said.value)
 

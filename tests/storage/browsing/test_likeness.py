@@ -9,8 +9,10 @@ from tests.conftest import CopyStore
 from tests.storage.building import commit, delta, ingest, pair
 from tests.storage.plans import assert_no_scan, plans
 
-from hierogram.storage.browsing.likeness import like_pairs, renderings, source_sides, source_words
+from hierogram.samplers.grammar.kinds import SOURCE
+from hierogram.storage.browsing.likeness import like_pairs, renderings, source_sides
 from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.browsing.search import known_words
 from hierogram.storage.store import Store, open_store
 
 GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "pair_words", "r", "w", "p")
@@ -32,11 +34,11 @@ def make(url: str) -> None:
 
 def test_nothing_is_read_from_end_to_end(look: Look) -> None:
     with plans() as seen:
-        known = source_words(look, ["s17", "common", "never"])
+        known = known_words(look, ["s17", "common", "never"])[SOURCE]
         words = [known.get(word) for word in ("s17", "common", "never")]
         assert set(source_sides(look, words)) == {"s17 common"}
         assert renderings(look, ["s17 common", "s18 common"], 3)
-        assert "s17 common" in [found.source for found in like_pairs(look, known, 20)]
+        assert "s17 common" in [found.source for found in like_pairs(look, known, 20)[0]]
     assert len(seen) >= 6
     for entry in seen:
         for table in GROWING:
@@ -59,7 +61,7 @@ def test_all_sides_of_several_words_are_found(store: Store, store_url: str) -> N
     with Reader(store_url) as reader, reader.look() as look:
         for _ in range(30):
             sentence = draw.choices(words, k=draw.randint(1, 7))
-            known = source_words(look, sentence)
+            known = known_words(look, sentence)[SOURCE]
             found = source_sides(look, [known.get(word) for word in sentence])
             for side in sides:
                 symbols = side.split(" ")
@@ -81,7 +83,7 @@ def test_renderings_are_ordered_and_weighed(store: Store, store_url: str) -> Non
     )  # fmt: skip
     with Reader(store_url) as reader, reader.look() as look:
         [found] = renderings(look, ["a", "b"], 2).values()
-        assert [(one.target, one.expected_uses) for one in found] == [("y", 5.0), ("x", 3.0)]
+        assert [(one.other, one.expected_uses) for one in found] == [("y", 5.0), ("x", 3.0)]
         assert [one.probability for one in found] == pytest.approx([5 / 8.25, 3 / 8.25])
         assert renderings(look, [], 2) == {}
 
@@ -89,7 +91,7 @@ def test_renderings_are_ordered_and_weighed(store: Store, store_url: str) -> Non
 def test_rare_words_count_more_and_every_word_has_its_pairs(store: Store, store_url: str) -> None:
     ingest(store, [pair(f"common w{n}", "x") for n in range(30)] + [pair("rare other", "x"), pair("rare common", "x")])
     with Reader(store_url) as reader, reader.look() as look:
-        found = like_pairs(look, source_words(look, ["common", "rare"]), 2)
+        found, _ = like_pairs(look, known_words(look, ["common", "rare"])[SOURCE], 2)
         assert [one.source for one in found[:2]] == ["rare common", "rare other"]
         assert sum(one.source.startswith("common") for one in found) == 22
-        assert like_pairs(look, source_words(look, ["never"]), 2) == []
+        assert like_pairs(look, known_words(look, ["never"]).get(SOURCE, {}), 2) == ([], [])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.conftest import CopyStore
+from tests.conftest import LastingStore
 from tests.storage.building import commit, delta, ingest, pair, query, update
 from tests.storage.plans import assert_no_scan, leave_unanalyzed, plans
 
@@ -31,18 +31,16 @@ GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", 
 
 
 @pytest.fixture
-def unanalyzed(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
+def unanalyzed(lasting_store: LastingStore) -> Iterator[Look]:
     """The same store where neither autovacuum nor anyone has looked at the tables: Postgres guesses what they hold."""
-    copy_store("unanalyzed pages", store_url, make_unanalyzed)
-    with Reader(store_url) as reader, reader.look() as looking:
+    with Reader(lasting_store("unanalyzed pages", make_unanalyzed)) as reader, reader.look() as looking:
         yield looking
 
 
 @pytest.fixture
-def look(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
+def look(lasting_store: LastingStore) -> Iterator[Look]:
     """A store that is large enough for the planners to prefer indexes."""
-    copy_store("large", store_url, make)
-    with Reader(store_url) as reader, reader.look() as looking:
+    with Reader(lasting_store("large", make)) as reader, reader.look() as looking:
         yield looking
 
 

@@ -17,9 +17,9 @@ from hierogram.storage.browsing.search import (
     SURPRISE,
     USE,
     WHOLE,
-    Found,
     Phrase,
     Query,
+    RuleRow,
     likely_side,
     read_phrase,
     search,
@@ -49,7 +49,7 @@ def look(store: Store, store_url: str) -> Iterator[Look]:
         yield looking
 
 
-def sides(rules: list[Found]) -> list[tuple[str, str]]:
+def sides(rules: list[RuleRow]) -> list[tuple[str, str]]:
     return [(rule.source, rule.target) for rule in rules]
 
 
@@ -188,10 +188,8 @@ def test_what_was_asked_can_be_asked_again(look: Look) -> None:
     for order in (USE, PROBABILITY):
         asked = len(look.asked)
         answer = search(look, read_phrase("la _ maison"), Query(order=order))
-        again = [row for statement in look.asked[asked:] for row in look.rows(statement)]
-        assert [row[:12] for row in again] == [
-            tuple(getattr(rule, name) for name in Found.__slots__) for rule in answer.rules
-        ]
+        again = [row for statement in look.asked[asked:] for row in look.records(statement)]
+        assert [RuleRow(**{name: row[name] for name in RuleRow.__slots__}) for row in again] == answer.rules
 
 
 @given(st.lists(st.sampled_from(["a", "b", "_", "\\_", "[X,1]"]), max_size=8))

@@ -12,13 +12,7 @@ from tests.storage.building import query
 
 from hierogram.samplers.grammar.settings import DIRICHLET
 from hierogram.storage.database.connection import failures_named, parse_url, shown_url, writing_connection
-from hierogram.storage.exceptions import (
-    SettingsFixedError,
-    StoreError,
-    StoreMissingError,
-    StoreUnavailableError,
-    StoreUrlError,
-)
+from hierogram.storage.exceptions import StoreError, StoreMissingError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -50,7 +44,7 @@ def test_settings_are_those_that_the_store_was_made_with(store_url: str) -> None
         assert store.settings() == OTHER
     with open_store(store_url, settings=OTHER) as store, store.snapshot() as snapshot:
         assert snapshot.settings() == OTHER
-    with pytest.raises(SettingsFixedError, match="settings are fixed for its life"):
+    with pytest.raises(StoreError, match="settings are fixed for its life"):
         open_store(store_url, create=True, settings=replace(OTHER, seed=3))
 
 

@@ -3,8 +3,9 @@
 from random import Random
 
 import pytest
-from tests.storage.building import commit, delta, ingest, pair, update
+from tests.storage.building import commit, delta, ingest, pair, query, update
 
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.store import Store, open_store
 
 RULES = [
@@ -84,6 +85,25 @@ def test_averaged_counts_take_the_place_of_the_current_ones(store: Store) -> Non
     assert seen == {("la", "the"): 0.25, ("la", "it"): 0.75, ("Z", "z"): 1.0}
     with store.iterate_rules(expected=True, min_count=4) as rules:
         assert [rule.source for rule in rules] == ["Z"]
+
+
+def test_minimal_uses_are_added_as_eighths_where_asked(store: Store, store_url: str) -> None:
+    rules = [delta("a", "x", 1, 1.5, 4), delta("b", "x", 0, 0, 2), delta("b", "y", 2), delta("c", "x", 0, 0.25)]
+    commit(store, [], rules)
+    uses = {
+        (False, False): {"a": 1, "b": 2},
+        (True, False): {"a": 1.5 * ONE_USE, "c": ONE_USE / 4},
+        (True, True): {"a": 2 * ONE_USE, "b": ONE_USE / 4, "c": ONE_USE / 4},
+    }
+    with store.snapshot() as snapshot:
+        for (expected, minimal), found in uses.items():
+            blocks = list(snapshot.rule_blocks(["source"], expected=expected, minimal=minimal))
+            columns = [[line for _, block in blocks for line in block[k].split("\n")] for k in (0, 1)]
+            assert dict(zip(columns[0], map(int, columns[1]), strict=True)) == found
+            assert snapshot.count_rules(expected=expected, minimal=minimal) == len(found)
+        assert [rule.source for rule in snapshot.iterate_rules(expected=True, min_count=0)] == ["a", "c"]
+    view = "SELECT source, translation_weight, p_source_given_target FROM translation_grammar ORDER BY source"
+    assert query(store_url, view) == [("a", 2, 0.8), ("b", 0.25, 0.1), ("c", 0.25, 0.1)]
 
 
 def test_the_order_of_commits_does_not_show(store: Store) -> None:

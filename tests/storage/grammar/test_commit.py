@@ -132,6 +132,20 @@ def test_rules_without_counts_go_with_their_words(store: Store, store_url: str) 
     assert store.integrity() == []
 
 
+def test_rules_live_by_their_minimal_uses_alone_and_nobody_meets_them(store: Store, store_url: str) -> None:
+    commit(store, [], [delta("a b", "x", 1, 1, 2), delta("a c", "x y", 0, 0, 1)])
+    commit(store, [], [delta("a b", "x", -1, -1, 1), delta("a c", "x y", 0, 0, 1)])
+    assert query(store_url, "SELECT source, minimal_uses FROM rules ORDER BY source") == [("a b", 3), ("a c", 2)]
+    assert store.integrity() == []
+    assert (store.status().rules, store.find_rules(words=["a"]), store.find_rules("a c")) == (0, [], [])
+    assert query(store_url, "SELECT count(*) FROM rule_table") == [(0,)]
+    with pytest.raises(CountError, match="of minimal ones -1"):
+        commit(store, [], [delta("a c", "x y", 1, 1, -3)])
+    commit(store, [], [delta("a c", "x y", 0, 0, -2), delta("a b", "x", 0, 0, -3)])
+    assert counts_of(store) == {}
+    assert words_of_rules(store_url) == set()
+
+
 def test_words_are_noted_of_rules_in_use(store: Store, store_url: str) -> None:
     commit(store, [], [delta("a", "x", 0, 0.25), delta("b", "y", 1)])
     assert {row[2] for row in words_of_rules(store_url)} == {"b"}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import CopyStore
+from tests.conftest import CopyStore, LastingStore
 from tests.storage.building import commit, delta, ingest, key_of, pair, pairs_of, query, update, withdraw
 from tests.storage.plans import assert_no_scan, leave_unanalyzed, plan_of, plans
 
@@ -37,10 +37,9 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_no_table_is_read_from_end_to_end_where_nobody_has_analyzed_the_store(
-    store_url: str, copy_store: CopyStore, name: str
+    lasting_store: LastingStore, name: str
 ) -> None:
-    copy_store("unanalyzed rules", store_url, make_unanalyzed)
-    with open_store(store_url) as store, plans(own=True) as seen:
+    with open_store(lasting_store("unanalyzed rules", make_unanalyzed)) as store, plans(own=True) as seen:
         assert QUESTIONS[name](store)
     assert seen
     for entry in seen:
@@ -55,16 +54,34 @@ def make_unanalyzed(url: str) -> None:
         fill(store)
 
 
-@pytest.fixture
-def big_store(store_url: str) -> Iterator[Store]:
-    """A store that is large enough for the planners to prefer indexes.
+def make_big(url: str) -> None:
+    """Make a store that is large enough for the planners to prefer indexes.
 
     Postgres looks at its tables by itself, sooner or later; SQLite where someone says ANALYZE, and hardly anyone does.
     """
-    with open_store(store_url, create=True) as store:
+    with open_store(url, create=True) as store:
         fill(store)
-        if not store_url.startswith("sqlite"):
-            query(store_url, "ANALYZE")
+    if not url.startswith("sqlite"):
+        query(url, "ANALYZE")
+
+
+@pytest.fixture
+def big_url(lasting_store: LastingStore) -> str:
+    return lasting_store("big", make_big)
+
+
+@pytest.fixture
+def big(big_url: str) -> Iterator[Store]:
+    """A large store that is only read."""
+    with open_store(big_url) as store:
+        yield store
+
+
+@pytest.fixture
+def big_copy(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
+    """A large store that may be written to."""
+    copy_store("big", store_url, make_big)
+    with open_store(store_url) as store:
         yield store
 
 
@@ -77,22 +94,22 @@ def fill(store: Store) -> None:
     )
 
 
-def test_rules_by_exact_side(big_store: Store) -> None:
+def test_rules_by_exact_side(big: Store) -> None:
     with plans() as seen:
-        assert big_store.find_rules("s17 common")
+        assert big.find_rules("s17 common")
     plan = plan_of(seen, "FROM rules")
     assert "rules_by_source" in plan
     assert "rules_by_target" in plan
     assert_no_scan(plan, "rules")
     with plans() as seen:
-        assert big_store.find_rules(target="t17 usual")
+        assert big.find_rules(target="t17 usual")
     plan = plan_of(seen, "FROM rules")
     assert "rules_by_source" in plan
     assert "rules_by_target" in plan
     assert_no_scan(plan, "rules")
 
 
-def test_the_indexes_are_used_as_well_where_someone_has_analyzed(big_store: Store, store_url: str) -> None:
+def test_the_indexes_are_used_as_well_where_someone_has_analyzed(big_copy: Store, store_url: str) -> None:
     query(store_url, "ANALYZE")
     with open_store(store_url) as store, plans() as seen:
         assert store.find_rules("s17 common", "t17 usual")
@@ -104,55 +121,55 @@ def test_the_indexes_are_used_as_well_where_someone_has_analyzed(big_store: Stor
         assert_no_scan(entry["plan"], "sentence_pairs")
 
 
-def test_rules_by_word(big_store: Store) -> None:
+def test_rules_by_word(big: Store) -> None:
     with plans() as seen:
-        assert len(big_store.find_rules(source_words=["s17", "common"], words=["usual"])) == 1
+        assert len(big.find_rules(source_words=["s17", "common"], words=["usual"])) == 1
     assert "vocabulary_by_token" in next(entry["plan"] for entry in seen if "FROM vocabulary" in entry["statement"])
     plan = plan_of(seen, "FROM rules", "rule_words")
     assert_no_scan(plan, "rules")
     assert_no_scan(plan, "rule_words")
 
 
-def test_pairs_by_state_and_by_age(big_store: Store) -> None:
+def test_pairs_by_state_and_by_age(big: Store) -> None:
     with plans() as seen:
-        assert len(big_store.pairs(after_id=10, limit=20, states=["waiting", "sampling"])) == 20
+        assert len(big.pairs(after_id=10, limit=20, states=["waiting", "sampling"])) == 20
     for entry in seen:
         assert "sentence_pairs_by_state" in entry["plan"] or "sentence_pairs_pkey" in entry["plan"]
         assert_no_scan(entry["plan"], "sentence_pairs")
         assert "TEMP B-TREE" not in entry["plan"]
         assert "Sort" not in entry["plan"]
     with plans() as seen:
-        assert len(big_store.stalest_pairs(20)) == 20
+        assert len(big.stalest_pairs(20)) == 20
     plan = plan_of(seen, "resampled")
     assert "resampled_by_position" in plan
     for table in ("sentence_pairs", "derivations"):
         assert_no_scan(plan, table)
     with plans() as seen:
-        assert big_store.lag().pairs > 0
+        assert big.lag().pairs > 0
     for entry in seen:
         assert_no_scan(entry["plan"], "sentence_pairs")
         assert "TEMP B-TREE" not in entry["plan"]
         assert "Sort" not in entry["plan"]
 
 
-def test_withdrawals_touch_only_what_leaves(big_store: Store) -> None:
-    assert big_store.request_withdrawals([5, 6, 3_999]) == [5, 6, 3_999]
+def test_withdrawals_touch_only_what_leaves(big_copy: Store) -> None:
+    assert big_copy.request_withdrawals([5, 6, 3_999]) == [5, 6, 3_999]
     with plans() as seen:
-        assert big_store.pending_withdrawals(10) == [5, 6, 3_999]
+        assert big_copy.pending_withdrawals(10) == [5, 6, 3_999]
     assert "withdrawals_pending" in plan_of(seen, "withdrawals")
-    rows = big_store.pairs_by_id([5, 6, 3_999])
+    rows = big_copy.pairs_by_id([5, 6, 3_999])
     with plans() as seen:
-        withdraw(big_store, rows, [])
+        withdraw(big_copy, rows, [])
     assert len(seen) >= 8
     for entry in seen:
         for table in ("sentence_pairs", "derivations", "resampled", "withdrawals", "vocabulary"):
             assert_no_scan(entry["plan"], table)
 
 
-def test_a_small_commit_touches_only_its_own_rows(big_store: Store) -> None:
+def test_a_small_commit_touches_only_its_own_rows(big_copy: Store) -> None:
     with plans() as seen:
         commit(
-            big_store,
+            big_copy,
             [update(n, sweep=200) for n in range(5, 15)],
             [
                 *(delta(f"s{n} common", f"t{n} usual", 2) for n in range(20, 30)),
@@ -169,24 +186,24 @@ def test_a_small_commit_touches_only_its_own_rows(big_store: Store) -> None:
             assert_no_scan(entry["plan"], table)
 
 
-def test_a_small_ingest_touches_only_its_own_rows(big_store: Store) -> None:
-    batch = big_store.begin_ingest("corpus", "more.txt", "bars")
+def test_a_small_ingest_touches_only_its_own_rows(big_copy: Store) -> None:
+    batch = big_copy.begin_ingest("corpus", "more.txt", "bars")
     with plans() as seen:
-        big_store.add_pairs(batch, pairs_of([pair("s17 common", "unseen"), pair("s18 common", "t18 usual")]))
+        big_copy.add_pairs(batch, pairs_of([pair("s17 common", "unseen"), pair("s18 common", "t18 usual")]))
     assert "sentence_pairs_by_identity" in plan_of(seen, "JOIN sentence_pairs AS p")
     for entry in seen:
         for table in ("sentence_pairs", "vocabulary"):
             assert_no_scan(entry["plan"], table)
 
 
-def test_the_views_for_people_use_indexes(big_store: Store, store_url: str) -> None:
-    explain = "EXPLAIN QUERY PLAN" if store_url.startswith("sqlite") else "EXPLAIN"
+def test_the_views_for_people_use_indexes(big_url: str) -> None:
+    explain = "EXPLAIN QUERY PLAN" if big_url.startswith("sqlite") else "EXPLAIN"
     for condition in (
         "rule_table WHERE source = 's17 common' ORDER BY count DESC LIMIT 5",
         "rule_table WHERE target = 't17 usual' ORDER BY count DESC LIMIT 5",
         "word_rules WHERE token = 's17'",
     ):
-        plan = "\n".join(str(row[-1]) for row in query(store_url, f"{explain} SELECT * FROM {condition}"))
+        plan = "\n".join(str(row[-1]) for row in query(big_url, f"{explain} SELECT * FROM {condition}"))
         for table in ("rules", "r", "s", "t", "rule_words", "w", "vocabulary", "v"):
             assert_no_scan(plan, f"{table}\n")
             assert "Seq Scan" not in plan
@@ -202,9 +219,9 @@ def test_the_views_for_people_use_indexes(big_store: Store, store_url: str) -> N
         "rule_changes WHERE day = '2026-03-01'",
     ],
 )
-def test_views_of_one_side_pair_or_day_read_only_that(big_store: Store, store_url: str, question: str) -> None:
-    sqlite = store_url.startswith("sqlite")
-    engine = make_engine(parse_url(store_url))
+def test_views_of_one_side_pair_or_day_read_only_that(big_url: str, question: str) -> None:
+    sqlite = big_url.startswith("sqlite")
+    engine = make_engine(parse_url(big_url))
     with engine.connect() as connection:
         if not sqlite:
             connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
@@ -221,14 +238,14 @@ def test_views_of_one_side_pair_or_day_read_only_that(big_store: Store, store_ur
         assert "Index Cond" in plan, plan
 
 
-def test_pairs_that_are_not_indexed(big_store: Store) -> None:
+def test_pairs_that_are_not_indexed(big_copy: Store) -> None:
     with plans() as seen:
-        assert len(big_store.unindexed_pairs(after_id=10, limit=20)[1]) == 20
+        assert len(big_copy.unindexed_pairs(after_id=10, limit=20)[1]) == 20
     plan = plan_of(seen, "indexed_pairs")
     for table in ("sentence_pairs", "resampled", "indexed_pairs", "derivations"):
         assert_no_scan(plan, table)
     with plans() as seen:
-        big_store.index_pairs(range(5, 15), big_store.position(), [(7, *key_of("s7 common", "t7 usual"), 1)], 0)
+        big_copy.index_pairs(range(5, 15), big_copy.position(), [(7, *key_of("s7 common", "t7 usual"), 1)], 0)
     assert len(seen) >= 6
     for entry in seen:
         for table in ("rules", "rule_pairs", "sentence_pairs", "resampled", "indexed_pairs"):

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from tests.storage.building import ingest, pair, pairs_of, query
 
-from hierogram.storage.exceptions import IngestError, RequestMovedError
+from hierogram.storage.exceptions import RequestMovedError, StoreError
 from hierogram.storage.pairs.ingest import MAX_TOKEN_BYTES
 from hierogram.storage.records import IngestTotals, RejectedLine, RequestRow
 from hierogram.storage.store import Store
@@ -168,13 +168,13 @@ def test_batches_record_what_became_of_them(store: Store, store_url: str) -> Non
 
 
 def test_a_batch_takes_pairs_only_while_it_is_open(store: Store) -> None:
-    with pytest.raises(IngestError, match="batch 17 does not exist"):
+    with pytest.raises(StoreError, match="batch 17 does not exist"):
         store.add_pairs(17, pairs_of(LINES))
     batch = store.begin_ingest("c", "f", "bars")
     store.finish_ingest(batch)
-    with pytest.raises(IngestError, match="already done"):
+    with pytest.raises(StoreError, match="already done"):
         store.add_pairs(batch, pairs_of(LINES))
-    with pytest.raises(IngestError, match="already done"):
+    with pytest.raises(StoreError, match="already done"):
         store.finish_ingest(batch)
     assert store.count_pairs() == 0
 

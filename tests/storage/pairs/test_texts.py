@@ -35,7 +35,8 @@ def test_pairs_come_back_as_they_were(store: Store, rows: list[tuple[str, str, s
 @given(rules=st.sets(st.tuples(sides, sides), min_size=1, max_size=8))
 def test_rules_come_back_as_they_were(store: Store, rules: set[tuple[str, str]]) -> None:
     commit(store, [], [delta(*rule, 1, key=key_of(*rule)) for rule in rules])
-    with store.iterate_rules() as rows:
+    with store.snapshot() as snapshot:
+        rows = snapshot.iterate_rules()
         stored = [(row.source, row.target) for row in rows]
     assert set(stored) == rules
     assert stored == sorted(rules, key=lambda rule: (rule[0].encode(), rule[1].encode()))

@@ -37,44 +37,26 @@ from hierogram.tools.measures.results import BitextFile, Corpus, temporary_folde
 Result = TypeVar("Result")
 
 
-class Turns:
-    """Threads of which one at a time goes on."""
-
-    def __init__(self, number: int) -> None:
-        self._order = deque(range(number))
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def part(self, who: int) -> Iterator[Callable[[], None]]:
-        """Within, this thread takes part; what is given lets the next one go on, and returns when it is its turn."""
-        self._wait(who)
-
-        def next_one() -> None:
-            with self._changed:
-                self._order.rotate(-1)
-                self._changed.notify_all()
-            self._wait(who)
-
-        try:
-            yield next_one
-        finally:
-            with self._changed:
-                self._order.remove(who)
-                self._changed.notify_all()
-
-    def _wait(self, who: int) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._order[0] == who)
-
-
 def in_turn(tasks: list[Callable[[Callable[[], None]], Result]]) -> list[Result]:
-    """Return what the tasks give; each is given what it calls to let the next one go on."""
-    turns = Turns(len(tasks))
+    """Return what the tasks give; each is given what it calls to let the next one go on, until its turn comes again."""
+    # Only the thread whose turn it is, the first in the order, looks at the order.
+    order, may_go_on = deque(range(len(tasks))), [threading.Semaphore(0) for _ in tasks]
 
     def run(who: int) -> Result:
-        with turns.part(who) as next_one:
-            return tasks[who](next_one)
+        def next_one() -> None:
+            order.rotate(-1)
+            may_go_on[order[0]].release()
+            may_go_on[who].acquire()
 
+        may_go_on[who].acquire()
+        try:
+            return tasks[who](next_one)
+        finally:
+            order.popleft()
+            if order:
+                may_go_on[order[0]].release()
+
+    may_go_on[0].release()
     with ThreadPoolExecutor(len(tasks)) as executor:
         return list(executor.map(run, range(len(tasks))))
 

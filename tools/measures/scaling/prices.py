@@ -1,16 +1,16 @@
 """Measure what blocks cost in likelihood: chains of several seeds under several blocks, beside sequential ones.
 
-python -m hierogram.tools.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.csv
+python -m hierogram.tools.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
 
 Each chain is written down when it is done, and one that is there already is not run again.
 """
 
-import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from statistics import mean, stdev
+from typing import Annotated
 
-import numpy as np
 import typer
 
 from hierogram.daemon.learning.kinds.kind import TrialOptions
@@ -20,51 +20,39 @@ from hierogram.daemon.workers.options import parse_blocks
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.settings import PITMAN_YOR, RANDOM
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.tools.measures.results import BitextFile, Corpus
+from hierogram.tools.measures.results import BitextFile, Corpus, Kept
 from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
 
 SEQUENTIAL = "sequential"
 
 
-class PricedChain(NamedTuple):
-    """One chain: how it was sampled (`SEQUENTIAL` or blocks as in 32x64), its seed, and where it ended: natural-log
-    likelihood of all rule tokens, rules in use."""
-
-    scheme: str
-    seed: int
-    log_likelihood: float
-    rules: int
-
-
-def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> PricedChain:
-    """Return a chain by the store's default model and schedule."""
+def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
+    """Sample a chain by the store's default model and schedule, `SEQUENTIAL` or in blocks as in 32x64; the natural-log
+    likelihood of all rule tokens at its end."""
     blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
     how = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
     model = default_model(batch, PITMAN_YOR, SETTINGS.strength)
     trial = PhraseTrial(model, batch, schedule_of(SETTINGS), how)
     for _ in range(sweeps):
         trial.sweep()
-    chain = PricedChain(scheme, seed, trial.log_likelihood(), trial.table.rule_types)
+    end = trial.log_likelihood()
     trial.close()
-    return chain
+    return end
 
 
-def prices(chains: Sequence[PricedChain]) -> Iterator[tuple[str, float, float, float]]:
-    """Yield each scheme in the order in which they come, with the mean and standard deviation of the log-likelihood,
-    and by how many of sequential sampling's standard deviations the mean is above that of sequential sampling."""
-    found = {chain.scheme: np.array([c.log_likelihood for c in chains if c.scheme == chain.scheme]) for chain in chains}
-    base = found[SEQUENTIAL]
-    spread = float(base.std(ddof=1))
-    for scheme, values in found.items():
-        mean = float(values.mean())
-        yield scheme, mean, float(values.std(ddof=1)), (mean - float(base.mean())) / spread
+def prices(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
+    """Yield each scheme with the mean and standard deviation of its chains' log-likelihoods, and by how many of
+    sequential sampling's standard deviations the mean is above that of sequential sampling."""
+    base = ends[SEQUENTIAL]
+    for scheme, values in ends.items():
+        yield scheme, mean(values), stdev(values), (mean(values) - mean(base)) / stdev(base)
 
 
 def main(
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Table of chains, CSV.")] = Path("prices.csv"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where chains ended, JSON.")] = Path("prices.json"),
     schemes: Annotated[str, typer.Option(help="Blocks, separated by commas.")] = "4x64,20x16,313x16",
     pairs: Annotated[int, typer.Option(min=2, help="The first n pairs.")] = 5000,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of each chain.")] = 100,
@@ -73,24 +61,17 @@ def main(
     """Sample a corpus in sequence and in blocks, and say what that changes of the log-likelihood."""
     rows = read_rows(Corpus(str(source), str(target), str(alignment), pairs))
     batch = load_pairs(rows, SETTINGS).batch
-    chains: list[PricedChain] = []
-    if output.exists():
-        with output.open(newline="") as file:
-            known = csv.reader(file)
-            next(known)
-            chains += (PricedChain(name, int(of), float(end), int(rules)) for name, of, end, rules in known)
-    for seed in range(1, seeds + 1):
-        for scheme in (SEQUENTIAL, *schemes.split(",")):
-            if any((chain.scheme, chain.seed) == (scheme, seed) for chain in chains):
-                continue
-            chains.append(run(batch, scheme, seed, sweeps))
-            with output.open("w", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow(PricedChain._fields)
-                writer.writerows(chains)
-    for scheme, mean, deviation, excess in prices(chains):
+    kept = Kept(output)
+    ends = {
+        scheme: [
+            kept.find(f"{scheme}, seed {seed}", partial(run, batch, scheme, seed, sweeps))
+            for seed in range(1, seeds + 1)
+        ]
+        for scheme in (SEQUENTIAL, *schemes.split(","))
+    }
+    for scheme, middle, deviation, excess in prices(ends):
         print(
-            f"{scheme}: log-likelihood {mean:,.0f} ± {deviation:,.0f}, "
+            f"{scheme}: log-likelihood {middle:,.0f} ± {deviation:,.0f}, "
             f"{excess:+.2f} standard deviations of sequential sampling"
         )
 

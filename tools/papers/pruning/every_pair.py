@@ -1,62 +1,41 @@
 """One mask of every pair of a corpus: what a pass of randomized pruning takes [BPK09 §4].
 
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
-    python -m hierogram.tools.papers.pruning.every_pair corpus.zh corpus.en links -o pass.tsv
+    python -m hierogram.tools.papers.pruning.every_pair corpus.zh corpus.en links -o pass.json
 
 Of each pair below a size a first derivation is drawn, and one mask is made, scored and drawn from. Seconds are those of
-one processor, of all of that; reading and Model 1 stand apart. The table keeps what is done: the same command goes
-on where it was interrupted.
+one processor, of all of that; reading and Model 1 stand apart. What is done is kept: the same command goes on where it
+was interrupted.
 """
 
 import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple, TextIO
+from typing import Annotated
 
 import numpy as np
 import typer
 
-from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.pruning.chain import PruningKernel
+from hierogram.tools.measures.results import Kept
 from hierogram.tools.papers.pruning.pairs import LinkedCorpus, read_corpus
 
-_AT_ONCE = 200
-"""Pairs after which the table is written."""
+_AT_ONCE = 1_000
+"""Pairs after which what is done is written."""
 
 
-class PairMask(NamedTuple):
-    """A pair: its number from 0, its word pairs, edges of the mask, processor seconds."""
-
-    pair: int
-    size: int
-    edges: int
-    seconds: float
-
-
-def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PairMask:
-    """Return the first derivation and one mask of a pair."""
+def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> tuple[int, int, float]:
+    """Make the first derivation and one mask of a pair; its word pairs, edges of the mask, processor seconds."""
     begun = time.process_time()
     kernel = PruningKernel(corpus.system(grammar, pair), pair)
     _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
-    return PairMask(pair, int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun)
+    return int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun
 
 
-def read_table(path: Path) -> list[PairMask]:
-    """Return what an earlier run has done; a last line that is not whole is left out."""
-    if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8")
-    rows = [line.split("\t") for line in text[: text.rfind("\n") + 1].splitlines()]
-    try:
-        return [PairMask(int(pair), int(size), int(edges), float(seconds)) for pair, size, edges, seconds in rows]
-    except ValueError as error:
-        raise InputError(f"{path} is not a table of this command: {error}; name another file") from None
-
-
-def _write(file: TextIO, rows: list[PairMask]) -> None:
-    for row in rows:
-        file.write(f"{row.pair}\t{row.size}\t{row.edges}\t{row.seconds:.6f}\n")
-    file.flush()
+def sample_all(corpus: LinkedCorpus, grammar: str, pairs: list[int], seed: int) -> list[tuple[int, int, float]]:
+    """Do the same for several pairs."""
+    return [sample(corpus, grammar, pair, seed) for pair in pairs]
 
 
 def main(
@@ -67,7 +46,9 @@ def main(
     every: Annotated[int, typer.Option(min=1, help="Take every n-th of these pairs.")] = 1,
     grammar: Annotated[str, typer.Option(help="Grammar: itg or mixed.")] = "itg",
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Table.")] = Path("pass.tsv"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="What is done, JSON.")] = Path(
+        "pass.json"
+    ),
 ) -> None:
     """Measure, and print the sum."""
     begun = time.process_time()
@@ -75,38 +56,22 @@ def main(
     reading = time.process_time() - begun
     sizes = corpus.sizes()
     pairs = np.flatnonzero((sizes > 0) & (sizes < below))[::every].tolist()
-    rows = read_table(output)
-    done = {row.pair for row in rows}
-    kept = len(rows)
+    kept, rows = Kept(output), list[tuple[int, int, float]]()
     # Kernels are compiled, or loaded, before the clock counts.
     for pair in pairs[:2]:
         sample(corpus, grammar, pair, seed)
-    with progress("sample", "pairs") as shown, output.open("w", encoding="utf-8") as file:
-        _write(file, rows)
-        for pair in pairs:
-            if pair not in done:
-                rows.append(sample(corpus, grammar, pair, seed))
-                if (len(rows) - kept) % _AT_ONCE == 0:
-                    _write(file, rows[kept:])
-                    kept = len(rows)
-                    shown.update(len(rows), len(pairs), len(rows))
-        _write(file, rows[kept:])
-    seconds = np.array([row.seconds for row in rows])
-    print(
-        "pairs",
-        "mean word pairs",
-        "mean edges",
-        "seconds",
-        "ms a pair",
-        "median ms",
-        "longest s",
-        "reading s",
-        sep="\t",
-    )
+    with progress("sample", "pairs") as shown:
+        for some in (pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)):
+            name = f"{grammar}, seed {seed}, {len(some)} pairs from {some[0]} to {some[-1]}"
+            rows += kept.find(name, partial(sample_all, corpus, grammar, some, seed))
+            shown.update(len(rows), len(pairs), len(rows))
+    word_pairs, edges, seconds = np.array(rows, np.float64).reshape(-1, 3).T
+    columns = ("pairs", "mean word pairs", "mean edges", "seconds", "ms a pair", "median ms", "longest s", "reading s")
+    print(*columns, sep="\t")
     print(
         len(rows),
-        f"{np.mean([row.size for row in rows]):.0f}",
-        f"{np.mean([row.edges for row in rows]):.0f}",
+        f"{word_pairs.mean():.0f}",
+        f"{edges.mean():.0f}",
         f"{seconds.sum():.1f}",
         f"{1e3 * seconds.mean():.2f}",
         f"{1e3 * np.median(seconds):.2f}",

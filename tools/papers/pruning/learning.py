@@ -4,9 +4,8 @@ The E step takes the expected uses of rules from whole charts, or from some mask
 on from one iteration to the next. The M step makes relative frequencies of them.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,24 +14,12 @@ from hierogram.samplers.charts.chart import ChartGrammar, make_grammar, sort_rul
 from hierogram.samplers.charts.hypergraph import score
 from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
-from hierogram.samplers.charts.pruning.systems import PairSystem, SentenceSystem, System
+from hierogram.samplers.charts.pruning.systems import PairSystem, SentenceSystem
 from hierogram.samplers.charts.sentences import CHAIN, make_sentence
 from hierogram.tools.papers.pruning.pairs import itg_rules
 
-
-class Learnable(ABC):
-    """A grammar with its present weights, and the data that it is learned from."""
-
-    size: int
-    """The number of sentences or pairs."""
-
-    @abstractmethod
-    def system(self, number: int) -> System:
-        """Return the chart of one of them."""
-
-    @abstractmethod
-    def maximized(self, features: Sequence[NDArray[np.float64]]) -> Self:
-        """Return the grammar of which such expected features, one array for each chart, are the likeliest."""
+Learnable: TypeAlias = "LearnableItg | LearnableTrees"
+"""A grammar with its present weights, and the `size` sentences or pairs that it is learned from."""
 
 
 class Counted(NamedTuple):
@@ -99,7 +86,7 @@ class ItgPairs(NamedTuple):
     links: list[NDArray[np.int32]]
 
 
-class LearnableItg(Learnable):
+class LearnableItg:
     """An ITG: probabilities of the five kinds of rules, float64[5], and of words given the kind: of two words by type,
     of source words, and of target words, float64 each."""
 
@@ -115,7 +102,7 @@ class LearnableItg(Learnable):
         self.data, self.rules, self.pairs, self.source, self.target = data, rules, pairs, source, target
 
     def system(self, number: int) -> PairSystem:
-        """See `Learnable.system`."""
+        """Return the chart of a pair."""
         data = self.data
         pairs = self.pairs[data.types[number]]
         source, target = self.source[data.source[number]], self.target[data.target[number]]
@@ -131,7 +118,7 @@ class LearnableItg(Learnable):
         return PairSystem(itg_rules(self.rules), words, data.links[number])
 
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableItg":
-        """See `Learnable.maximized`."""
+        """Return the grammar of which such expected features, one array for each chart, are the likeliest."""
         rules, pairs = np.zeros(len(self.rules)), np.zeros(len(self.pairs))
         source, target = np.zeros(len(self.source)), np.zeros(len(self.target))
         for number, found in enumerate(features):
@@ -161,7 +148,7 @@ class _TreebankSystem(SentenceSystem):
         return np.concatenate([super().features(expected), uses])
 
 
-class LearnableTrees(Learnable):
+class LearnableTrees:
     """A context-free grammar as charts take it, learned from sentences. Rules of symbols inside fragments stay as they
     are. `words` int32[n] of each sentence, `spans` int32[V, 2] its variables, `vocabulary` how many words there are,
     `root` the label of sentences."""
@@ -179,12 +166,12 @@ class LearnableTrees(Learnable):
         self._sorted = sort_rules(grammar, vocabulary)
 
     def system(self, number: int) -> SentenceSystem:
-        """See `Learnable.system`."""
+        """Return the chart of a sentence."""
         sizes = len(self.grammar.lexical), len(self.grammar.binary)
         return _TreebankSystem(make_sentence(self._sorted, self.words[number], self.root), self.spans[number], sizes)
 
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableTrees":
-        """See `Learnable.maximized`."""
+        """See `LearnableItg.maximized`."""
         grammar, labels = self.grammar, self.grammar.labels
         lexical, binary = np.zeros(len(grammar.lexical)), np.zeros(len(grammar.binary))
         chains = np.zeros((labels, labels))

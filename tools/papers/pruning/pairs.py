@@ -71,29 +71,29 @@ def itg_edges(source: int, target: int) -> int:
     return 2 * apart + source * target + source * (target + 1) + (source + 1) * target
 
 
-class Linked(NamedTuple):
-    """Numbers of links: of each type of two words, each source word, each target word, float64."""
-
-    types: NDArray[np.float64]
-    source: NDArray[np.float64]
-    target: NDArray[np.float64]
+def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the source words int32[n], the target words int32[m], and the types of each two of them int32[n, m]."""
+    source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
+    target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
+    types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
+    return source, target, types.reshape(len(source), len(target))
 
 
 class LinkedCorpus(NamedTuple):
-    """Pairs with their Model 1 and one-to-one links."""
+    """Pairs with their Model 1 and one-to-one links; how many links each type of two words has, each source word, and
+    each target word, float64."""
 
     batch: ItgBatch
     model1: Model1
     links: list[NDArray[np.int32]]
-    linked: Linked
+    type_links: NDArray[np.float64]
+    source_links: NDArray[np.float64]
+    target_links: NDArray[np.float64]
 
     def size(self, pair: int) -> tuple[int, int]:
         """Words of both sides."""
-        batch = self.batch
-        return (
-            int(batch.source_offset[pair + 1] - batch.source_offset[pair]),
-            int(batch.target_offset[pair + 1] - batch.target_offset[pair]),
-        )
+        source, target, _ = words_of_pair(self.batch, pair)
+        return len(source), len(target)
 
     def sizes(self) -> NDArray[np.int64]:
         """Return the word pairs of each pair: words of one side times words of the other."""
@@ -102,11 +102,7 @@ class LinkedCorpus(NamedTuple):
 
     def given(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1], the empty word last."""
-        n, m = self.size(pair)
-        batch, model = self.batch, self.model1
-        types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]].reshape(n, m)
-        source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
-        target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
+        model, (source, target, types) = self.model1, words_of_pair(self.batch, pair)
         return (
             np.vstack([model.target[types], model.null_target[target]]),
             np.column_stack([model.source[types], model.null_source[source]]),
@@ -118,12 +114,9 @@ class LinkedCorpus(NamedTuple):
         P are relative frequencies of the links, with one link more of each word that is spread as Model 1 has it.
         """
         target, source = self.given(pair)
-        batch, linked = self.batch, self.linked
-        types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]].reshape(self.size(pair))
-        sources = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
-        targets = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
-        forward = (linked.types[types] + target[:-1]) / (linked.source[sources][:, None] + 1)
-        backward = (linked.types[types] + source[:, :-1]) / (linked.target[targets] + 1)
+        sources, targets, types = words_of_pair(self.batch, pair)
+        forward = (self.type_links[types] + target[:-1]) / (self.source_links[sources][:, None] + 1)
+        backward = (self.type_links[types] + source[:, :-1]) / (self.target_links[targets] + 1)
         pairs = np.sqrt(forward * backward)
         alone, others = np.sqrt(source[:, -1]) * 0.1, np.sqrt(target[-1]) * 0.1
         return PairWords(
@@ -156,23 +149,13 @@ def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
     texts = [line.partition("|||")[0].split() for line in read_sentences(links)]
     read_links(links)  # Says what is wrong with a line.
     variables = [_one_to_one(*line) for line in zip(texts, scores, strict=True)]
-    return LinkedCorpus(batch, train_model1(batch), variables, _linked(batch, variables))
-
-
-def _linked(batch: ItgBatch, links: list[NDArray[np.int32]]) -> Linked:
-    sources = np.concatenate([batch.source_offset[pair] + own[:, 0] for pair, own in enumerate(links)])
-    targets = np.concatenate([batch.target_offset[pair] + own[:, 1] for pair, own in enumerate(links)])
-    widths = np.diff(batch.target_offset)
-    cells = [batch.cell_offset[pair] + own[:, 0] * widths[pair] + own[:, 1] for pair, own in enumerate(links)]
-    found = [
-        np.bincount(of[at], minlength=int(of.max(initial=0)) + 1).astype(np.float64)
-        for of, at in (
-            (batch.types, np.concatenate(cells)),
-            (batch.source, sources),
-            (batch.target, targets),
-        )
-    ]
-    return Linked(*found)
+    types, sources, targets = (np.zeros(int(of.max(initial=0)) + 1) for of in (batch.types, batch.source, batch.target))
+    for pair, own in enumerate(variables):
+        words = words_of_pair(batch, pair)
+        np.add.at(types, words[2][own[:, 0], own[:, 1]], 1)
+        np.add.at(sources, words[0][own[:, 0]], 1)
+        np.add.at(targets, words[1][own[:, 1]], 1)
+    return LinkedCorpus(batch, train_model1(batch), variables, types, sources, targets)
 
 
 def _one_to_one(links: list[str], scores: list[str]) -> NDArray[np.int32]:

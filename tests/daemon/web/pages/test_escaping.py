@@ -14,6 +14,8 @@ from tests.daemon.web.pages.texts import learn_from, odd_pairs, odd_tokens
 from hierogram.daemon.web.pages.rendering import visible
 from hierogram.storage.store import Store, open_store
 
+pytestmark = pytest.mark.database("sqlite")
+
 HTML = {"Accept": "text/html"}
 SCRIPTS = 3
 ALLOWED = {

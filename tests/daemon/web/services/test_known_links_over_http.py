@@ -1,10 +1,13 @@
 """Pairs that bring fixed and forbidden links along over HTTP."""
 
+import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.store import Store
+
+pytestmark = pytest.mark.database("sqlite")
 
 LINE = b'{"source": "une maison blanche", "target": "a white house", "fixed": "1-2", "forbidden": [[1, 1], [2, 2]]}\n'
 

@@ -6,8 +6,10 @@ from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.scoring.learned import Learned
 from hierogram.daemon.scoring.records import ScoreOptions
-from hierogram.daemon.scoring.scoring import Keeper, Scorer
+from hierogram.daemon.scoring.scoring import Scorer, keep_scores
 from hierogram.storage.store import Store
+
+pytestmark = pytest.mark.database("sqlite")
 
 
 @pytest.fixture
@@ -19,7 +21,7 @@ def test_a_score_that_is_kept(client: TestClient, learned: Store) -> None:
     scorer = Scorer(Learned(learned, lambda *_: None), ScoreOptions())
     [row] = learned.pairs_by_id([2])
     score = scorer.score_stored(row)
-    Keeper(learned, scorer).keep([(row, score)])
+    keep_scores(learned, scorer, [(row, score)])
     answer = client.get("/v1/pairs/2/score")
     assert answer.status_code == 200
     body = answer.json()

@@ -3,10 +3,13 @@
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from tests.daemon.web.pages.browser.conftest import Serve, Visit
 
 from hierogram.daemon.learning.learning import learn
 from hierogram.storage.store import Store
+
+pytestmark = pytest.mark.database("sqlite")
 
 TOKEN = "a token of some length"
 MOST_TABS = 80

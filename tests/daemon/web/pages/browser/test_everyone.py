@@ -14,6 +14,8 @@ from tests.daemon.web.pages.texts import LONG, SCRIPTS, learn_from, odd_pairs, o
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.store import Store, open_store
 
+pytestmark = pytest.mark.database("sqlite")
+
 WIDE, NARROW = {"width": 1200, "height": 800}, {"width": 360, "height": 740}
 MOODS = {
     "light": {"viewport": WIDE, "color_scheme": "light"},

@@ -1,27 +1,37 @@
-"""The Gibbs sampler over one tree's derivation [CGB09 §4], and over a parse forest's [CFGŠ14 §2].
+"""The sampler of tree-substitution grammars: cuts and edges by Gibbs [CGB09 §4; CFGŠ14 §2], then the labels' priors.
 
-A sweep takes the nodes in random order. At each node of the present tree it draws the edge, where there are several,
-and then the cut; each from its exact conditional given everything else, to the power 1/T while annealing. Variables
-off the present tree keep their values, which is a draw that leaves their uniform distribution as it is.
+A sweep takes the trees one after the other against the very counts of all others, so the sampler is exact; and of each
+tree the nodes in random order. At each node of the present tree it draws the edge, where there are several, and then
+the cut; each from its exact conditional given everything else, to the power 1/T while annealing. Variables off the
+present tree keep their values, which is a draw that leaves their uniform distribution as it is.
 
 All of a tree's nodes are summed up when its turn comes, from the leaves up; from then on a change of a variable
 makes again only the summaries that lie between it and the root of its fragment. Counts are read from and written
 to the rule table itself, where the place of a rule's length is taken by the label of its root.
+
+After a sweep, α_c ~ Gamma(0.001, 1000) moves by Metropolis-Hastings: ln α' is normal around ln α with variance 0.3.
+β_c ~ Beta(1, 1) is drawn from its posterior given how often each fragment was drawn from the base distribution, a
+number that is itself drawn from its distribution given the fragment's count [CGB09 §4; model.md §6].
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.counts.table import COUNT, RuleTable, add, find
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.compiled.variates import draw_beta, draw_normal
+from hierogram.samplers.counts.chain import CountsError, SweepInfo, log_rising
+from hierogram.samplers.counts.table import COUNT, RuleTable, add, empty_table, find, with_room
+from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import PairView, push_tails, tails_of, view_pair
 from hierogram.samplers.forests.fragments import SUMMARY, compose, key_of, make_summaries, powers_of_base
-from hierogram.samplers.trees.models import TreeModel, log_base
+from hierogram.samplers.grammar.settings import JOINED
+from hierogram.samplers.trees.models import LabelProcesses, TreeBatch, TreeModel, TreeState, log_base, set_label
 
 STATISTICS = np.dtype(
     [
@@ -433,3 +443,304 @@ def sweep_tree(at, random, temperature):
             random = advance(random)
             sound &= sample_cut(v, uniform(random), temperature, at)
     return sound
+
+
+PRIOR_SHAPE = 0.001
+PRIOR_SCALE = 1000.0
+PROPOSAL_VARIANCE = 0.3
+LEAST_STRENGTH = 1e-200
+"""A strength below this is never proposed."""
+
+_STRENGTHS, _EXPANSIONS = 1, 2
+"""What a stream draws, as its second key."""
+
+
+class FragmentUses(NamedTuple):
+    """Each fragment in use once: its root label int32, how often it is used int64, and ln P0 float64."""
+
+    label: NDArray[np.int32]
+    uses: NDArray[np.int64]
+    log_base: NDArray[np.float64]
+
+
+class BaseDraws(NamedTuple):
+    """The decisions of all draws from the base, by label: `expanded`, `stopped` int64[L]; `drawn` whether any are made.
+
+    `random` is the stream that draws how many draws there were.
+    """
+
+    expanded: NDArray[np.int64]
+    stopped: NDArray[np.int64]
+    drawn: bool
+    random: np.uint64
+
+
+@njit
+def _add_decisions(v, at, tables, draws):
+    """Add `tables` for each nonterminal below the root of v's fragment to its label's expansions or stops."""
+    view, stack = at.tree, at.space.stack
+    stack[0] = v
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        first, last = tails_of(np.int64(stack[depth]), view)
+        for i in range(first, last):
+            t = view.tails[i]
+            label = view.node[t]["label"]
+            if view.cut[t]:
+                draws.stopped[label] += tables
+            else:
+                draws.expanded[label] += tables
+                stack[depth] = t
+                depth += 1
+
+
+@njit
+def draw_tables(count, strength, log_fresh, state):
+    """Say how many of a fragment's customers drew it from the base distribution, e^log_fresh = α P0; and the stream."""
+    fresh = math.exp(log_fresh)
+    tables = 1
+    for seated in range(1, count):
+        state = advance(state)
+        if uniform(state) * (seated + fresh) < fresh:
+            tables += 1
+    return tables, state
+
+
+@njit
+def _list_fragments(batch, state, model, space, seen, draws, fragments):
+    """Fill `fragments` with every fragment once, and add up the decisions of their base draws; how many there are."""
+    table, labels = state.table, model.labels
+    random = draws.random
+    size = 0
+    for tree in range(len(batch.pairs)):
+        at = tree_at(batch, state, tree, model, space)
+        view = at.tree
+        nodes = lay_out(at)
+        root = len(view.node) - 1
+        for k in range(nodes):
+            v = np.int64(space.order[k])
+            if v != root and view.cut[v] == 0:
+                continue
+            high, low = key_of(space.summary, v, at.key_mask)
+            row = find(table.rows, high, low)
+            if seen[row]:
+                continue
+            seen[row] = 1
+            c = np.int64(view.node[v]["label"])
+            n = np.int64(table.rows[row, COUNT])
+            fragments.label[size] = c
+            fragments.uses[size] = n
+            fragments.log_base[size] = space.below[v]
+            size += 1
+            if draws.drawn:
+                tables, random = draw_tables(n, labels.strength[c], labels.log_strength[c] + space.below[v], random)
+                _add_decisions(v, at, tables, draws)
+    return size
+
+
+def _fragments(
+    batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace, random: np.uint64 | None
+) -> tuple[FragmentUses, BaseDraws]:
+    """The fragments, and by label the expansions and stops of base draws (where there is a stream to draw them)."""
+    rules, labels = state.table.rule_types, len(state.labels.strength)
+    fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
+    stream_ = np.uint64(0) if random is None else random
+    draws = BaseDraws(np.zeros(labels, np.int64), np.zeros(labels, np.int64), random is not None, stream_)
+    seen = np.zeros(len(state.table.rows), np.uint8)
+    _list_fragments(batch, state, model, space, seen, draws, fragments)
+    return fragments, draws
+
+
+def _grouped(
+    batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace
+) -> tuple[FragmentUses, NDArray[np.int64]]:
+    """The fragments of all derivations by label, in the order in which they are met; where each label's begin."""
+    fragments, _ = _fragments(batch, state, model, space, None)
+    order = np.argsort(fragments.label, kind="stable")
+    by_label = FragmentUses(*(column[order] for column in fragments))
+    return by_label, np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
+
+
+@njit
+def _log_likelihood_of_label(c, strength, log_strength, grouped):
+    """ln of Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e)) over the fragments of a label."""
+    fragments, starts = grouped
+    total = 0
+    result = 0.0
+    for e in range(starts[c], starts[c + 1]):
+        log_fresh = log_strength + fragments.log_base[e]
+        result += log_rising(math.exp(log_fresh), log_fresh, fragments.uses[e])
+        total += fragments.uses[e]
+    if total > 0:
+        result -= log_rising(strength, log_strength, total)
+    return result
+
+
+@njit
+def _move_strengths(key, sweep, grouped, labels, variance):
+    accepted = 0
+    _, starts = grouped
+    for c in range(1, len(labels.strength)):
+        if starts[c + 1] == starts[c]:
+            continue
+        random = stream(key, np.int64(_STRENGTHS << 32) + c, sweep)
+        noise, random = draw_normal(random)
+        now = labels.log_strength[c]
+        new = now + math.sqrt(variance) * noise
+        random = advance(random)
+        if new < math.log(LEAST_STRENGTH):
+            continue
+        # A walk of ln α: the prior's density of ln α is that of α times α.
+        ratio = PRIOR_SHAPE * (new - now) - (math.exp(new) - math.exp(now)) / PRIOR_SCALE
+        ratio += _log_likelihood_of_label(c, math.exp(new), new, grouped)
+        ratio -= _log_likelihood_of_label(c, math.exp(now), now, grouped)
+        if math.log(1.0 - uniform(random)) < ratio:
+            set_label(labels, c, math.exp(new), labels.expansion_probability[c])
+            accepted += 1
+    return accepted
+
+
+@njit
+def _move_expansions(key, sweep, draws, labels):
+    for c in range(1, len(labels.strength)):
+        random = stream(key, np.int64(_EXPANSIONS << 32) + c, sweep)
+        beta, random = draw_beta(1.0 + draws.expanded[c], 1.0 + draws.stopped[c], random)
+        set_label(labels, c, labels.strength[c], beta)
+
+
+def move_strengths(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> int:
+    """Propose a new α_c for every label, in place; returns how many were accepted.
+
+    The draws are functions of (key, label, sweep); labels are named by their numbers in the batch.
+    """
+    grouped = _grouped(batch, state, model, space)
+    return int(_move_strengths(key, sweep, grouped, state.labels, PROPOSAL_VARIANCE))
+
+
+def move_expansions(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
+    """Draw every β_c, in place; the draws are keyed as those of `move_strengths`."""
+    random = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
+    _, draws = _fragments(batch, state, model, space, random)
+    _move_expansions(key, sweep, draws, state.labels)
+
+
+@njit
+def _log_likelihood(grouped, labels):
+    total = 0.0
+    for c in range(1, len(labels.strength)):
+        total += _log_likelihood_of_label(c, labels.strength[c], labels.log_strength[c], grouped)
+    return total
+
+
+_TREES_A_CALL = 64
+_ROOM_A_NODE = 3
+
+
+class TreePlan(NamedTuple):
+    """One sweep: its `number` in the chain, from 1; `sweeps` int64[P] the number of each tree's sweep, from 1;
+    `temperatures` float64[P] each tree's T ≥ 1, or 0 for a tree that is left alone.
+
+    The number names the random streams of the labels' parameters, `sweeps` those of the trees.
+    """
+
+    number: int
+    sweeps: NDArray[np.int64]
+    temperatures: NDArray[np.float64]
+
+
+@njit
+def _count(first, last, batch, state, model, space, change):
+    sound = True
+    for tree in range(first, last):
+        sound &= count_tree(tree_at(batch, state, tree, model, space), change)
+    return sound
+
+
+@njit
+def _sweep(key, first, last, batch, state, plan, model, space):
+    sound = True
+    for tree in range(first, last):
+        if plan.temperatures[tree] > 0.0:
+            at = tree_at(batch, state, tree, model, space)
+            random = stream(key, batch.pairs[tree], plan.sweeps[tree])
+            sound &= sweep_tree(at, random, plan.temperatures[tree])
+    return sound
+
+
+@dataclass(frozen=True, slots=True)
+class TreeKernel:
+    """Sweeps over a treebank; see `build`."""
+
+    model: TreeModel
+    batch: Batch
+    space: TreeSpace
+
+    def init(self, key: int) -> TreeState:
+        """Whole trees as fragments, a uniformly random edge at each node, the labels' processes of the model."""
+        return self.resume(initial_state(key, self.batch, JOINED), self.model.labels)
+
+    def resume(self, derivations: State, labels: LabelProcesses) -> TreeState:
+        """The state that has these derivations and the labels' processes given (a copy)."""
+        table = empty_table(len(labels.strength))
+        state = TreeState(derivations, table, LabelProcesses(*(values.copy() for values in labels)))
+        model = self._model_of(state)
+        for first in range(0, self.batch.size, _TREES_A_CALL):
+            last = min(first + _TREES_A_CALL, self.batch.size)
+            new = int(self.batch.derivation_rules[last] - self.batch.derivation_rules[first])
+            state = state._replace(table=with_room(state.table, new))
+            _count(first, last, self.batch, state, model, self.space, 1)
+        return state
+
+    def step(
+        self, key: int, state: TreeState, plan: TreePlan, report: Callable[[int], None] | None = None
+    ) -> tuple[TreeState, SweepInfo]:
+        """One sweep over the trees whose temperature is above 0, then new parameters of all labels.
+
+        Consumes `state` (changes its arrays in place) and returns the new one. `report` hears how many trees are done.
+        Raises `CountsError` where derivations and counts do not belong together.
+        """
+        state, info = self.sweep(key, state, plan, report)
+        model = self._model_of(state)
+        move_strengths(key, plan.number, self.batch, state, model, self.space)
+        move_expansions(key, plan.number, self.batch, state, model, self.space)
+        return state, info
+
+    def sweep(
+        self, key: int, state: TreeState, plan: TreePlan, report: Callable[[int], None] | None = None
+    ) -> tuple[TreeState, SweepInfo]:
+        """As `step`, the labels' parameters left as they are."""
+        self.space.statistics[0] = 0
+        model = self._model_of(state)
+        for first in range(0, self.batch.size, _TREES_A_CALL):
+            last = min(first + _TREES_A_CALL, self.batch.size)
+            # A change of a cut brings up to two new fragments; one of an edge as many as nodes, one option at a time.
+            state = state._replace(table=with_room(state.table, _room(self.batch, first, last)))
+            if not _sweep(key, first, last, self.batch, state, plan, model, self.space):
+                raise CountsError("a fragment's count fell below zero: state and counts do not belong together")
+            if report:
+                report(last)
+        edges, edges_changed, cuts, cuts_changed = (int(number) for number in self.space.statistics[0])
+        return state, SweepInfo(edges, edges_changed, cuts, cuts_changed, 2 * edges + 3 * cuts)
+
+    def log_likelihood(self, state: TreeState) -> float:
+        """ln P of all fragments of all derivations, given the labels' parameters."""
+        grouped = _grouped(self.batch, state, self._model_of(state), self.space)
+        return float(_log_likelihood(grouped, state.labels))
+
+    def _model_of(self, state: TreeState) -> TreeModel:
+        return self.model._replace(labels=state.labels)
+
+
+def build(model: TreeModel, trees: TreeBatch) -> TreeKernel:
+    """The kernel that sweeps over a treebank, with the scratch memory for all sweeps."""
+    return TreeKernel(model, trees.batch, tree_space(trees.batch))
+
+
+def _room(batch: Batch, first: int, last: int) -> int:
+    """At most so many new rows a sweep over trees first..last takes."""
+    forests = batch.forests
+    nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
+    ambiguous = nodes["degree"] > 1
+    below = nodes["level"].astype(np.int64)
+    return int(_ROOM_A_NODE * len(nodes) + below[ambiguous].sum() + ambiguous.sum())

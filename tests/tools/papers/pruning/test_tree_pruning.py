@@ -7,8 +7,8 @@ from tests.samplers.charts.sentences import sentence_of, system_of
 from hierogram.samplers.charts.chart import fill_chart
 from hierogram.samplers.charts.derivations import Forest
 from hierogram.samplers.charts.hypergraph import score, total_of
-from hierogram.samplers.charts.pruning.trees import TreePruningKernel, spans_of
 from hierogram.samplers.exceptions import GrammarError
+from hierogram.tools.papers.pruning.sentences import TreePruningKernel, spans_of
 
 SENTENCE = [0, 1, 0, 0, 1, 1, 0]
 SPANS = np.array([(0, 2), (3, 5), (2, 5), (2, 7), (5, 7)], np.int32)

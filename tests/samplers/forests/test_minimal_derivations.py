@@ -1,0 +1,59 @@
+"""Minimal derivations: the kernel counts those of the twin, and one derivation stands for all of a pair."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from tests.reference.examples import TANGLED, TWICE, UNLINKED, random_pairs
+from tests.reference.forest import Forest, derivations, direct_forest
+from tests.reference.rules import Rule, Variables, minimal_derivation, rules_of
+from tests.samplers.synchronous.kernel_chain import rules_of_deltas, to_batch
+
+from hierogram.samplers.counts.deltas import add_minimal, add_state, empty_deltas
+from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.samplers.forests.batch import initial_state
+
+
+def minimal_of(forest: Forest) -> Counter[Rule]:
+    return Counter(rules_of(forest, minimal_derivation(forest)))
+
+
+@pytest.mark.parametrize("span_limit", [0, 3])
+def test_the_kernel_counts_what_the_twin_does(span_limit: int) -> None:
+    forests = [UNLINKED, TWICE, TANGLED, *(direct_forest(*pair) for pair in random_pairs(31, 300, 14))]
+    batch = to_batch(forests, span_limit)
+    chosen = np.flatnonzero(np.arange(len(forests)) % 3 != 1)
+    deltas = add_state(empty_deltas(), batch, initial_state(1, batch), 1, 5)
+    deltas = add_minimal(deltas, batch, chosen, 2)
+    deltas = add_minimal(deltas, batch, chosen[:50], -2)
+    expected = sum((minimal_of(forests[pair]) for pair in chosen[50:].tolist()), Counter[Rule]())
+    counted = rules_of_deltas(deltas._replace(counts=deltas.minimal), forests)
+    assert {rule: count for rule, count in counted.items() if count} == {r: 2 * count for r, count in expected.items()}
+    rules = sum(len(rules_of(forest, minimal_derivation(forest))) for forest in forests)
+    assert (int(deltas.counts.sum()), int(deltas.sampled.sum())) == (rules, 5 * rules)
+
+
+def test_edges_make_no_difference_below_the_root() -> None:
+    """All derivations that are cut everywhere and have one root edge have the same rules, each as often."""
+    several = differing = 0
+    for pair in random_pairs(32, 400, 7):
+        forest = direct_forest(*pair)
+        by_root: dict[int, set[frozenset[tuple[Rule, int]]]] = {}
+        for choices in derivations(forest):
+            edges = tuple(choices.get(v, 0) for v in range(len(forest.nodes)))
+            rules = Counter(rules_of(forest, Variables(edges, (1,) * len(edges))))
+            by_root.setdefault(choices[forest.root], set()).add(frozenset(rules.items()))
+        assert all(len(found) == 1 for found in by_root.values()), pair
+        (expected,) = by_root[0]
+        assert expected == frozenset(minimal_of(forest).items())
+        several += len(by_root) > 1
+        differing += len(set.union(*by_root.values())) > 1
+    # The root's edge does where words are outside of every phrase: they are in its rule.
+    assert several > differing > 20
+
+
+def test_two_rules_with_one_key_are_noticed() -> None:
+    batch = to_batch([direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})], 0)
+    batch = batch._replace(words=batch.words._replace(key_mask=np.uint64(0)))
+    with pytest.raises(KeyCollisionError, match="same key"):
+        add_minimal(empty_deltas(), batch, np.array([0]), 1)
