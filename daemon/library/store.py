@@ -16,7 +16,7 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
-from hierogram.samplers.grammar.kinds import PARSES, notation_of
+from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
 from hierogram.storage.exceptions import SettingsFixedError, StoreMissingError
@@ -95,7 +95,7 @@ def settings_of(chosen: dict[str, Any]) -> Settings:
         settings = replace(settings, **{name: value for name, value in OF_DIRICHLET.items() if name not in chosen})
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
-        raise UsageError("type_moves: they need an exchangeable model: dirichlet")
+        raise UsageError("--set type_moves: they need an exchangeable model: --model dirichlet")
     return settings
 
 
@@ -116,7 +116,7 @@ def open(url: PathLike, *, create: bool = False, settings: Settings | None = Non
     except StoreMissingError:
         if not create:
             raise
-        return GrammarStore(open_store(str(url), create=True, settings=wanted))
+        return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
     has, asked = asdict(opened.settings()), asdict(wanted)
     if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in chosen if has[name] != asked[name]]:
         opened.close()
@@ -133,11 +133,13 @@ class GrammarStore:
     A context manager that closes it. Its methods may be called from several threads; one of them, or one process, at a
     time may learn, repair or withdraw, and the others get `StoreHeldError` meanwhile. Every method leaves a sound store
     if it is interrupted: each change is one transaction. All raise `StoreUnavailableError` when the database fails.
-    Options are fields of the dataclass that a method names, given by name, or the dataclass as `options`.
+    Options are fields of the dataclass that a method names, given by name, or the dataclass as `options`. `made` says
+    whether the store was not there before it was opened.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, made: bool = False) -> None:
         self.store = store
+        self.made = made
         self._learning: Learning | None = None
 
     @property
@@ -168,7 +170,7 @@ class GrammarStore:
         from hierogram.daemon.library.tables import html_table
 
         now = self.status()
-        one = notation_of(self.settings().grammar).many
+        one = self.notation().many
         likelihood = "" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
         rows = [
             (one, ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())),
@@ -181,6 +183,14 @@ class GrammarStore:
     def settings(self) -> Settings:
         """Return the settings that the store was made with."""
         return self.store.settings()
+
+    def notation(self) -> Notation:
+        """Return the kind of grammar that the store holds, which says what its things are called: pairs or trees."""
+        return notation_of(self.settings().grammar)
+
+    def writer(self) -> Claim | None:
+        """Return who writes the store's grammar; None where nobody does."""
+        return self.store.lease()
 
     def status(self) -> StoreStatus:
         """Return how much the store holds and how far learning has come; takes the same time whatever its size."""
@@ -214,7 +224,7 @@ class GrammarStore:
         if files and not named:
             raise UsageError("give pairs, or files: both are too much for one call")
         paths = [str(path) for path in (pairs, *files)] if named else []
-        if notation_of(self.settings().grammar).takes == PARSES:
+        if self.notation().takes == PARSES:
             return self._add_trees(paths, corpus or DEFAULT_CORPUS, transformations, nbest, limits, progress)
         if nbest or transformations is not None:
             raise UsageError("nbest and transformations are for a store of trees")
@@ -329,7 +339,7 @@ class GrammarStore:
             raise InputError(f"there is no pair {missing[0]}: nothing was stored")
         for pair, known in links.items():
             self.store.set_human_links(pair, known, origin)
-        holder = self.store.lease()
+        holder = self.writer()
         if holder is None:
             correct_requested(self.store)
         return holder
@@ -436,6 +446,22 @@ class GrammarStore:
             if keep:
                 keeper.keep(scored)
 
+    def kept_scores(self, ids: Sequence[int] = ()) -> Iterator[ScoredPair]:
+        """Yield the scores that the store keeps, of all pairs or of some; raises `InputError` where one is missing."""
+        from hierogram.daemon.scoring.records import score_of
+
+        after = 0
+        if ids:
+            self._chosen(ids)
+        while scores := self.store.scores_by_id(ids) if ids else self.store.scores(after):
+            after = scores[-1].pair_id
+            texts = {row.id: row for row in self.store.pairs_by_id([score.pair_id for score in scores])}
+            for score in scores:
+                if row := texts.get(score.pair_id):
+                    yield ScoredPair(row.id, row.source, row.target, score_of(score))
+            if ids:
+                return
+
     def _chosen(self, ids: Sequence[int]) -> Iterator[PairRow]:
         rows = self.store.pairs_by_id(ids)
         if missing := set(ids) - {row.id for row in rows}:
@@ -528,11 +554,11 @@ class GrammarStore:
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
             raise UsageError("say which pairs: by their numbers, or by corpus, origin and external_ids")
         self._end_learning()
-        one = notation_of(self.settings().grammar).one
+        one = self.notation().one
         found = ids or self.store.choose_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
         if not found:
             raise InputError(f"no stored {one} is like that: nothing was withdrawn")
-        holder = self.store.lease()
+        holder = self.writer()
         if holder:
             number = sum(len(self.store.request_withdrawals(some)) for some in in_transactions(found))
         else:
