@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from hierogram.samplers.grammar.schedules import Annealing as Annealing
     from hierogram.samplers.grammar.schedules import Schedule as Schedule
     from hierogram.samplers.grammar.schedules import quick_schedule as quick_schedule
+    from hierogram.samplers.grammar.schedules import stratified_schedule as stratified_schedule
     from hierogram.storage.exceptions import StoreError as StoreError
     from hierogram.storage.exceptions import StoreHeldError as StoreHeldError
     from hierogram.storage.exceptions import StoreMissingError as StoreMissingError
@@ -89,7 +90,7 @@ _HOMES = {
     "samplers.exceptions": ("SamplerError",),
     "samplers.grammar.known_links": ("KnownLinks",),
     "samplers.grammar.rules": ("Rule",),
-    "samplers.grammar.schedules": ("Annealing", "Schedule", "quick_schedule"),
+    "samplers.grammar.schedules": ("Annealing", "Schedule", "quick_schedule", "stratified_schedule"),
     "storage.exceptions": ("StoreError", "StoreHeldError", "StoreMissingError"),
     "storage.records.settings": ("Settings",),
 }

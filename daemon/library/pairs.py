@@ -2,7 +2,7 @@
 
 from html import escape
 
-from hierogram.daemon.exceptions import DrawingError
+from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.derivations import ExpectedRule, derivation_of, expected_rules
 from hierogram.daemon.grammar.drawing import draw
 from hierogram.samplers.grammar.known_links import Link
@@ -59,5 +59,5 @@ class StoredPair:
         text = f"<p>{escape(self.source)}<br>{escape(self.target)}<br>{escape(self._row.alignment)}</p>"
         try:
             return text + draw(self.derivation())
-        except DrawingError as error:
+        except InputError as error:
             return f"{text}<p>{escape(str(error))}</p>"

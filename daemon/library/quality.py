@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.alignment.evaluation import AlignmentScore
     from hierogram.daemon.exports.difference import Difference
     from hierogram.daemon.language_models.estimation import Report as LanguageModelReport
-    from hierogram.daemon.treebanks.evaluation import ParseScores
+    from hierogram.daemon.treebanks.evaluation import Score
     from hierogram.daemon.tuning.evaluation import MetricScores
     from hierogram.daemon.tuning.tuning import Tuned
 
@@ -81,8 +81,11 @@ def evaluate_links(links: PathLike, reference: PathLike) -> AlignmentScore:
     return evaluate(right, found[: len(right)])
 
 
-def evaluate_trees(trees: PathLike, reference: PathLike) -> ParseScores:
-    """Compare a file of trees with those made by hand, as EVALB does; raises `InputError`."""
+def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, Score]:
+    """Compare a file of trees with those made by hand, as EVALB does: `all`, and those `up_to_cutoff` words.
+
+    Raises `InputError`.
+    """
     from hierogram.daemon.treebanks.evaluation import evaluate
     from hierogram.daemon.treebanks.reading import read_trees
 

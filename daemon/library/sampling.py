@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from types import TracebackType
 from typing import Self
@@ -25,7 +25,7 @@ from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.library.options import options_of
 from hierogram.daemon.library.tables import RuleTable, table_of_deltas
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.samplers.grammar.schedules import Schedule, quick_schedule
+from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, PITMAN_YOR, SYNCHRONOUS
 from hierogram.storage.records import WAITING, LabelRow, PairRow, RuleCounts, Settings, StoreStatus, SweepRecord
 
@@ -187,19 +187,20 @@ def sample(
     """Return a chain over pairs with links, in memory, before its first sweep: `sample(pairs).run(100).rules()`.
 
     `pairs` are as `GrammarStore.add` takes them; of the `grammar` "itg" they need no links. `schedule` is `Annealing`,
-    `Schedule`, or any object that does as much (None: the quick schedule of stores); with `Schedule` every phrase is
-    cut at first, else by the toss of a coin. The draws do not depend on threads, and are those of a store with the same
-    settings and pairs. Raises `InputError` where a pair cannot be sampled.
+    `Schedule`, or any object that does as much (None: that of new stores); where short phrases come first by it, every
+    phrase is cut at first, else by the toss of a coin. The draws do not depend on threads, and are those of a store
+    with the same settings and pairs. Raises `InputError` where a pair cannot be sampled.
     """
-    course = schedule or quick_schedule()
-    how = PAPER if isinstance(course, Schedule) else ANNEALED
     if isinstance(model, PitmanYor):
         prior = {"model": PITMAN_YOR, **asdict(model)}
     else:
         prior = {"model": DIRICHLET, **asdict(model)}
-    settings = options_of(
-        Settings, None, {**prior, "schedule": how, "seed": seed, "span_limit": span_limit, "grammar": grammar}
-    )
+    settings = options_of(Settings, None, {**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar})
+    if schedule is not None:
+        # A store of this schedule begins as its name says.
+        levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
+        settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
+    course = kind_of(settings).course(settings) if schedule is None else schedule
     return SampledChain(_rows(pairs, settings), settings, course, threads)
 
 

@@ -16,10 +16,10 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
-from hierogram.samplers.grammar.kinds import PARSES, notation_of
+from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
-from hierogram.storage.exceptions import SettingsFixedError, StoreMissingError
+from hierogram.storage.exceptions import StoreError, StoreMissingError
 from hierogram.storage.options import declared
 from hierogram.storage.records import Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
@@ -95,7 +95,7 @@ def settings_of(chosen: dict[str, Any]) -> Settings:
         settings = replace(settings, **{name: value for name, value in OF_DIRICHLET.items() if name not in chosen})
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
-        raise UsageError("type_moves: they need an exchangeable model: dirichlet")
+        raise UsageError("--set type_moves: they need an exchangeable model: --model dirichlet")
     return settings
 
 
@@ -104,8 +104,8 @@ def open(url: PathLike, *, create: bool = False, settings: Settings | None = Non
 
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. `chosen` are fields
     of `Settings`, which are fixed for a store's life: of a new store, and as one has to have them that is there.
-    Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`,
-    `SchemaTooNewError`, and `SettingsFixedError` where the store has other settings.
+    Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
+    `StoreError` where a newer version made the store, or it has other settings.
     """
     if settings is not None:
         # The salt of the keys is the store's own affair.
@@ -116,11 +116,11 @@ def open(url: PathLike, *, create: bool = False, settings: Settings | None = Non
     except StoreMissingError:
         if not create:
             raise
-        return GrammarStore(open_store(str(url), create=True, settings=wanted))
+        return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
     has, asked = asdict(opened.settings()), asdict(wanted)
     if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in chosen if has[name] != asked[name]]:
         opened.close()
-        raise SettingsFixedError(
+        raise StoreError(
             f"there is a store at {opened.url}, and its {'; '.join(differing)}: settings are fixed for a store's life, "
             "make another one for other settings"
         )
@@ -133,11 +133,13 @@ class GrammarStore:
     A context manager that closes it. Its methods may be called from several threads; one of them, or one process, at a
     time may learn, repair or withdraw, and the others get `StoreHeldError` meanwhile. Every method leaves a sound store
     if it is interrupted: each change is one transaction. All raise `StoreUnavailableError` when the database fails.
-    Options are fields of the dataclass that a method names, given by name, or the dataclass as `options`.
+    Options are fields of the dataclass that a method names, given by name, or the dataclass as `options`. `made` says
+    whether the store was not there before it was opened.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, made: bool = False) -> None:
         self.store = store
+        self.made = made
         self._learning: Learning | None = None
 
     @property
@@ -168,7 +170,7 @@ class GrammarStore:
         from hierogram.daemon.library.tables import html_table
 
         now = self.status()
-        one = notation_of(self.settings().grammar).many
+        one = self.notation().many
         likelihood = "" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
         rows = [
             (one, ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())),
@@ -181,6 +183,14 @@ class GrammarStore:
     def settings(self) -> Settings:
         """Return the settings that the store was made with."""
         return self.store.settings()
+
+    def notation(self) -> Notation:
+        """Return the kind of grammar that the store holds, which says what its things are called: pairs or trees."""
+        return notation_of(self.settings().grammar)
+
+    def writer(self) -> Claim | None:
+        """Return who writes the store's grammar; None where nobody does."""
+        return self.store.lease()
 
     def status(self) -> StoreStatus:
         """Return how much the store holds and how far learning has come; takes the same time whatever its size."""
@@ -214,7 +224,7 @@ class GrammarStore:
         if files and not named:
             raise UsageError("give pairs, or files: both are too much for one call")
         paths = [str(path) for path in (pairs, *files)] if named else []
-        if notation_of(self.settings().grammar).takes == PARSES:
+        if self.notation().takes == PARSES:
             return self._add_trees(paths, corpus or DEFAULT_CORPUS, transformations, nbest, limits, progress)
         if nbest or transformations is not None:
             raise UsageError("nbest and transformations are for a store of trees")
@@ -329,7 +339,7 @@ class GrammarStore:
             raise InputError(f"there is no pair {missing[0]}: nothing was stored")
         for pair, known in links.items():
             self.store.set_human_links(pair, known, origin)
-        holder = self.store.lease()
+        holder = self.writer()
         if holder is None:
             correct_requested(self.store)
         return holder
@@ -342,7 +352,9 @@ class GrammarStore:
         """
         from hierogram.storage.browsing.asking import Asker
 
-        with Asker(self.store.engine.url, ask_url) as asker, closing(asker.ask(question, seconds, limit)) as found:
+        with ExitStack() as stack:
+            asker = stack.enter_context(closing(Asker(self.store.engine.url, ask_url)))
+            found = stack.enter_context(closing(asker.ask(question, seconds, limit)))
             return Answer(found.columns, [tuple(row) for row in found.rows], found.more)
 
     def export(
@@ -413,7 +425,7 @@ class GrammarStore:
         """
         from hierogram.daemon.scoring.learned import Learned, rows_of
         from hierogram.daemon.scoring.records import ScoreOptions
-        from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Keeper, Scorer
+        from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Scorer, keep_scores
 
         report = progress or (lambda *_: None)
         scorer = Scorer(Learned(self.store, report), options_of(ScoreOptions, options, chosen), report)
@@ -427,14 +439,29 @@ class GrammarStore:
                 yield ScoredPair(number, " ".join(source), " ".join(target), found)
             return
         rows = self._chosen(ids) if ids else rows_of(self.store)
-        keeper = Keeper(self.store, scorer)
         while some := list(islice(rows, KEPT_AT_ONCE)):
             scored = []
             for row in some:
                 scored.append((row, scorer.score_stored(row)))
                 yield ScoredPair(row.id, row.source, row.target, scored[-1][1])
             if keep:
-                keeper.keep(scored)
+                keep_scores(self.store, scorer, scored)
+
+    def kept_scores(self, ids: Sequence[int] = ()) -> Iterator[ScoredPair]:
+        """Yield the scores that the store keeps, of all pairs or of some; raises `InputError` where one is missing."""
+        from hierogram.daemon.scoring.records import score_of
+
+        after = 0
+        if ids:
+            self._chosen(ids)
+        while scores := self.store.scores_by_id(ids) if ids else self.store.scores(after):
+            after = scores[-1].pair_id
+            texts = {row.id: row for row in self.store.pairs_by_id([score.pair_id for score in scores])}
+            for score in scores:
+                if row := texts.get(score.pair_id):
+                    yield ScoredPair(row.id, row.source, row.target, score_of(score))
+            if ids:
+                return
 
     def _chosen(self, ids: Sequence[int]) -> Iterator[PairRow]:
         rows = self.store.pairs_by_id(ids)
@@ -505,7 +532,7 @@ class GrammarStore:
     def back_up(self, path: PathLike, progress: Steps | None = None) -> int:
         """Copy an SQLite store to a file, whole or not at all, while others write; return its bytes.
 
-        A file that is there is replaced. Raises `BackupError`.
+        A file that is there is replaced. Raises `StoreError`.
         """
         return self.store.back_up(Path(path), progress)
 
@@ -528,11 +555,11 @@ class GrammarStore:
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
             raise UsageError("say which pairs: by their numbers, or by corpus, origin and external_ids")
         self._end_learning()
-        one = notation_of(self.settings().grammar).one
+        one = self.notation().one
         found = ids or self.store.choose_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
         if not found:
             raise InputError(f"no stored {one} is like that: nothing was withdrawn")
-        holder = self.store.lease()
+        holder = self.writer()
         if holder:
             number = sum(len(self.store.request_withdrawals(some)) for some in in_transactions(found))
         else:

@@ -44,7 +44,7 @@ def align(
     from hierogram.daemon.alignment.aligning import align
     from hierogram.daemon.alignment.requests import Request
 
-    texts = _texts(priors, tokenize, tokenized)
+    texts = texts_of(priors, tokenize, tokenized)
     sources, targets = (
         [side.tokens(line) for line in _sentences(given)]
         for side, given in ((texts.source, source), (texts.target, target))
@@ -53,10 +53,11 @@ def align(
     return align(sources, targets, options_of(Request, options, chosen), progress, known)
 
 
-def _texts(store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool) -> TextPipeline:
+def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool) -> TextPipeline:
+    """Return what is done to sentences, by options and by the store, if there is one; raises `UsageError`."""
     if tokenized:
         if tokenize is not None:
-            raise UsageError("tokenize divides text, and tokenized leaves it as it is: give one of them")
+            raise UsageError("--tokenize divides text, and --tokenized leaves it as it is: give one of them")
         return AS_IT_IS
     return pipeline_of({} if store is None else store.settings(), tokenize=tokenize)
 
@@ -157,7 +158,7 @@ def parse(
         fragments, priors, how, trained = stored_grammar(url, request.drawn)
         base = base or trained
     elif request.drawn:
-        raise UsageError(f"{grammar}: drawn is for stores: a file has one count for each fragment")
+        raise UsageError(f"{grammar}: --drawn is for stores: a file has one count for each fragment")
     else:
         fragments = read_grammar(str(grammar))
     top = request.root or how.root

@@ -93,7 +93,7 @@ def use_texts(folder: Path) -> None:
 
 def use_trees(folder: Path) -> None:
     (folder / "trees").write_text(TREES)
-    assert hg.evaluate_trees(folder / "trees", folder / "trees").all.f1 == 1
+    assert hg.evaluate_trees(folder / "trees", folder / "trees")["all"].f1 == 1
     with hg.open(folder / "trees.db", create=True, grammar="trees", annealing=3) as store:
         store.add(folder / "trees", transformations=hg.Transformations())
         store.learn(sweeps=2).run()
@@ -103,7 +103,7 @@ def use_trees(folder: Path) -> None:
 
 def use_chains() -> None:
     for model in (hg.PitmanYor(0.4), hg.DirichletProcess(2.0)):
-        for schedule in (hg.Schedule(1, 2), hg.Annealing(3), hg.quick_schedule()):
+        for schedule in (hg.Schedule(1, 2), hg.Annealing(3), hg.quick_schedule(), hg.stratified_schedule(), None):
             with hg.sample(PAIRS, model=model, schedule=schedule, threads=1) as chain:
                 assert isinstance(chain, hg.SampledChain)
                 assert len(chain.run(3).trace) == 3

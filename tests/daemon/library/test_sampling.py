@@ -12,7 +12,9 @@ from hierogram.daemon.exceptions import InputError, UsageError
 PAIRS = [(pair.source, pair.target, pair.alignment) for pair in some_pairs(60)]
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "quick": ({"discount": 0.4, "strength": 3.0}, {"model": hg.PitmanYor(discount=0.4, strength=3.0)}),
+    "default": ({"discount": 0.4, "strength": 3.0}, {"model": hg.PitmanYor(discount=0.4, strength=3.0)}),
+    "stratified": ({"schedule": "stratified"}, {"schedule": hg.stratified_schedule()}),
+    "quick": ({"schedule": "quick"}, {"schedule": hg.quick_schedule()}),
     "paper": ({"schedule": "paper", "sweeps_per_level": 2, "levels": 3}, {"schedule": hg.Schedule(2, 3)}),
     "annealed": (
         {"model": "dirichlet", "strength": 2.0, "annealing": 12, "temperature": 4.0, "settling": 3},

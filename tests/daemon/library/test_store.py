@@ -21,7 +21,7 @@ from tests.daemon.learning.stores import contents, some_pairs
 import hierogram as hg
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.storage.exceptions import SettingsFixedError, StoreHeldError, StoreMissingError
+from hierogram.storage.exceptions import StoreError, StoreHeldError, StoreMissingError
 from hierogram.storage.store import open_store
 
 ROOT = Path(__file__).parents[3]
@@ -153,7 +153,7 @@ def test_settings_are_those_that_are_named(store_url: str) -> None:
     with hg.open(store_url, create=True, languages=("fr", "en")) as store:
         assert store.settings() == has
     hg.open(store_url, settings=has).close()
-    with pytest.raises(SettingsFixedError, match=r"languages is \('fr', 'en'\), not \('de', 'en'\)"):
+    with pytest.raises(StoreError, match=r"languages is \('fr', 'en'\), not \('de', 'en'\)"):
         hg.open(store_url, languages=("de", "en"))
 
 
