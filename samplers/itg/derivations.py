@@ -35,6 +35,10 @@ class Derivations(NamedTuple):
     offset: NDArray[np.int64]
     length: NDArray[np.int32]
 
+    def copy(self) -> "Derivations":
+        """The same derivations in arrays of their own."""
+        return Derivations(self.rules.copy(), self.offset, self.length.copy())
+
 
 def empty_derivations(batch: ItgBatch) -> Derivations:
     """Room for a derivation of each pair."""
