@@ -3,10 +3,11 @@
 from html import escape
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.grammar.derivations import ExpectedRule, derivation_of, expected_rules
+from hierogram.daemon.grammar.derivations import derivation_of, expected_rules
 from hierogram.daemon.grammar.drawing import draw
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.samplers.grammar.rules import RuleUse
+from hierogram.storage.browsing.search import Used
 from hierogram.storage.records import PairRow, Settings
 
 
@@ -47,7 +48,7 @@ class StoredPair:
         """Return the rules of the present derivation, the root's first; none before the pair is sampled."""
         return derivation_of(self._row, self._settings)
 
-    def expected_rules(self) -> list[ExpectedRule]:
+    def expected_rules(self) -> list[Used]:
         """Return the rules that the pair expects to use, averaged over its sweeps, the most expected first."""
         return expected_rules(self._row, self._settings)
 
