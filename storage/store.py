@@ -33,7 +33,7 @@ from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.grammar.occurrences import Occurrences
 from hierogram.storage.grammar.rules import Grammar, status
 from hierogram.storage.grammar.runs import LearningRuns
-from hierogram.storage.pairs.ingest import Ingest, Receipt
+from hierogram.storage.pairs.ingest import Ingest
 from hierogram.storage.pairs.pairs import Pairs
 from hierogram.storage.pairs.withdrawals import Withdrawals, withdraw
 from hierogram.storage.records import (
@@ -171,4 +171,4 @@ class _NotKeptError(Exception):
     """Rolls a transaction back whose work was only to be seen."""
 
 
-__all__ = ["Receipt", "Store", "open_store", "upgrade"]
+__all__ = ["Store", "open_store", "upgrade"]

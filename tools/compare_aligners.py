@@ -3,7 +3,8 @@
     python -m hierogram.tools.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
 eflomal comes with the extra `compare`. Each aligner runs in a process of its own, one after the other, with the same
-sentences, and both are symmetrized by the same code, which eflomal's time does not include.
+sentences. Ours makes one alignment of both directions by their posteriors, or as `--symmetrize` says; eflomal, which
+gives none, by grow-diag-final-and, which its time does not include.
 """
 
 import json
@@ -21,9 +22,11 @@ from typing import Annotated
 import typer
 
 from hierogram.daemon.alignment.evaluation import evaluate, read_gold, read_links
+from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
+from hierogram.samplers.alignment.options import GDFA, POSTERIOR, SYMMETRIZATIONS
 
 EFLOMAL = "eflomal"
 GOLD = "gold.talp"
@@ -94,13 +97,11 @@ def demo_corpus(folder: Path) -> CorpusFiles:
     return CorpusFiles(DEMO, (str(folder / "corpus.el"),), (str(folder / "corpus.en"),), str(folder / GOLD))
 
 
-def align_ours(source: Path, target: Path, output: Path, model: str, seed: int, threads: int) -> float:
+def align_ours(source: Path, target: Path, output: Path, request: Request) -> float:
     """Align two files by this package, in this process; the seconds that it took."""
     from hierogram.daemon.alignment.aligning import align
-    from hierogram.daemon.alignment.requests import Request
 
     started = time.perf_counter()
-    request = Request(model=model, seed=seed, threads=threads)
     write_lines(output, align(read_sentences(str(source)), read_sentences(str(target)), request).lines())
     return time.perf_counter() - started
 
@@ -129,19 +130,21 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
                 links[1][sides[1].offset[pair] + j] = i
             for i, j in other:
                 links[0][sides[0].offset[pair] + i] = j
-    found = symmetrize("gdfa", links[1], links[0], sides[0].offset, sides[1].offset)
+    found = symmetrize(GDFA, links[1], links[0], sides[0].offset, sides[1].offset)
     write_lines(output, Aligned(found, np.zeros(len(found.source), np.float32)).lines())
     return seconds
 
 
-def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: Path) -> AlignerRow:
+def measure(
+    corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: Path, symmetrization: str = POSTERIOR
+) -> AlignerRow:
     """Run one aligner on one corpus in a fresh process; raises `RuntimeError` where it fails."""
     source, target, output = folder / "source", folder / "target", folder / "links"
     for path, parts in ((source, corpus.source), (target, corpus.target)):
         path.write_bytes(b"".join(Path(part).read_bytes() for part in parts))
     arguments = [sys.executable, "-m", __spec__.name, "--one", aligner, str(source), str(target), str(output)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    arguments += [str(seed), str(threads)]
+    arguments += [symmetrization, str(seed), str(threads)]
     ran = subprocess.run(arguments, capture_output=True, text=True, env=environment, check=False)
     if ran.returncode:
         raise RuntimeError(f"{aligner} failed on {corpus.name}: {ran.stderr.strip()[-500:]}")
@@ -156,7 +159,7 @@ def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: 
     return AlignerRow(corpus.name, len(links), aligner, aer, precision, recall, number, *figures)
 
 
-def run_one(aligner: str, source: str, target: str, output: str, seed: str, threads: str) -> None:
+def run_one(aligner: str, source: str, target: str, output: str, symmetrization: str, seed: str, threads: str) -> None:
     """One aligner in this process; what it cost is the last line of the output, as JSON."""
     files = Path(source), Path(target), Path(output)
     if aligner == EFLOMAL:
@@ -165,14 +168,15 @@ def run_one(aligner: str, source: str, target: str, output: str, seed: str, thre
         before = _processor_seconds(whose)
         seconds = align_eflomal(*files)
     else:
+        request = Request(model=aligner, symmetrization=symmetrization, seed=int(seed), threads=int(threads))
         # Compiling is no part of aligning: a machine does it once.
         with tempfile.TemporaryDirectory() as folder:
             tiny = Path(folder, "tiny")
             tiny.write_text("a b\na\n")
-            align_ours(tiny, tiny, Path(folder, "links"), aligner, 1, 1)
+            align_ours(tiny, tiny, Path(folder, "links"), request)
         whose = resource.RUSAGE_SELF
         before = _processor_seconds(whose)
-        seconds = align_ours(*files, aligner, int(seed), int(threads))
+        seconds = align_ours(*files, request)
     peak = resource.getrusage(whose).ru_maxrss / _KIBIBYTES_A_MEBIBYTE
     print(json.dumps([seconds, _processor_seconds(whose) - before, peak]))
 
@@ -207,6 +211,9 @@ def compare(
             show_default=f"{EFLOMAL}, {DEFAULT_MODEL}",
         ),
     ] = None,
+    symmetrize: Annotated[
+        str, typer.Option(help=f"How our directions become one: {', '.join(SYMMETRIZATIONS)}.")
+    ] = POSTERIOR,
     seed: Annotated[int, typer.Option(help="Seed of our random streams; eflomal's cannot be set.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of either.")] = 2,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
@@ -221,7 +228,7 @@ def compare(
             corpus = demo_corpus(Path(made)) if demo else corpus_of([Path(folder) for folder in folders.split("+")])
             for name in aligner or [EFLOMAL, DEFAULT_MODEL]:
                 with tempfile.TemporaryDirectory() as folder:
-                    rows.append(measure(corpus, name, seed, threads, Path(folder)))
+                    rows.append(measure(corpus, name, seed, threads, Path(folder), symmetrize))
                 if not as_json:
                     print(_LAYOUT.format(*_cells(rows[-1])), flush=True)
     if as_json:

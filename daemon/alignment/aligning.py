@@ -1,4 +1,4 @@
-"""Word alignment of a corpus: sample both directions with several chains on several threads, symmetrize."""
+"""Word alignment of a corpus: sample both directions with several chains on several threads, make them one."""
 
 import os
 import threading
@@ -23,21 +23,20 @@ from hierogram.samplers.alignment.marginals import (
     add_marginals,
     decode_links,
     empty_marginals,
+    join_directions,
     mean_posterior,
     posterior_of,
 )
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, every_model
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
-from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.options import GDFA, SYMMETRIZATIONS, AlignerOptions
 from hierogram.samplers.alignment.prior_counts import PriorCounts, links_of_alignment
-from hierogram.samplers.alignment.symmetrization import METHODS, LinkList, list_links, symmetrize
+from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
 
 _INCREMENTAL_SWEEPS, _INCREMENTAL_BURN_IN, _INCREMENTAL_WARMING = 12, 6, 3
 _REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN, _REJUVENATING_CHAINS = 6, 2, 2
-_FIRST_SYMMETRIZATION = "gdfa"
-"""Makes of both directions' links those that a chain of a joint model starts from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +155,9 @@ def align(
     request = request or Request()
     if request.direction not in DIRECTIONS:
         raise UsageError(f"no direction is called {request.direction!r}: there are {', '.join(DIRECTIONS)}")
-    if request.symmetrization not in METHODS:
-        raise UsageError(f"no symmetrization is called {request.symmetrization!r}: there are {', '.join(METHODS)}")
+    if request.symmetrization not in SYMMETRIZATIONS:
+        names = ", ".join(SYMMETRIZATIONS)
+        raise UsageError(f"no symmetrization is called {request.symmetrization!r}: there are {names}")
     source_side, target_side = read_side(source, request.keep_case), read_side(target, request.keep_case)
     options = options_for(request, len(source_side.offset) - 1)
     if request.model in JOINT_MODELS:
@@ -202,7 +202,8 @@ def _sample_jointly(
     def run(chain: int) -> LinkSamples:
         key = chain_seed(options.seed, 0, chain)
         marginals = [_run(way, first_options, chain_seed(key, way.number, 0), sweeps) for way in ways]
-        links = _joined(_decoded(ways, first_options, marginals), source, target, _FIRST_SYMMETRIZATION)
+        found = _decoded(ways, first_options, marginals)
+        links = join_directions(GDFA, found, marginals, source, target)
         return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.one_done)
 
     with ThreadPoolExecutor(workers, "align") as pool:
@@ -226,7 +227,7 @@ def align_sides(
     prior: Sequence[PriorCounts | None] = (None, None),
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
-    symmetrization: str = "gdfa",
+    symmetrization: str = GDFA,
 ) -> tuple[Links, Aligned]:
     """Align both ways; return both directions' links, of target words and of source words, and what they make together.
 
@@ -244,7 +245,7 @@ def align_sides(
         ways = [way._replace(evidence=evidence_of(way.direction.sides, known, way.number == 0)) for way in ways]
     marginals = _sample(ways, options, threads, report)
     found = _decoded(ways, options, marginals)
-    joined = _joined(found, source, target, symmetrization)
+    joined = join_directions(symmetrization, found, marginals, source, target)
     if known:
         joined = _keep_known(joined, known)
     return (found[0].links, found[1].links), Aligned(joined, mean_posterior(joined, source, target, marginals))
@@ -252,10 +253,6 @@ def align_sides(
 
 def _decoded(ways: Sequence[_Way], options: AlignerOptions, marginals: Sequence[Marginals]) -> list[DirectionLinks]:
     return [decode(way.direction, options.model, m) for way, m in zip(ways, marginals, strict=True)]
-
-
-def _joined(found: Sequence[DirectionLinks], source: Side, target: Side, symmetrization: str) -> LinkList:
-    return symmetrize(symmetrization, found[0].links, found[1].links, source.offset, target.offset)
 
 
 def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:

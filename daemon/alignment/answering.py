@@ -13,9 +13,9 @@ from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, Wrong
 from hierogram.daemon.stored_links import BothCounts, prior_counts_of
 from hierogram.samplers.alignment.bitext import Side, make_direction, read_side, tokens_of
 from hierogram.samplers.alignment.chain import evidence_of
-from hierogram.samplers.alignment.marginals import DirectionLinks
+from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, join_directions
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
-from hierogram.samplers.alignment.symmetrization import symmetrize
+from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import AlignerCounts, AnsweringCounts
@@ -80,7 +80,7 @@ class AnsweringAligner:
                 return advice
         return None
 
-    def answer(self, pairs: Sequence[Texts], symmetrization: str = "gdfa") -> tuple[int, list[AnsweredPair]]:
+    def answer(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AnsweredPair]]:
         """Return a position of the store, and the links of tokenized pairs by the counts of all pairs then.
 
         What people say of the links of a stored pair holds for the same texts here. Raises `AlignerUntrainedError`
@@ -115,25 +115,26 @@ def _answered(
     sides: tuple[Side, Side],
     prior: BothCounts,
     people: KnownLinks,
-    symmetrization: str = "gdfa",
+    symmetrization: str = POSTERIOR,
     seed: int = 1,
 ) -> AnsweredPair:
     """Sample the links of one pair beside the counts of others, given what people say of them."""
     source, target = sides
     options = incremental_options(1, Request(seed=seed))
-    cells: list[NDArray[np.float32]] = []
+    marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
     for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):
         evidence = evidence_of(direction.sides, {0: people}, number == 0) if any(people) else None
         kernel = build(options, direction, prior[number], evidence)
         total = kernel.run([chain_seed(options.seed, number, chain) for chain in range(options.chains)])
-        cells.append(total.cells / np.float32(total.samples[0]))
+        marginals.append(total)
         decoded.append(decode(direction, options.model, total))
+    joined = join_directions(symmetrization, decoded, marginals, source, target)
+    cells = [total.cells / np.float32(total.samples[0]) for total in marginals]
     height, width = len(source.words), len(target.words)
     forward, backward = cells[0].reshape(width, height).T, cells[1].reshape(height, width)
     for link in people.fixed:
         forward[link] = backward[link] = 1
-    joined = symmetrize(symmetrization, decoded[0].links, decoded[1].links, source.offset, target.offset)
     return AnsweredPair(
         tokens_of(texts[0]),
         tokens_of(texts[1]),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, described_default, every_model
-from hierogram.samplers.alignment.options import SYMMETRIZATIONS
+from hierogram.samplers.alignment.options import POSTERIOR, SYMMETRIZATIONS
 from hierogram.storage.options import Option
 
 BOTH, FORWARD, BACKWARD = "both", "forward", "backward"
@@ -31,7 +31,7 @@ class Request:
             values=SYMMETRIZATIONS,
             flags=("--symmetrize",),
         ),
-    ] = "gdfa"
+    ] = POSTERIOR
     sweeps: Annotated[int | None, Option("Sweeps of each chain.", least=1, shown="by model and corpus")] = None
     chains: Annotated[int | None, Option("Chains to average over.", least=1, shown=described_default("chains"))] = None
     candidates: Annotated[

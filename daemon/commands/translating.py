@@ -274,10 +274,10 @@ def tune(
         print_json({**made, "rounds": rounds})
         return
     rows = [
-        [f"{number}", f"{own['bleu']:.2f}", f"{own['ratio']:.3f}", f"{own['candidates']:,}"]
+        [f"{number}", f"{own['bleu']:.2f}", f"{own['ratio']:.3f}", f"{own['candidates']:,}", f"{own['sentences']:,}"]
         for number, own in enumerate(rounds, 1)
     ]
-    print_table(["round", "BLEU", "ratio", "candidates"], rows, numeric=range(4))
+    print_table(["round", "BLEU", "ratio", "candidates", "sentences"], rows, numeric=range(5))
     note(f"{output}: weights of round {tuned.best + 1}, with BLEU {rounds[tuned.best]['bleu']:.2f}")
     if not tuned.best:
         note("the starting weights won: no round translated better, so they are what was written")

@@ -20,6 +20,14 @@ class TuningOptions:
     """Options of tuning weights [Hopkins & May 2011]."""
 
     iterations: Annotated[int, Option("Most times that weights are trained.", least=1)] = 15
+    starts: Annotated[
+        int,
+        Option(
+            "Times that it begins at the starting weights, with the candidates so far; again where rounds find little.",
+            least=1,
+            expert=True,
+        ),
+    ] = 3
     best: Annotated[int, Option("Candidates of each sentence in each iteration.", least=2)] = 100
     drawn_pairs: Annotated[
         int, Option("Pairs of candidates that are drawn of each sentence.", least=1, expert=True)

@@ -3,7 +3,7 @@
 The file is what `translate` reads, and says beside the weights how they were found.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ class GrammarDecoder:
         self._best = best
         self._rounds = rounds
         self._threads = threads
-        self._done = 0
+        self._done = self._translated = 0
 
     def start(self) -> NDArray[np.float64]:
         """Return the weights that the equipment has, float64[F]."""
@@ -58,20 +58,19 @@ class GrammarDecoder:
         """Return weights by the names of their features."""
         return dict(zip(self.names, weights.tolist(), strict=True))
 
-    def __call__(self, weights: NDArray[np.float64]) -> list[KBest]:
-        """Return the candidates of each line, best first; none of a line without words."""
+    def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
+        """Yield the candidates of each line, best first; none of a line without words."""
         translator = self._equipment.translator(self._grammar, self.by_name(weights))
         markup = self._equipment.options.markup
-        found = []
+        self._done += 1
         done = translator.translate_all(self._lines, self._best, markup=markup, distinct=True, threads=self._threads)
         for number, translation in enumerate(done, 1):
             rows = [[own.features.get(name, 0.0) for name in self.names] for own in translation.candidates]
             features = np.array(rows, np.float64).reshape(-1, len(self.names))
-            found.append(KBest([own.words for own in translation.candidates], features))
-            part = self._done + number / len(self._lines)
-            self._shown.update(part, self._rounds, self._done * len(self._lines) + number, f"round {self._done + 1}")
-        self._done += 1
-        return found
+            self._translated += 1
+            part = self._done - 1 + number / len(self._lines)
+            self._shown.update(part, self._rounds, self._translated, f"round {self._done}")
+            yield KBest([own.words for own in translation.candidates], features)
 
 
 def split_references(references: Iterable[Sequence[str]], sentences: int) -> list[list[tuple[str, ...]]]:
@@ -94,7 +93,8 @@ def write_tuned(
     """Write weights, scores of the rounds, options and names of inputs; raises `ExportError`.
 
     `[weights]` are those of the best round, which `best_round` names (1: the starting weights); each `[[rounds]]` has
-    the BLEU that its own weights gave, the ratio of words to those of the references, and the number of new candidates.
+    the BLEU that its own weights gave, the ratio of words to those of the references, and the numbers of new candidates
+    and of translated sentences.
     """
     lines = [
         *toml_table("[weights]", by_name(tuned.weights)),
@@ -113,4 +113,5 @@ def as_plain(iteration: Iteration) -> dict[str, Any]:
         "bleu": round(iteration.bleu.score, 4),
         "ratio": round(iteration.bleu.ratio, 4),
         "candidates": iteration.new,
+        "sentences": iteration.sentences,
     }

@@ -6,9 +6,12 @@ Candidates say little of weights far from those that found them. So each step be
 goes no further than that a share of all sentences changes its translation, among the candidates so far. This share
 grows with each round that is better than all before it, and shrinks with each that is not. After each training the
 weight of target words alone is fitted, by which translations are made as long as their references.
+
+No list shows what the weights that made it keep away. So a round ends early where it loses much against the start, and
+teaches by what it has found until then. Where rounds find little that is new, the next one begins at the start again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -139,6 +142,10 @@ _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _TRUSTED = 0.25
 """Share of the sentences that may change their translation in the first step."""
 _WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
+_MOST_LOST = 2.0
+"""A round ends where its sentences so far cost more points of BLEU than this, the others taken as in the first one."""
+_FEW = 0.5
+"""New candidates a sentence, of a round that is no better, below which there is little to find near the best one."""
 _STEP_HALVINGS = 6
 """A step that is too long is halved at most this number of times, then it is left out."""
 
@@ -150,17 +157,21 @@ class KBest(NamedTuple):
     features: NDArray[np.float64]
 
 
-Decode = Callable[[NDArray[np.float64]], Sequence[KBest]]
-"""From weights float64[F] to the candidates of each sentence that is tuned on."""
+Decode = Callable[[NDArray[np.float64]], Iterable[KBest]]
+"""From weights float64[F] to the candidates of each sentence that is tuned on, in order; not all may be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One round: the weights that were decoded with, their BLEU, the number of candidates that were new."""
+    """One round: the weights that were decoded with, their BLEU, the number of candidates that were new.
+
+    `sentences` were translated, the others count for BLEU as in the first round.
+    """
 
     weights: NDArray[np.float64]
     bleu: Bleu
     new: int
+    sentences: int
 
 
 class Tuned(NamedTuple):
@@ -265,6 +276,27 @@ def step(
     return chosen
 
 
+def _decoded(
+    decode: Decode, weights: NDArray[np.float64], pools: Sequence[_Pool], start: NDArray[np.float64] | None
+) -> tuple[Iteration, NDArray[np.float64]]:
+    """Put the candidates under weights into the pools; return the round, and statistics of its translations.
+
+    `start` float64[s, 10] are those of the first round (None: it is this one).
+    """
+    total = np.zeros(SIZE) if start is None else start.sum(axis=0)
+    least = bleu_of(total).score - _MOST_LOST
+    rows: list[NDArray[np.float64]] = []
+    new = 0
+    for pool, candidates in zip(pools, decode(weights), strict=True):
+        row = pool.of(candidates.words[0] if candidates.words else ())
+        total += row if start is None else row - start[len(rows)]
+        rows.append(row)
+        new += pool.add(candidates)
+        if start is not None and bleu_of(total).score < least:
+            break
+    return Iteration(weights, bleu_of(total), new, len(rows)), np.array(rows)
+
+
 def tune(
     decode: Decode,
     references: Sequence[Sequence[Words]],
@@ -282,22 +314,24 @@ def tune(
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
+    # Of the rounds since the present start.
     best = 0
+    starts = 1
     length = options.length if words is not None else 0.0
     trusted = _TRUSTED
+    of_start: NDArray[np.float64] | None = None
     while True:
-        decoded = decode(weights)
-        total = np.zeros(SIZE)
-        new = 0
-        for pool, candidates in zip(pools, decoded, strict=True):
-            total += pool.of(candidates.words[0] if candidates.words else ())
-            new += pool.add(candidates)
-        history.append(Iteration(weights, bleu_of(total), new))
+        made, rows = _decoded(decode, weights, pools, of_start)
+        of_start = rows if of_start is None else of_start
+        history.append(made)
         number = len(history)
         if number > 1:
             better = fitted(history[-1].bleu, length) > fitted(history[best].bleu, length)
             trusted = min(1.0, trusted * _WIDER) if better else max(_NARROWEST, trusted * _NARROWER)
             best = number - 1 if better else best
+            if not better and made.new < _FEW * len(pools) and starts < options.starts:
+                starts += 1
+                best, trusted = 0, _TRUSTED
         if number > options.iterations:
             break
         random = [np.random.default_rng([options.seed, number, k]) for k in range(len(pools))]
@@ -313,7 +347,7 @@ def tune(
         # Weights that are not trained do not count.
         changed = weights != last
         settled = np.abs(weights - last).max() < _SETTLED * np.abs(weights[changed]).max() if changed.any() else True
-        if not new and settled:
+        if not made.new and settled and starts == options.starts:
             break
     best = max(range(len(history)), key=lambda number: history[number].bleu.score)
     return Tuned(history[best].weights, history, best)

@@ -1,4 +1,7 @@
-"""Posteriors of sampled links, of one direction or of both at once, and the links decoded from them [SA16 §4.5]."""
+"""Posteriors of sampled links, of one direction or of both at once, and the links decoded from them [SA16 §4.5].
+
+Both directions become one alignment by the mean of their posteriors (Liang, Taskar & Klein 2006), or by symmetrization.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,12 +11,15 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Side, Sides
 from hierogram.samplers.alignment.chain import UNLINKED
-from hierogram.samplers.alignment.symmetrization import LinkList
+from hierogram.samplers.alignment.options import POSTERIOR
+from hierogram.samplers.alignment.symmetrization import LinkList, symmetrize
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 CELL = np.float32
 LIKELY = 0.5
 """Links whose posterior is above are decoded; among one-to-one links no two of them share a word."""
+LIKELY_IN_MEAN = 0.4
+"""Links are decoded where the mean of both directions is above: half of the F-measure to be expected (Lewis 1995)."""
 
 
 class Marginals(NamedTuple):
@@ -143,6 +149,45 @@ def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Seque
     backward = marginals[1].cells[cells + s * np.repeat(widths[1], numbers) + t] / marginals[1].samples[0]
     mean: NDArray[np.float32] = ((forward + backward) / 2).astype(np.float32)
     return mean
+
+
+@njit
+def _decode_mean(source_offset, target_offset, forward, backward, found):
+    written = 0
+    cell = 0
+    for pair in range(len(source_offset) - 1):
+        height = source_offset[pair + 1] - source_offset[pair]
+        width = target_offset[pair + 1] - target_offset[pair]
+        for s in range(height):
+            for t in range(width):
+                # Each direction's cells are in the order of its emitted words.
+                of_target = forward.cells[cell + t * height + s] / forward.samples[0]
+                of_source = backward.cells[cell + s * width + t] / backward.samples[0]
+                if (of_target + of_source) / 2 > LIKELY_IN_MEAN:
+                    found.source[written] = s
+                    found.target[written] = t
+                    written += 1
+        cell += height * width
+        found.offset[pair + 1] = written
+
+
+def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals]) -> LinkList:
+    """The links that are likely in the mean of both directions, forward and backward."""
+    # A word's posteriors sum up to 1 at most in either direction, so no more links than these can be likely.
+    most = int((len(source.words) + len(target.words)) / (2 * LIKELY_IN_MEAN)) + 1
+    found = LinkList(np.zeros(most, np.int16), np.zeros(most, np.int16), np.zeros(len(source.offset), np.int64))
+    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], found)
+    links = found.offset[-1]
+    return LinkList(found.source[:links].copy(), found.target[:links].copy(), found.offset)
+
+
+def join_directions(
+    symmetrization: str, decoded: Sequence[DirectionLinks], marginals: Sequence[Marginals], source: Side, target: Side
+) -> LinkList:
+    """One alignment of each pair from both directions, forward and backward; raises `AlignmentInputError`."""
+    if symmetrization == POSTERIOR:
+        return decode_mean(source, target, marginals)
+    return symmetrize(symmetrization, decoded[0].links, decoded[1].links, source.offset, target.offset)
 
 
 class LinkSamples(NamedTuple):

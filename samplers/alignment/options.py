@@ -8,14 +8,17 @@ from hierogram.samplers.exceptions import AlignmentInputError
 ALL_POSITIONS = 0
 """As a number of candidates: a link is drawn from all positions."""
 
+POSTERIOR, GDFA = "posterior", "gdfa"
 SYMMETRIZATIONS = {
+    POSTERIOR: "the links that are likely in the mean of both directions",
     "intersect": "the links of both directions",
     "union": "those of either",
     "gd": "grow-diag",
     "gdf": "grow-diag-final",
-    "gdfa": "grow-diag-final-and",
+    GDFA: "grow-diag-final-and",
 }
-"""How both directions become one alignment, by the field's names (Koehn et al. 2003), and what these mean."""
+"""How both directions become one alignment, and what this means; all but the first by the field's names
+(Koehn et al. 2003)."""
 
 
 class AlignmentPlan(NamedTuple):

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.options import SYMMETRIZATIONS
+from hierogram.samplers.alignment.options import POSTERIOR, SYMMETRIZATIONS
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import AlignmentInputError
 
 INTERSECTION, UNION, GROW_DIAG, GROW_DIAG_FINAL, GROW_DIAG_FINAL_AND = range(5)
-METHODS = {name: number for number, name in enumerate(SYMMETRIZATIONS)}
-"""The numbers of the symmetrizations, by their names."""
+METHODS = {name: number for number, name in enumerate(name for name in SYMMETRIZATIONS if name != POSTERIOR)}
+"""The numbers of those symmetrizations that need nothing but both directions' links, by their names."""
 
 _FORWARD, _BACKWARD, _KEPT = 1, 2, 4
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))

@@ -558,7 +558,7 @@ def _grouped(
     """The fragments of all derivations by label, in the order in which they are met; where each label's begin."""
     fragments, _ = _fragments(batch, state, model, space, None)
     order = np.argsort(fragments.label, kind="stable")
-    by_label = FragmentUses(*(column[order] for column in fragments))
+    by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])
     return by_label, np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
 
 

@@ -19,6 +19,7 @@ PRODUCTS = "tests/samplers/synchronous/test_draws.py"
 SCHEDULES = "tests/samplers/grammar/test_schedules.py"
 PARSING = "tests/daemon/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
+DECODING = "tests/samplers/alignment/test_symmetrization.py"
 KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_does")
 
 SCORES = ("tests/daemon/scoring/test_scores.py", "-k", "sqlite and (other_pairs or scope_three or too_large)")
@@ -559,6 +560,20 @@ FAULTS = (
         "plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] >= 0)",
         (ALIGNMENT, "-k", "in_a_row"),
     ),
+    Fault(
+        "posteriors are averaged before one direction is transposed",
+        "alignment/marginals.py",
+        "forward.cells[cell + t * height + s] / forward.samples[0]",
+        "forward.cells[cell + s * width + t] / forward.samples[0]",
+        (DECODING,),
+    ),
+    Fault(
+        "the sum of both directions' posteriors is compared with the threshold of their mean",
+        "alignment/marginals.py",
+        "(of_target + of_source) / 2 > LIKELY_IN_MEAN",
+        "of_target + of_source > LIKELY_IN_MEAN",
+        (DECODING,),
+    ),
     # Inversion transduction grammars.
     Fault(
         "cells of the derivation have slice variables from Beta",
@@ -998,6 +1013,20 @@ FAULTS = (
         "+ _REGULARIZATION / 2 * (weights @ weights)",
         "+ _REGULARIZATION * (weights @ weights)",
         _GRADIENT,
+    ),
+    Fault(
+        "a round goes on whatever it loses",
+        "daemon/tuning/tuning.py",
+        "        if start is not None and bleu_of(total).score < least:\n",
+        "        if start is not None and bleu_of(total).score < -1:\n",
+        ("tests/daemon/tuning/test_tuning.py", "-k", "far_below"),
+    ),
+    Fault(
+        "another start goes on from the best round",
+        "daemon/tuning/tuning.py",
+        "                best, trusted = 0, _TRUSTED\n",
+        "                trusted = _TRUSTED\n",
+        ("tests/daemon/tuning/test_tuning.py", "-k", "starts_again"),
     ),
     Fault(
         "a step of tuning changes as many sentences as it likes",

@@ -400,3 +400,19 @@ def _pick(weights: Sequence[float], u: float) -> int:
         if reached > threshold:
             return k
     return len(weights) - 1
+
+
+def links_of_means(
+    forward: Sequence[Sequence[float]], backward: Sequence[Sequence[float]], least: float
+) -> set[tuple[int, int]]:
+    """Links (source, target) whose mean posterior is above `least`.
+
+    `forward` has a row for each target word, with the probability of each source word as its link; `backward` a row
+    for each source word.
+    """
+    return {
+        (s, t)
+        for s, of_source in enumerate(backward)
+        for t, probability in enumerate(of_source)
+        if (forward[t][s] + probability) / 2 > least
+    }

@@ -2,16 +2,18 @@
 
 import json
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.daemon.conftest import Run
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.tools import bench
 from hierogram.tools.bench import stolen_share
-from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures import results
+from hierogram.tools.measures.results import Corpus, Figures, Measure
 from hierogram.tools.measures.stores import measure_ingest
 
 SECTIONS = ("forests", "sweeps", "long", "ingest", "learning")
@@ -30,14 +32,35 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(folder / name) for name in lines]
 
 
-def run(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", *arguments], check=True, capture_output=True, text=True)
-    return done.stdout
+Measured = Callable[..., Any]
 
 
-def test_the_benchmark_reports_every_section_as_json(bitext: list[str]) -> None:
+@pytest.fixture
+def measured(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """What `hierogram bench --json` reports, all of it measured within this process."""
+
+    def measure_here(section: str, measure: Measure, corpus: Corpus) -> Figures:
+        return measure(corpus) | {"peak_memory_mb": 1.0}
+
+    monkeypatch.setattr(results, "measured", measure_here)
+
+    def run(*arguments: str) -> Any:
+        ran = hierogram("bench", *arguments, "--json")
+        assert ran.code == 0, ran.err
+        return json.loads(ran.out)
+
+    return run
+
+
+def test_a_section_is_measured_in_a_process_of_its_own(hierogram: Run, bitext: list[str]) -> None:
+    figures = json.loads(hierogram("bench", *bitext, "--json", "--only", "forests").out)["sections"]["forests"]
+    assert figures["nodes"] == 40 * 15
+    assert figures["peak_memory_mb"] > 1
+
+
+def test_the_benchmark_reports_every_section_as_json(measured: Measured, bitext: list[str]) -> None:
     chosen = [word for name in SECTIONS for word in ("--only", name)]
-    report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", *chosen))
+    report = measured(*bitext, *chosen)
     sections = report["sections"]
     assert set(sections) == set(SECTIONS)
     assert report["machine"]["cores"] >= 1
@@ -59,18 +82,19 @@ def test_what_the_host_took_is_a_share_of_what_was_wanted() -> None:
     assert stolen_share(None, (1, 0)) is None
 
 
-def test_absorbing_is_measured_on_a_small_and_a_large_store(bitext: list[str]) -> None:
+@pytest.mark.campaign
+def test_absorbing_is_measured_on_a_small_and_a_large_store(measured: Measured, bitext: list[str]) -> None:
     sizes = ["--small", "20", "--large", "60"]
-    report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "absorbing", *sizes))
+    report = measured(*bitext, "--only", "absorbing", *sizes)
     figures = report["sections"]["absorbing"]
     assert figures["sizes"] == {"small": 20, "large": 60}
     assert len(figures["seconds"]["small"]) == len(figures["seconds"]["large"]) > 1
     assert figures["ratio"] > 0
 
 
-def test_extraction_and_asking_are_measured(bitext: list[str]) -> None:
+def test_extraction_and_asking_are_measured(measured: Measured, bitext: list[str]) -> None:
     chosen = ["--only", "extraction", "--only", "asking", "--rules", "3000"]
-    sections = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", *chosen))["sections"]
+    sections = measured(*bitext, *chosen)["sections"]
     extraction = sections["extraction"]
     assert extraction["pairs"] == 40
     # Seven words in the place of one, so that rules without it come forty times and others five or six times.
@@ -82,17 +106,17 @@ def test_extraction_and_asking_are_measured(bitext: list[str]) -> None:
     assert asking["grammar_rules_per_second"] > 0
 
 
-def test_exports_are_measured_by_format(bitext: list[str]) -> None:
-    options = ["--json", "--only", "exporting", "--rules", "100"]
-    figures = json.loads(run("hierogram.daemon.main", "bench", *bitext, *options))["sections"]["exporting"]
+def test_exports_are_measured_by_format(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "exporting", "--rules", "100"]
+    figures = measured(*bitext, *options)["sections"]["exporting"]
     for case in ("cdec", "cdec with lexical weights", "moses", "parquet"):
         assert figures[case]["rules"] == figures["rules"] > 0
         assert figures[case]["peak_memory_mb"] > 0
 
 
-def test_samplers_of_raw_pairs_are_measured(bitext: list[str]) -> None:
-    options = ["--json", "--only", "itg"]
-    figures = json.loads(run("hierogram.daemon.main", "bench", *bitext[:2], *options))["sections"]["itg"]
+def test_samplers_of_raw_pairs_are_measured(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "itg"]
+    figures = measured(*bitext[:2], *options)["sections"]["itg"]
     assert (figures["pairs"], figures["words"]) == (40, 400)
     for sampler in ("slice_0.10", "slice_0.15", "slice_0.25", "flat_0.15", "gibbs", "exhaustive"):
         assert figures[sampler]["pairs_a_second"] > 0
@@ -103,27 +127,28 @@ def test_samplers_of_raw_pairs_are_measured(bitext: list[str]) -> None:
         assert long["milliseconds"] > 0
 
 
-def test_translating_is_measured(bitext: list[str]) -> None:
-    options = ["--json", "--only", "translating", "--rules", "1000"]
-    figures = json.loads(run("hierogram.daemon.main", "bench", *bitext, *options))["sections"]["translating"]
+def test_translating_is_measured(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "translating", "--rules", "1000"]
+    figures = measured(*bitext, *options)["sections"]["translating"]
     assert 0 < figures["rules"] <= 1000
     assert figures["ngrams"] > 0
     assert figures["reading_seconds"] > 0
     assert figures["sentences"] == 0
 
 
-def test_pages_are_measured(bitext: list[str]) -> None:
-    options = ["--json", "--only", "pages", "--rules", "100"]
-    figures = json.loads(run("hierogram.daemon.main", "bench", *bitext, *options))["sections"]["pages"]["sqlite"]
+@pytest.mark.campaign
+def test_pages_are_measured(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "pages", "--rules", "100"]
+    figures = measured(*bitext, *options)["sections"]["pages"]["sqlite"]
     assert figures["rules"] > 0
     for name in ("search for a word", "search by probability", "rule", "word", "all"):
         assert 0 < figures[name]["median_ms"] <= figures[name]["95_percent_ms"] <= figures[name]["most_ms"]
         assert 0 < figures[name]["share_within_300_ms"] <= 1
 
 
-def test_services_are_measured(bitext: list[str]) -> None:
-    options = ["--json", "--only", "services", "--rules", "100"]
-    report = json.loads(run("hierogram.daemon.main", "bench", *bitext, *options))
+def test_services_are_measured(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "services", "--rules", "100"]
+    report = measured(*bitext, *options)
     evidence = report["sections"]["services"]["evidence"]["sqlite"]
     assert (evidence["rules"], evidence["pairs"]) == (100, 40)
     assert 0 < evidence["median_ms"] <= evidence["95_percent_ms"]
@@ -141,17 +166,15 @@ def test_the_document_names_every_section() -> None:
     )
 
 
-def test_an_unknown_section_is_refused(bitext: list[str]) -> None:
-    arguments = [sys.executable, "-m", "hierogram.daemon.main", "bench", *bitext, "--only", "nothing"]
-    done = subprocess.run(arguments, check=False, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "no section" in done.stderr
+def test_an_unknown_section_is_refused(hierogram: Run, bitext: list[str]) -> None:
+    refused = hierogram("bench", *bitext, "--only", "nothing")
+    assert (refused.code, "no section" in refused.err) == (2, True)
 
 
-def test_sweeps_over_a_treebank_are_measured(tmp_path: Path) -> None:
+def test_sweeps_over_a_treebank_are_measured(measured: Measured, tmp_path: Path) -> None:
     path = tmp_path / "trees.ptb"
     path.write_text("(S (NP-SBJ (DT the) (NN cat)) (VP (VBZ sleeps) (ADVP (RB here)) (. .)))\n" * 20)
-    report = json.loads(run("hierogram.daemon.main", "bench", "--json", "--only", "trees", "--treebank", str(path)))
+    report = measured("--only", "trees", "--treebank", str(path))
     figures = report["sections"]["trees"]
     assert figures["trees"] == 20
     for base in ("uniform", "pcfg"):

@@ -1,12 +1,12 @@
 """The measure of blocks against sequential sampling runs, and measures what it says."""
 
 import csv
-import subprocess
-import sys
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.tools.programs import printed
 
 from hierogram.tools.measures.blocks import Difference, Means, distance, summary
 
@@ -18,10 +18,10 @@ def test_it_draws_and_writes_a_table(tmp_path: Path) -> None:
         "a": ["0-0 1-1 2-2 3-3 4-4"] * 12,
     }.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    command = [sys.executable, "-m", "hierogram.tools.measures.blocks", "f", "e", "a"]
     options = ["--sizes", "3,6", "--pairs", "9", "--sweeps", "15"]
-    done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("3 pairs, 3 corpora:")
+    with chdir(tmp_path):
+        said = printed("measures.blocks", "f", "e", "a", *options)
+    assert said.startswith("3 pairs, 3 corpora:")
     assert (tmp_path / "blocks.png").read_bytes().startswith(b"\x89PNG")
     with (tmp_path / "blocks.csv").open() as file:
         rows = list(csv.DictReader(file))

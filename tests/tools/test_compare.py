@@ -1,14 +1,12 @@
 """The comparison of grammars against slow counting, and the command that makes it."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.daemon.conftest import LINES, teach
+from tests.daemon.conftest import LINES, Run, teach
 from tests.reference.examples import RandomPair, links_of
 from tests.storage.building import query
 from tests.tools import definition as reference
@@ -117,18 +115,22 @@ def test_the_heuristic_grammar_depends_neither_on_threads_nor_on_buffers() -> No
         assert float(mass) == pytest.approx(float(masses[rule]), abs=1e-4)
 
 
-def run(*arguments: str, code: int = 0) -> tuple[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "hierogram.daemon.main", "compare", *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == code, done.stderr
-    return done.stdout, done.stderr
+Compare = Callable[..., tuple[str, str]]
 
 
-def test_the_command_learns_from_a_bitext_and_holds_pairs_out(tmp_path: Path) -> None:
+@pytest.fixture
+def run(hierogram: Run) -> Compare:
+    """Runs `hierogram compare`, which has to end with the code."""
+
+    def compare_by(*arguments: str, code: int = 0) -> tuple[str, str]:
+        done = hierogram("compare", *arguments)
+        assert done.code == code, done.err
+        return done.out, done.err
+
+    return compare_by
+
+
+def test_the_command_learns_from_a_bitext_and_holds_pairs_out(run: Compare, tmp_path: Path) -> None:
     corpus, kept, test = tmp_path / "corpus.bars", tmp_path / "kept.db", tmp_path / "test.txt"
     corpus.write_text("".join(line + "\n" for line in LINES * 3))
     table = json.loads(run(str(corpus), "--hold-out", "2", "--sweeps", "1", "--keep", str(kept), "--json")[0])
@@ -148,7 +150,7 @@ def test_the_command_learns_from_a_bitext_and_holds_pairs_out(tmp_path: Path) ->
     assert int(lines[1][4].replace(",", "")) > again["grammars"][0]["rules"]
 
 
-def test_the_command_refuses_what_does_not_go_together(tmp_path: Path) -> None:
+def test_the_command_refuses_what_does_not_go_together(run: Compare, tmp_path: Path) -> None:
     kept = tmp_path / "kept.db"
     assert "go with FILES" in run("--keep", str(kept), code=2)[1]
     assert "not both" in run("x", "--held-out", "y", "--hold-out", "3", code=2)[1]
@@ -158,7 +160,7 @@ def test_the_command_refuses_what_does_not_go_together(tmp_path: Path) -> None:
     assert "hierogram learn" in run("--store", str(kept), code=2)[1]
 
 
-def test_a_bitext_without_links_is_aligned_first(tmp_path: Path) -> None:
+def test_a_bitext_without_links_is_aligned_first(run: Compare, tmp_path: Path) -> None:
     sides = [tmp_path / "c.fr", tmp_path / "c.en"]
     for k, path in enumerate(sides):
         path.write_text("".join(line.split(" ||| ")[k] + "\n" for line in LINES * 3))
@@ -169,7 +171,7 @@ def test_a_bitext_without_links_is_aligned_first(tmp_path: Path) -> None:
     assert all(row["rules"] > 10 for row in figures["grammars"])
 
 
-def test_a_store_is_compared_by_what_it_has_learned(store_url: str, tmp_path: Path) -> None:
+def test_a_store_is_compared_by_what_it_has_learned(run: Compare, store_url: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.bars"
     corpus.write_text("".join(line.rpartition(" ||| ")[0] + "\n" for line in LINES))
     with open_store(store_url, create=True) as opened, Input([str(corpus)]) as source:

@@ -1,9 +1,9 @@
 """Error rates with several seeds: a table, and runs that are found again."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.tools.programs import printed
 
 
 def test_seeds_are_averaged_and_kept(tmp_path: Path) -> None:
@@ -13,20 +13,21 @@ def test_seeds_are_averaged_and_kept(tmp_path: Path) -> None:
     (folder / "corpus.en").write_text("the blue house\nthe door\na blue door\n" * 5)
     (folder / "gold.talp").write_text("0-0 1-2 2-1\n0-0 1-1\n0-0 1-2 2-1\n" * 5)
     kept = tmp_path / "kept.json"
-    command = [sys.executable, "-m", "hierogram.tools.error_rates", str(folder), "--model", "bhmm", "--seeds", "2"]
-    command += ["--results", str(kept), "--threads", "1"]
+    options = ["--model", "bhmm", "--seeds", "2", "--symmetrize", "union", "--symmetrize", "posterior"]
+    options += ["--results", kept, "--threads", "1"]
 
-    def row() -> list[str]:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return [cell.strip() for cell in done.stdout.splitlines()[-1].strip("|").split("|")]
+    def rows() -> list[list[str]]:
+        said = printed("error_rates", folder, *options)
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines()[-2:]]
 
-    first = row()
-    assert first[:3] == ["gold-fr-en-small", "15", "bhmm"]
+    found = rows()
     runs = json.loads(kept.read_text())
-    rates = sorted(run["aer"] for run in runs.values())
-    assert first[3:6] == [f"{sum(rates) / 2:.4f}", f"{rates[0]:.4f}", f"{rates[1]:.4f}"]
+    for first, links in zip(found, ("union", "posterior"), strict=True):
+        assert first[:4] == ["gold-fr-en-small", "15", "bhmm", links]
+        rates = sorted(run["aer"] for name, run in runs.items() if links in name)
+        assert first[4:7] == [f"{sum(rates) / 2:.4f}", f"{rates[0]:.4f}", f"{rates[1]:.4f}"]
+    assert found[0][7:9] != found[1][7:9]
     name = next(iter(runs))
     runs[name]["aer"] = 1.0
     kept.write_text(json.dumps(runs))
-    assert row()[5] == "1.0000"
+    assert rows()[0][6] == "1.0000"

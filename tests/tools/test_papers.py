@@ -2,12 +2,11 @@
 
 import csv
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.tools.programs import printed, ran
 
 from hierogram.tools.papers.sampling import Point, curves_of, reached, report
 from hierogram.tools.papers.schedules import PAPER, table
@@ -33,9 +32,7 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def rows_of(module: str, *arguments: str, figure: Path) -> list[dict[str, str]]:
-    command = [sys.executable, "-m", f"hierogram.tools.papers.{module}", *arguments, "--figure", str(figure)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    printed(f"papers.{module}", *arguments, "--figure", figure)
     assert figure.read_bytes().startswith(b"\x89PNG")
     with figure.with_suffix(".csv").open() as file:
         return list(csv.DictReader(file))
@@ -123,6 +120,7 @@ def test_the_itg_s_samplers_are_compared(bitext: list[str], tmp_path: Path) -> N
     assert again == rows
 
 
+@pytest.mark.campaign
 def test_links_of_the_itg_s_samplers_translate(bitext: list[str], tmp_path: Path) -> None:
     """BLEU of Table 1, with pairs held out."""
     varied = []
@@ -130,12 +128,10 @@ def test_links_of_the_itg_s_samplers_translate(bitext: list[str], tmp_path: Path
         varied.append(tmp_path / Path(path).name)
         lines = [pattern.format(a=f"w{k % 11}", n=f"v{k % 7}") + "\n" for k in range(77)]
         varied[-1].write_text("".join(lines))
-    command = [sys.executable, "-m", "hierogram.tools.papers.slice_sampling", *map(str, varied), "--work"]
-    command += [str(tmp_path / "work"), "--sweeps", "20", "--exhaustive", "0", "--test", "10", "--tuning", "10"]
-    command += ["--least-a", "0.15"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    table = done.stdout[done.stdout.index("| sampler") :].splitlines()[2:]
+    arguments = [*map(str, varied), "--work", str(tmp_path / "work"), "--sweeps", "20", "--exhaustive", "0"]
+    arguments += ["--test", "10", "--tuning", "10", "--least-a", "0.15"]
+    said = printed("papers.slice_sampling", *arguments)
+    table = said[said.index("| sampler") :].splitlines()[2:]
     bleu = {cells[1].strip(): float(cells[9].split()[0]) for cells in (line.split("|") for line in table)}
     assert {*bleu} >= {"bhmm-f", "start LB", "gibbs M1", "slice a=0.15 M1"}
     assert not any(name.startswith("exhaustive") or "0.10" in name for name in bleu)
@@ -144,6 +140,6 @@ def test_links_of_the_itg_s_samplers_translate(bitext: list[str], tmp_path: Path
     assert all(0 <= value <= 100 for value in bleu.values())
     # Weights are there, grammars too: nothing is made again.
     assert (tmp_path / "work" / "weights.toml").exists()
-    refused = subprocess.run([*command, "--pairs", "30"], capture_output=True, text=True, check=False)
-    assert refused.returncode != 0
-    assert "name another folder" in refused.stderr
+    refused = ran("papers.slice_sampling", *arguments, "--pairs", "30")
+    assert refused.exit_code != 0
+    assert "name another folder" in refused.stderr + str(refused.exception)

@@ -1,11 +1,10 @@
 """Comparing ways in which a corpus may arrive."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.tools.programs import printed, ran
 
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.storage.records import Settings
@@ -47,8 +46,7 @@ def _sweeps_of_one_round() -> int:
 def test_every_way_stores_every_pair_and_what_is_known_is_not_computed_again(bitext: list[str], tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     options = ["--pairs", str(2 * BATCHES), "--rounds", "1", "--seeds", "2", "--results", str(results)]
-    command = [sys.executable, "-m", "hierogram.tools.same_result", *bitext, *options]
-    first = subprocess.run(command, check=True, capture_output=True, text=True)
+    first = printed("same_result", *bitext, *options)
     known = json.loads(results.read_text())
     assert len(known) == 2 * len(WAYS)
     assert {result["pairs"] for result in known.values()} == {2 * BATCHES}
@@ -56,6 +54,5 @@ def test_every_way_stores_every_pair_and_what_is_known_is_not_computed_again(bit
     # A turn of ten sweeps that would end later is not made, but every batch settles.
     assert all(wanted - 10 <= result["sweeps"] <= wanted + 10 for result in known.values())
     assert all(known[key("daemon, at once", seed)]["sweeps"] <= wanted for seed in (1, 2))
-    again = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert again.stdout == first.stdout
-    assert not again.stderr
+    again = ran("same_result", *bitext, *options)
+    assert (again.stdout, again.stderr) == (first, "")

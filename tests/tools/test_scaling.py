@@ -1,13 +1,13 @@
 """What sampling by workers costs: the measures run, and the arithmetic is what it says."""
 
 import json
-import subprocess
-import sys
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.daemon.learning.stores import some_pairs
+from tests.tools.programs import printed
 
 from hierogram.storage.store import open_store
 from hierogram.tools.measures.scaling.prices import SEQUENTIAL, prices
@@ -29,8 +29,8 @@ def bitext(folder: Path, pairs: int) -> list[str]:
 
 
 def run(module: str, folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", f"hierogram.tools.measures.scaling.{module}", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    with chdir(folder):
+        return printed(f"measures.scaling.{module}", *arguments)
 
 
 def test_prices_are_told_and_kept(tmp_path: Path) -> None:
@@ -49,6 +49,7 @@ def test_a_price_is_in_deviations_of_sequential_sampling() -> None:
     assert list(prices(ends)) == [(SEQUENTIAL, -12.0, 2.0, 0.0), ("1x2", -16.0, 1.0, -2.0)]
 
 
+@pytest.mark.campaign
 def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> None:
     names = bitext(tmp_path, 1100)
     run("parts", tmp_path, *names, "--workers", "2", "-o", "1100.json")

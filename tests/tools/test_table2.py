@@ -1,8 +1,6 @@
 """The table of translations is made by one command, and its parts are what they are called."""
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from tests.daemon.conftest import LINES
 from tests.reference.examples import links_of
 from tests.tools import definition as reference
 from tests.tools.grammars import write_bitext
+from tests.tools.programs import printed
 
 from hierogram.daemon.decoding.rule_files import read_rule_file
 from hierogram.daemon.exceptions import InputError
@@ -30,14 +29,12 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_the_table_is_made_by_one_command(bitext: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hierogram.tools.papers.table2", *bitext, "--work", str(tmp_path / "work")]
-    command += ["--tuning", "12", "--test", "12", "--iterations", "2"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    options = ["--work", str(tmp_path / "work"), "--tuning", "12", "--test", "12", "--iterations", "2"]
+    said = printed("papers.table2", *bitext, *options)
     table = json.loads((tmp_path / "work" / "table2.json").read_text())
     rows = {row["name"]: row for row in table["rows"]}
     assert list(rows) == [system.name for system in SYSTEMS]
-    assert all(f"\n{name}\t" in f"\n{done.stdout}" for name in rows)
+    assert all(f"\n{name}\t" in f"\n{said}" for name in rows)
     hiero = rows["Hiero"]
     assert (hiero["ratio"], hiero["p"]) == (1.0, None)
     assert hiero["rules"] == sum(hiero["by_scope"]) > rows["no singletons"]["rules"]

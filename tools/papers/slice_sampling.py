@@ -33,6 +33,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
+from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import Model1, train_model1
@@ -185,7 +186,7 @@ def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None
     sentences = [pair[0] for pair in kept], [pair[1] for pair in kept]
     sides_read = read_side(sentences[0]), read_side(sentences[1])
     batch = make_batch(sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset)
-    aligned = align(*sentences, Request())
+    aligned = align(*sentences, Request(symmetrization=GDFA))
     found = aligned.links
     links = one_to_one(found.source, found.target, aligned.posterior, found.offset, batch.source_offset)
     manual = read_gold(str(gold))[:pairs] if gold is not None else []

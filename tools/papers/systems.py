@@ -18,6 +18,7 @@ from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lea
 from hierogram.daemon.learning.learning import ALIGNED, learn
 from hierogram.daemon.learning.residents import ResidentBatch, read_batches
 from hierogram.daemon.progress import progress
+from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.forests.averages import add_trees
 from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK
 from hierogram.storage.exports.snapshot import Snapshot
@@ -91,7 +92,7 @@ def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
     if not path.exists():
         with progress("align", "sweeps") as shown:
             source, target = map(read_sentences, files)
-            request = Request(threads=threads)
+            request = Request(threads=threads, symmetrization=GDFA)
             found = align(source, target, request, lambda done, total: shown.update(done, total, done))
         write_lines(path, found.lines())
     return [*files, str(path)]

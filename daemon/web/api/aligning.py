@@ -53,8 +53,8 @@ class AlignBody(BaseModel):
     tokenized: bool = Field(
         default=False, description="The texts are tokens separated by spaces: leave them as they are."
     )
-    symmetrization: Literal["intersect", "union", "gd", "gdf", "gdfa"] = Field(
-        default="gdfa", description="How both directions become one alignment."
+    symmetrization: Literal["posterior", "intersect", "union", "gd", "gdf", "gdfa"] = Field(
+        default="posterior", description="How both directions become one alignment."
     )
     least: float | None = Field(
         default=None,

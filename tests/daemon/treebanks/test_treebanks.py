@@ -218,4 +218,4 @@ def test_rare_words_become_classes() -> None:
     assert str(vocabulary.in_tree(trees[0])) == "(S (A the) (B cats) (C UNK-LC-ing))"
     assert str(vocabulary.in_tree(trees[1])) == "(S (A the) (B cats) (C UNK-CAPS))"
     assert vocabulary_of(map(words_of, trees), rare=0).in_tree(trees[0]) == trees[0]
-    assert vocabulary_of(map(words_of, trees), rare=5, besides=["cats"]).known == {"cats"}
+    assert vocabulary_of(map(words_of, trees), rare=5).known == set()

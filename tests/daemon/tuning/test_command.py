@@ -72,7 +72,7 @@ def test_tuning_goes_on_from_weights_and_does_not_depend_on_threads(hierogram: R
     for threads in ("1", "2"):
         ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-o", f"{threads}.toml", "--weights",
                         "start.toml", "--iterations", "2", "--threads", threads)  # fmt: skip
-        assert ran.out.splitlines()[0] == "round\tBLEU\tratio\tcandidates"
+        assert ran.out.splitlines()[0] == "round\tBLEU\tratio\tcandidates\tsentences"
         files.append((inputs / f"{threads}.toml").read_text())
     assert files[0] == files[1]
     first = tomllib.loads(files[0])["rounds"][0]["weights"]

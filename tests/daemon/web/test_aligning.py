@@ -95,7 +95,9 @@ def test_directions_and_likely_links(client: TestClient) -> None:
             for link in answer["links"]
         ]
 
-    assert set(links(symmetrization="intersect")) <= set(links()) <= set(links(symmetrization="union"))
+    grown = set(links(symmetrization="gdfa"))
+    assert set(links(symmetrization="intersect")) <= grown <= set(links(symmetrization="union"))
+    assert links() == links(symmetrization="posterior") == [link for link in links(least=0.4) if link[3] > 0.4]
     likely = links(least=0.01)
     assert likely == sorted(likely)
     assert all(link[3] >= 0.01 for link in likely)

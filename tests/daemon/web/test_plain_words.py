@@ -121,7 +121,7 @@ def test_libraries_say_nothing_of_each_webhook() -> None:
         ("align", {"pairs": [{"source": 3, "target": "a"}]}, "pairs.0.source: has to be a text, and is 3"),
         ("align", {"pairs": [{"source": "a"}]}, "pairs.0.target: is missing: add it"),
         ("align", {"pairs": [], "least": 2}, "least: has to be at most 1"),
-        ("align", {"pairs": [], "symmetrization": "x"}, "symmetrization: has to be one of 'intersect'"),
+        ("align", {"pairs": [], "symmetrization": "x"}, "symmetrization: has to be one of 'posterior'"),
         ("translate", {"sentences": "la"}, 'sentences: has to be a list, and is "la"'),
         ("translate", {"sentences": [], "text": "a"}, "text: is not known here: leave it out"),
         ("translate", {"sentences": ["a"] * 101}, "sentences: has to be a list of at most 100"),

@@ -1,10 +1,13 @@
-"""Symmetrization against code on sets that follows the published description line by line."""
+"""Both directions made one, against code on sets that follows the descriptions line by line."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference.alignment import links_of_means
 
+from hierogram.samplers.alignment.bitext import make_sides, read_side
+from hierogram.samplers.alignment.marginals import LIKELY_IN_MEAN, Marginals, decode_mean
 from hierogram.samplers.alignment.symmetrization import METHODS, LinkList, list_links, symmetrize
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -100,6 +103,41 @@ def test_a_known_example() -> None:
     assert found["intersect"] == [(0, 0)]
     assert found["gd"] == [(0, 0), (1, 1), (1, 2)]
     assert found["gdfa"] == found["union"] == [(0, 0), (1, 1), (1, 2), (3, 3)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_likely_links_are_those_of_the_mean(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    lengths = [(int(random.integers(0, 6)), int(random.integers(0, 6))) for _ in range(5)]
+    source = read_side(" ".join("a" * height) for height, _ in lengths)
+    target = read_side(" ".join("b" * width) for _, width in lengths)
+    rows: list[tuple[np.ndarray, np.ndarray]] = []
+    for height, width in lengths:
+        # Of each word: the probabilities of all links, and of none.
+        of_target = random.dirichlet(np.full(height + 1, 0.2), width)[:, :height].astype(np.float32)
+        of_source = random.dirichlet(np.full(width + 1, 0.2), height)[:, :width].astype(np.float32)
+        rows.append((of_target, of_source))
+    samples = 3, 5
+    marginals = [
+        Marginals(
+            np.concatenate([(samples[k] * row[k]).ravel() for row in rows]),
+            np.zeros(len(side.words), np.float32),
+            np.array([samples[k]]),
+        )
+        for k, side in enumerate((target, source))
+    ]
+    assert [len(m.cells) for m in marginals] == [int(make_sides(source, target).cell_offset[-1])] * 2
+    found = pairs_of(decode_mean(source, target, marginals))
+    expected = [sorted(links_of_means(f.tolist(), b.tolist(), LIKELY_IN_MEAN)) for f, b in rows]
+    assert found == expected
+    assert any(expected)
+
+
+def test_as_many_links_as_can_be_likely_have_room() -> None:
+    # Two links of each word with just over half of the probability that decodes them.
+    source, target = read_side(["a b"]), read_side(["x y"])
+    even = [Marginals(np.full(4, 0.45, np.float32), np.full(2, 0.1, np.float32), np.ones(1, np.int64)) for _ in "fb"]
+    assert pairs_of(decode_mean(source, target, even)) == [[(0, 0), (0, 1), (1, 0), (1, 1)]]
 
 
 @settings(deadline=None)

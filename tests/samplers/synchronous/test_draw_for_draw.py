@@ -72,8 +72,8 @@ class Walk:
 def test_gibbs(model: str, span_limit: int, leaving: bool) -> None:
     forests = random_forests(seed=21 + span_limit)
     walk = Walk(KernelChain(forests, MODELS[model], seed=7, span_limit=span_limit, leaving=leaving), MODELS[model])
-    walk.gibbs([EVERY_LEVEL] * 30, span_limit)
-    assert len(walk.seen) > 24
+    walk.gibbs([EVERY_LEVEL] * 80, span_limit)
+    assert len(walk.seen) > 60
 
 
 @pytest.mark.campaign
@@ -119,16 +119,16 @@ def test_gibbs_at_temperatures_of_their_own(model: str, blocks: Blocks | None, l
     kernel = KernelChain(forests, MODELS[model], seed=5, span_limit=3, blocks=blocks, leaving=leaving)
     walk = Walk(kernel, MODELS[model])
     stages = np.full(6, EVERY_LEVEL, np.int16)
-    for number in range(1, 31):
+    for number in range(1, 61):
         # Pair 0 stays at T = 1, the others cool down one after the other; the last one is colder than that at the end.
-        temperatures = [1.0, *(max(0.5 if p == 5 else 1.0, 6.0 - number / (2 * p)) for p in range(1, 6))]
+        temperatures = [1.0, *(max(0.5 if p == 5 else 1.0, 6.0 - number / (4 * p)) for p in range(1, 6))]
         kernel.sweep_at(stages, 1.0 / np.array(temperatures))
         state = walk.state
         for p, temperature in enumerate(temperatures):
             mover = corpus.gibbs(MODELS[model], span_limit=3, temperature=temperature, leaving=leaving)
             state = walk.twin.resample(state, p, mover, 5, number)
         walk.compare(state)
-    assert len(walk.seen) > 24
+    assert len(walk.seen) > 50
 
 
 def test_gibbs_without_the_density_factor() -> None:
@@ -172,7 +172,7 @@ def test_blocks(pairs_a_block: int, blocks_a_round: int, method: str, model: str
         kernel = KernelChain(forests, MODELS[model], seed=4, blocks=blocks, method=METROPOLIS)
         mover = corpus.metropolis(MODELS[model])
     walk = Walk(kernel, MODELS[model])
-    for number in range(1, 26):
+    for number in range(1, 61):
         kernel.sweep()
         walk.compare(
             walk.twin.sweep_in_blocks(
@@ -210,7 +210,7 @@ def test_long_rules(model: str, method: int) -> None:
     walk = Walk(KernelChain(forests, MODELS[model], seed=6, method=method), MODELS[model])
     assert walk.kernel.model.long < 160
     mover = corpus.gibbs(MODELS[model]) if method == GIBBS else corpus.metropolis(MODELS[model])
-    for number in range(1, 26):
+    for number in range(1, 61):
         walk.kernel.sweep()
         walk.compare(walk.twin.sweep(walk.state, mover, 6, number))
     walk.compare_likelihoods()

@@ -19,12 +19,12 @@ from hierogram.storage.browsing.search import (
     WHOLE,
     Phrase,
     Query,
-    RuleRow,
     likely_side,
     read_phrase,
     search,
 )
 from hierogram.storage.pairs.vocabulary import LONGEST_FOLDED, MOST_READINGS, folded, like_words, readings
+from hierogram.storage.records import RuleRow
 from hierogram.storage.store import Store
 
 RULES = [

@@ -46,7 +46,8 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
 
 def test_rules_come_in_the_order_of_their_bytes(store: Store) -> None:
     commit(store, [], RULES)
-    with store.iterate_rules() as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules()
         seen = [(rule.source, rule.target) for rule in rules]
     expected = [(d.source, d.target) for d in RULES if d.count]
     assert seen == sorted(expected, key=lambda rule: (rule[0].encode(), rule[1].encode()))
@@ -57,7 +58,8 @@ def test_filters(store: Store) -> None:
     in_use = {(d.source, d.target): d for d in RULES if d.count}
 
     def chosen(**filters: object) -> set[tuple[str, str]]:
-        with store.iterate_rules(**filters) as rules:
+        with store.snapshot() as snapshot:
+            rules = snapshot.iterate_rules(**filters)
             return {(rule.source, rule.target) for rule in rules}
 
     assert chosen() == set(in_use)
@@ -71,7 +73,8 @@ def test_filters(store: Store) -> None:
 
 def test_probabilities_do_not_depend_on_the_filters(store: Store) -> None:
     commit(store, [], RULES)
-    with store.iterate_rules(min_count=6, max_scope=0) as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules(min_count=6, max_scope=0)
         (rule, _long) = sorted(rules, key=lambda row: row.count)
     assert (rule.source, rule.target) == ("la", "the")
     assert rule.p_target_given_source == 6 / 8
@@ -80,10 +83,12 @@ def test_probabilities_do_not_depend_on_the_filters(store: Store) -> None:
 
 def test_averaged_counts_take_the_place_of_the_current_ones(store: Store) -> None:
     commit(store, [], RULES)
-    with store.iterate_rules(expected=True) as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules(expected=True)
         seen = {(rule.source, rule.target): rule.p_target_given_source for rule in rules}
     assert seen == {("la", "the"): 0.25, ("la", "it"): 0.75, ("Z", "z"): 1.0}
-    with store.iterate_rules(expected=True, min_count=4) as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules(expected=True, min_count=4)
         assert [rule.source for rule in rules] == ["Z"]
 
 
@@ -111,11 +116,13 @@ def test_the_order_of_commits_does_not_show(store: Store) -> None:
     Random(4).shuffle(shuffled)
     for change in shuffled:
         commit(store, [], [change])
-    with store.iterate_rules() as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules()
         one_by_one = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
     commit(store, [], [delta(d.source, d.target, -d.count, -d.expected_uses) for d in RULES])
     commit(store, [], RULES)
-    with store.iterate_rules() as rules:
+    with store.snapshot() as snapshot:
+        rules = snapshot.iterate_rules()
         at_once = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
     assert one_by_one == at_once
 

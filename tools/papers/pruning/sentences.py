@@ -12,9 +12,9 @@ as a hypergraph, as pairs are.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 import numpy as np
 import typer
@@ -43,6 +43,9 @@ _THRESHOLDS = (1e-1, 1e-2, 1e-3, 1e-4)
 _MASKS = (1, 2, 4, 8, 16)
 _CORE_LONGEST = 20
 """Words of the longest sentences whose chart is also written as a hypergraph."""
+
+_cell = cast("Callable[[int, int], int]", cell_of)
+_keep = cast("Callable[..., None]", keep_spans)
 
 Spans = NDArray[np.float64]
 
@@ -131,7 +134,7 @@ class TreePruningKernel:
         return PruningState(selected, self._drawn(forest, key, 2 * plan)[None]), forest
 
     def _fill(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Chart:
-        keep_spans(self._spans, selected, assigned, self._grammar.words, self._kept)
+        _keep(self._spans, selected, assigned, self._grammar.words, self._kept)
         return fill_chart(self._grammar, self._kept)
 
     def _drawn(self, forest: Forest, key: int, draw: int) -> NDArray[np.bool_]:
@@ -139,8 +142,8 @@ class TreePruningKernel:
         start, end = spans_of(forest, forest.derivation(SentenceKey(key, self._number), draw))
         covered = np.zeros(len(self._kept), np.bool_)
         for i, j in zip(start.tolist(), end.tolist(), strict=True):
-            covered[cell_of(i, j)] = True
-        values: NDArray[np.bool_] = covered[[cell_of(int(i), int(j)) for i, j in self._spans]]
+            covered[_cell(i, j)] = True
+        values: NDArray[np.bool_] = covered[[_cell(int(i), int(j)) for i, j in self._spans]]
         return values
 
 
