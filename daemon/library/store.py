@@ -16,6 +16,7 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
@@ -403,7 +404,8 @@ class GrammarStore:
         from hierogram.daemon.decoding.opening import equip
         from hierogram.daemon.decoding.options import TranslateOptions
 
-        found, _ = equip(TranslateOptions(max_scope=max_scope, drawn=drawn)).of_store(self.store)
+        with silence():
+            found, _ = equip(TranslateOptions(max_scope=max_scope, drawn=drawn)).of_store(self.store)
         write_grammar(Path(path), found)
         return int(found.packed.rules)
 
