@@ -47,6 +47,9 @@ def use_a_store(folder: Path) -> None:
         assert store.terms(options=hg.TermOptions(min_count=2, min_words=1, common=1.0)).pairs == len(PAIRS)
         assert store.diagnose(options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules
+        assert store.notation().one == "pair"
+        assert store.writer() is None
+        assert list(store.kept_scores()) == []
         assert store.pair(1).links == [(0, 0), (1, 1)]
         assert isinstance(store.pair(1), hg.StoredPair)
         rule = store.rules(drawn=True).top(1, "count")[0]
