@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,11 +53,27 @@ class _Bar(Progress):
         self._shown.update(self._task, completed=done, total=total, said=said)
 
 
+_SILENT = ContextVar("silent", default=False)
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Print no progress within, where a program calls that has a terminal of its own."""
+    before = _SILENT.set(True)
+    try:
+        yield
+    finally:
+        _SILENT.reset(before)
+
+
 @contextmanager
 def progress(title: str, unit: str) -> Iterator[Progress]:
     """Report a piece of work, counted in `unit`, on standard error; a bar goes away when the work is done."""
-    if not sys.stderr.isatty():
-        yield Progress(title, unit)
+    if _SILENT.get() or not sys.stderr.isatty():
+        plain = Progress(title, unit)
+        if _SILENT.get():
+            plain.pause = float("inf")
+        yield plain
         return
     # Slow to load, and needed on a terminal alone.
     from rich.console import Console

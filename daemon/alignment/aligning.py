@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +50,16 @@ class Aligned:
     def pairs(self) -> int:
         """Number of sentence pairs."""
         return len(self.links.offset) - 1
+
+    def __len__(self) -> int:
+        """Return how many pairs there are."""
+        return self.pairs
+
+    def __iter__(self) -> Iterator[list[tuple[int, int, float]]]:
+        """Yield each pair's links: source and target position, from 0, and the posterior probability."""
+        links = zip(self.links.source.tolist(), self.links.target.tolist(), self.posterior.tolist(), strict=True)
+        for start, stop in pairwise(self.links.offset.tolist()):
+            yield list(islice(links, stop - start))
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
         """Yield Pharaoh lines `0-0 1-2`; with scores followed by ` ||| ` and the links' posteriors in this order."""

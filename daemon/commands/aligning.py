@@ -2,8 +2,9 @@
 
 import csv
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -24,14 +25,6 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.options import Option
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hierogram.daemon.corpora.texts import TextPipeline
-    from hierogram.samplers.alignment.bitext import Side
-    from hierogram.samplers.alignment.prior_counts import LearnedCounts
-
 
 STANDARD_OUTPUT = "-"
 
@@ -75,58 +68,33 @@ def align(
     begins; nothing is written to it.
     """
     announce_compilation()
-    from hierogram.daemon.alignment.aligning import align as sample
     from hierogram.daemon.corpora.lines import write_lines
     from hierogram.daemon.corpora.reading import read_pairs
+    from hierogram.daemon.corpora.texts import two_languages
+    from hierogram.daemon.library.store import open
+    from hierogram.daemon.library.texts import align as sample
+    from hierogram.daemon.library.texts import texts_of
 
-    with interruptible("no file was written"):
-        chosen = named_store(context)
-        texts = _pipeline(chosen, tokenize, tokenized)
+    with interruptible("no file was written"), ExitStack() as stack:
+        url = named_store(context)
+        store = None if url is None else stack.enter_context(open(url))
+        languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
+        texts = texts_of(store, languages, tokenized)
         sources, targets = read_pairs(files)
         for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
             note_text(side, name, lines, tokenized)
-        sources, targets = list(map(texts.source.tokens, sources)), list(map(texts.target.tokens, targets))
-        learned = _learned(chosen) if chosen is not None else None
+        if store is not None and not store.store.aligner_counts((), ()).jumps:
+            note(f"{store.url}: its aligner has seen no pair yet: aligning without it")
         with progress("align", "sweeps") as shown:
-            aligned = sample(sources, targets, request, lambda done, total: shown.update(done, total, done), learned)
+            aligned = sample(
+                sources, targets, priors=store, tokenize=languages, tokenized=tokenized, options=request,
+                progress=lambda done, total: shown.update(done, total, done),
+            )  # fmt: skip
         if output == STANDARD_OUTPUT:
             sys.stdout.writelines(line + "\n" for line in aligned.lines(score))
             return
         write_lines(Path(output), aligned.lines(score))
     note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
-
-
-def _pipeline(store: str | None, tokenize: str | None, tokenized: bool) -> "TextPipeline":
-    """Return what is done to the sentences, by options and by the store, if there is one."""
-    from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of, two_languages
-    from hierogram.storage.store import open_store
-
-    languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
-    if tokenized:
-        if languages is not None:
-            raise UsageError("--tokenize divides text, and --tokenized leaves it as it is: give one of them")
-        return AS_IT_IS
-    if store is None:
-        return pipeline_of({}, tokenize=languages)
-    with open_store(store) as opened:
-        return pipeline_of(opened.settings(), tokenize=languages)
-
-
-def _learned(url: str) -> "Callable[[Side, Side], LearnedCounts]":
-    """Return what gives the counts of the store's aligner for the words of two sides."""
-    from hierogram.daemon.stored_links import names_of, prior_counts_of
-    from hierogram.storage.store import open_store
-
-    def learned(source: "Side", target: "Side") -> "LearnedCounts":
-        with open_store(url) as store:
-            counts = store.aligner_counts(*names_of(source, target))
-            if not counts.jumps:
-                note(f"{store.url}: its aligner has seen no pair yet: aligning without it")
-            known = store.vocabulary_sizes()
-        sizes = max(known[0], len(source.vocabulary)), max(known[1], len(target.vocabulary))
-        return prior_counts_of(counts, source, target, sizes)
-
-    return learned
 
 
 _COLUMNS = ("pair", "source", "target", "verdict")
@@ -210,23 +178,10 @@ def _read(file: Path) -> dict[int, KnownLinks]:
 
 
 def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
-
     with interruptible("what was noted is kept; run the command again"), chosen_store(context) as opened:
-        rows = {row.id: row for row in opened.pairs_by_id(list(corrections))}
-        for pair, row in rows.items():
-            problem = corrections[pair].problem(row.source.count(" ") + 1, row.target.count(" ") + 1)
-            if problem:
-                raise InputError(f"pair {pair}: {problem}: nothing was stored")
-        if missing := [pair for pair in corrections if pair not in rows]:
-            raise InputError(f"there is no pair {missing[0]}: nothing was stored")
-        for pair, known in corrections.items():
-            opened.set_human_links(pair, known, origin)
-        holder = opened.lease()
-        if holder is None:
+        if opened.writer() is None:
             announce_compilation()
-            from hierogram.daemon.alignment.incremental import correct_requested
-
-            correct_requested(opened)
+        holder = opened.set_links(corrections, origin)
     number = sum(len(known.fixed) + len(known.forbidden) for known in corrections.values())
     said = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
     if as_json:

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,9 +13,7 @@ from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import TextSide
-    from hierogram.samplers.grammar.kinds import Notation
-    from hierogram.storage.records import Settings
-    from hierogram.storage.store import Store
+    from hierogram.daemon.library.store import GrammarStore
 
 
 OK, FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -36,11 +34,11 @@ def named_store(context: typer.Context) -> str | None:
     return named
 
 
-def chosen_store(context: typer.Context) -> "Store":
+def chosen_store(context: typer.Context) -> "GrammarStore":
     """Open the store that a command works on."""
-    from hierogram.storage.store import open_store
+    from hierogram.daemon.library.store import open
 
-    return open_store(store_url(context))
+    return open(store_url(context))
 
 
 def is_store(named: str) -> bool:
@@ -72,15 +70,15 @@ def was_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def open_or_make(url: str, settings: "Settings | None" = None) -> "tuple[Store, bool]":
-    """Return the store at the URL, and whether it had to be made, with `settings` or the defaults."""
+def open_or_make(url: str, **settings: Any) -> "GrammarStore":
+    """Return the store at the URL, which is made, with these settings, where there is none."""
+    from hierogram.daemon.library.store import open
     from hierogram.storage.exceptions import StoreMissingError
-    from hierogram.storage.store import open_store
 
     try:
-        return open_store(url), False
+        return open(url)
     except StoreMissingError:
-        return open_store(url, create=True, settings=settings), True
+        return open(url, create=True, **settings)
 
 
 def note(line: str) -> None:
@@ -129,13 +127,6 @@ def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: boo
     advice = None if tokenized else text_advice(side, named, lines, f"--tokenize {option}", "--tokenized")
     if advice is not None:
         note(advice)
-
-
-def nouns_of(store: "Store") -> "Notation":
-    """Return the kind of grammar that the store holds, which says what its things are called: pairs or trees."""
-    from hierogram.samplers.grammar.kinds import notation_of
-
-    return notation_of(store.settings().grammar)
 
 
 def plural(number: int, noun: str) -> str:

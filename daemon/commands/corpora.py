@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -118,7 +118,7 @@ def ingest(
             from hierogram.daemon.treebanks.reading import TreebankFile, open_treebank
 
             treebank = stack.enter_context(open_treebank(TreebankFile(files[0], nbest, limits)))
-            settings = Settings(grammar=TREES)
+            settings: dict[str, Any] = {"grammar": TREES}
             made_as = " of trees (`hierogram init --kind trees` takes settings)"
         else:
             options = IngestOptions(
@@ -134,18 +134,17 @@ def ingest(
                 source: Source = stack.enter_context(Dictionary(files[0], format, limits))
             else:
                 source = stack.enter_context(Input(files, format, limits))
-            settings = Settings(languages=known)
+            settings = {"languages": known}
             made_as = f" of the languages {','.join(known)}" if known else ""
             made_as += " with the default settings (`hierogram init` takes others)"
-        opened, made = open_or_make(store_url(context), settings)
-        stack.enter_context(opened)
+        opened = stack.enter_context(open_or_make(store_url(context), **settings))
         shown = stack.enter_context(progress("ingest", "trees" if trees else "lines"))
-        if made:
+        if opened.made:
             note(f"{opened.url}: made a new store{made_as}")
         if trees:
-            done = ingest_open(opened, treebank, how if given(context, Transformations) else None, corpus, tell)
+            done = ingest_open(opened.store, treebank, how if given(context, Transformations) else None, corpus, tell)
         else:
-            done = take_in(opened, source, corpus, tell, options)
+            done = take_in(opened.store, source, corpus, tell, options)
     _end(done, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")
 
 

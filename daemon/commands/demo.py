@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import interruptible, named_store, note, nouns_of, open_or_make, plural
+from hierogram.daemon.commands.common import interruptible, named_store, note, open_or_make, plural
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import (
     align_pending,
@@ -81,8 +81,8 @@ def demo(
             check(data)
         verses = list(read_verses(data))
         print(CREDITS)
-        opened, _ = open_or_make(store)
-        with opened:
+        with open_or_make(store) as made:
+            opened = made.store
             _store_verses(opened, verses, data.name, align)
             if align:
                 _align(opened, verses)
@@ -94,7 +94,7 @@ def demo(
 
             with progress("learn", "pairs") as shown:
                 learned = learn(opened, sweeps=sweeps, options=LearnOptions(report=telling(shown)))
-                print_learned(learned, nouns_of(opened))
+                print_learned(learned, made.notation())
             options = ExportOptions()
             manifest = export(opened, output, options)
             rules = f"{plural(manifest.rules, 'rule')} of scope {options.max_scope} or less"

@@ -120,13 +120,12 @@ def export(
         options = replace(options, format="cdec", filter_for=destination.sentences)
     if as_json and destination.is_standard_output:
         raise UsageError("--json and --output - both write to standard output: give one of them")
-    from hierogram.daemon.exports.exporting import export as write
     from hierogram.daemon.exports.exporting import export_to, publish
     from hierogram.daemon.exports.publication import MANIFEST, Versions, manifest_path
 
     with interruptible("no file was written"), chosen_store(context) as opened, progress("export", "rules") as shown:
         if destination.is_standard_output:
-            manifest = export_to(opened, sys.stdout.buffer, options, telling(shown))
+            manifest = export_to(opened.store, sys.stdout.buffer, options, telling(shown))
             note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
             for left in manifest.filters:
                 note(f"  {left.filter}: {left.before:,} → {left.after:,}")
@@ -135,12 +134,12 @@ def export(
             note("its manifest is in the store: the newest row of the table exports")
             return
         if destination.to is None:
-            manifest = write(opened, destination.output, options, telling(shown))
+            manifest = opened.export(destination.output, options=options, progress=telling(shown))
             place = destination.output or Path(manifest.file)
             beside = manifest_path(place)
         else:
             made = publish(
-                opened,
+                opened.store,
                 Versions(destination.to, destination.name, destination.keep),
                 options,
                 report=telling(shown),
@@ -171,7 +170,7 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
     equipment = equip(TranslateOptions(max_scope=options.max_scope, means=options.means, drawn=options.drawn))
     if grammar is None:
         with chosen_store(context) as store:
-            found = equipment.of_store(store)[0]
+            found = equipment.of_store(store.store)[0]
     else:
         found = equipment.grammar(grammar)
     write_grammar(destination.output, found)
@@ -214,7 +213,7 @@ def _schedule(
     except ValueError as error:
         raise UsageError(str(error)) from error
     with chosen_store(context) as opened:
-        added = add_job(opened, job)
+        added = add_job(opened.store, job)
     if as_json:
         print_json(_as_json(added))
     else:
@@ -283,17 +282,17 @@ def schedule(
         raise UsageError("NAME goes with --run or --remove; without these all jobs are shown")
     with chosen_store(context) as opened:
         if name is None:
-            _show_jobs(opened, list_jobs(opened), as_json)
+            _show_jobs(opened.store, list_jobs(opened.store), as_json)
         elif run:
             with interruptible("the version before stays"), progress("export", "rules") as shown:
-                made = run_job(opened, find_job(opened, name), telling(shown))
+                made = run_job(opened.store, find_job(opened.store, name), telling(shown))
             rules, folder = made.manifest.rules, made.folder
             if as_json:
                 print_json({"folder": str(folder), "rules": rules, "retired": list(map(str, made.retired))})
             else:
                 print(f"{folder}: {plural(rules, 'rule')}, {plural(made.manifest.bytes, 'byte')}")
         else:
-            remove_job(opened, name)
+            remove_job(opened.store, name)
             print(f"{name}: removed")
 
 

@@ -18,7 +18,6 @@ from hierogram.daemon.commands.common import (
     chosen_store,
     interruptible,
     note,
-    nouns_of,
     plural,
     print_json,
     print_table,
@@ -80,16 +79,16 @@ def learn(
     from hierogram.samplers.synchronous.sweeps import Blocks
 
     with (
-        chosen_store(context) as opened,
+        chosen_store(context) as made,
         # Before signals are heard, since Ray listens to them as well.
-        workers_of(opened, chosen, threads or 1) as chain,
+        workers_of(made.store, chosen, threads or 1) as chain,
     ):
+        opened, kind = made.store, made.notation()
         with interruptible("alignments that were committed stay; run `hierogram learn` again to go on"):
             aligned = align_pending(opened, threads)
             correct_requested(opened, threads)
         if not as_json:
             print_aligned(aligned)
-        kind = nouns_of(opened)
         run = run_to_continue(opened, sweeps)
         if run is not None and run.at_its_end:
             note(
@@ -196,7 +195,7 @@ def diagnose(
     else:
         announce_compilation()
         with chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
-            taken = run_chains(opened, run, lambda done, total: shown.update(done, total, done))
+            taken = run_chains(opened.store, run, lambda done, total: shown.update(done, total, done))
         if draws is not None:
             taken.save(draws)
     found = judge(taken)

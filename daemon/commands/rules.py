@@ -10,7 +10,6 @@ from hierogram.daemon.commands.common import (
     chosen_store,
     interruptible,
     note,
-    nouns_of,
     plural,
     print_json,
     print_table,
@@ -21,7 +20,7 @@ from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.grammar.options import RuleQuery
 from hierogram.daemon.progress import progress
-from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
+from hierogram.samplers.grammar.kinds import FRAGMENTS
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -65,9 +64,9 @@ def rules(
     words = words or []
     source = None if containing or not words else " ".join(words)
     words = words if containing else []
-    with chosen_store(context) as opened:
+    with chosen_store(context) as made:
+        opened, notation = made.store, made.notation()
         found = opened.find_rules(source, wanted.target, words=words, limit=wanted.limit, drawn=drawn)
-        notation = notation_of(opened.settings().grammar)
         if not found and not opened.status().rules:
             raise NothingLearnedError(opened.url)
         respelled = not found
@@ -148,18 +147,19 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     except RuleNotationError as error:
         raise UsageError(str(error)) from error
     with interruptible("what was indexed stays; run the same command again to go on"), chosen_store(context) as opened:
-        kind, indexed = nouns_of(opened), 0
-        if waiting := opened.count_unindexed():
+        kind, indexed = opened.notation(), 0
+        if waiting := opened.store.count_unindexed():
             from hierogram.daemon.commands.learning import announce_compilation
 
             announce_compilation()
             from hierogram.daemon.grammar.derivations import index_occurrences
 
             with progress("index", kind.many) as shown:
-                indexed = index_occurrences(opened, lambda number: shown.update(number, waiting, number))
+                indexed = index_occurrences(opened.store, lambda number: shown.update(number, waiting, number))
         if not opened.status().rules:
             raise NothingLearnedError(opened.url)
-        found = opened.supporting_pairs(render_side(wanted.source), render_side(wanted.target), limit) if wanted else []
+        sides = (render_side(wanted.source), render_side(wanted.target)) if wanted else None
+        found = opened.store.supporting_pairs(*sides, limit) if sides else []
     if as_json:
         print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
     elif not wanted:

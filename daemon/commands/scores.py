@@ -4,8 +4,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,27 +19,16 @@ from hierogram.daemon.commands.common import (
     print_table,
 )
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.scoring.records import Misfit, PairScore, ScoreOptions
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
-    from hierogram.daemon.scoring.scoring import Scorer
-    from hierogram.storage.records import PairRow
-    from hierogram.storage.store import Store
+    from hierogram.daemon.library.store import GrammarStore, ScoredPair
 
 
 _COLUMNS = ("pair", "evidence", "log P", "±", "unseen", "odd source", "odd target", "source", "target")
-
-
-class _Scored(NamedTuple):
-    """A pair by its number in the store, or that of its line; its score, None where a side is empty."""
-
-    number: int
-    source: str
-    target: str
-    score: PairScore | None
 
 
 @with_options
@@ -71,25 +59,25 @@ def score(
     if files and (len(files) != 2 or pair):
         raise UsageError("name two files, SOURCE TARGET, or none and perhaps a --pair")
 
-    rows: list[_Scored] = []
+    rows: list[ScoredPair] = []
     number = unscored = 0
     with (
         interruptible("what was not told is not scored"),
         chosen_store(context) as opened,
         progress("score", "pairs") as shown,
     ):
-        total = len(pair) if pair else None if files else opened.count_pairs()
+        total = len(pair) if pair else None if files else opened.store.count_pairs()
+
+        def report(doing: str, done: int, total: int | None) -> None:
+            shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
+
         if kept:
-            found = _kept(opened, pair)
+            found = opened.kept_scores(pair or ())
         else:
-            from hierogram.daemon.scoring.learned import Learned
-            from hierogram.daemon.scoring.scoring import Scorer
-
-            def report(doing: str, done: int, total: int | None) -> None:
-                shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
-
-            scorer = Scorer(Learned(opened, report), options, report)
-            found = _of_files(scorer, files, tokenized) if files else _of_store(scorer, opened, pair, keep)
+            texts = _read(opened, files, tokenized) if files else None
+            found = opened.score(
+                texts, ids=pair or (), keep=keep, tokenized=tokenized, options=options, progress=report
+            )  # fmt: skip
         for number, scored in enumerate(found, 1):
             shown.update(number, total, number)
             unscored += scored.score is None
@@ -119,60 +107,17 @@ def _is_told(score: PairScore, options: ScoreOptions) -> bool:
     return options.misfit is not None and max(worst, default=-math.inf) >= options.misfit
 
 
-def _of_store(scorer: "Scorer", store: "Store", chosen: list[int] | None, keep: bool) -> Iterator[_Scored]:
-    from hierogram.daemon.scoring.learned import rows_of
-    from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, keep_scores
-
-    rows = _chosen(store, chosen) if chosen else rows_of(store)
-    while some := list(islice(rows, KEPT_AT_ONCE)):
-        scored = []
-        for row in some:
-            scored.append((row, scorer.score_stored(row)))
-            yield _Scored(row.id, row.source, row.target, scored[-1][1])
-        if keep:
-            keep_scores(store, scorer, scored)
-
-
-def _chosen(store: "Store", chosen: list[int]) -> "Iterator[PairRow]":
-    rows = store.pairs_by_id(chosen)
-    if missing := set(chosen) - {row.id for row in rows}:
-        raise InputError(f"{store.url}: there is no pair {min(missing)}")
-    return iter(rows)
-
-
-def _kept(store: "Store", chosen: list[int] | None) -> Iterator[_Scored]:
-    from hierogram.daemon.scoring.records import score_of
-
-    after = 0
-    if chosen:
-        list(_chosen(store, chosen))
-    while scores := store.scores_by_id(chosen) if chosen else store.scores(after):
-        after = scores[-1].pair_id
-        texts = {row.id: row for row in store.pairs_by_id([score.pair_id for score in scores])}
-        for score in scores:
-            if score.pair_id in texts:
-                row = texts[score.pair_id]
-                yield _Scored(row.id, row.source, row.target, score_of(score))
-        if chosen:
-            break
-
-
-def _of_files(scorer: "Scorer", files: list[str], tokenized: bool) -> Iterator[_Scored]:
+def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[tuple[str, str]]:
     from hierogram.daemon.corpora.reading import read_pairs
-    from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of
+    from hierogram.daemon.library.texts import texts_of
 
-    texts = AS_IT_IS if tokenized else pipeline_of(scorer.learned.settings)
-    both = []
-    for side, name, lines in zip((texts.source, texts.target), files, read_pairs(files), strict=True):
+    texts, sides = texts_of(store, None, tokenized), read_pairs(files)
+    for side, name, lines in zip((texts.source, texts.target), files, sides, strict=True):
         note_text(side, name, lines, tokenized)
-        both.append([side.tokens(line).split() for line in lines])
-    source, target = both
-    for number, (one, other) in enumerate(zip(source, target, strict=True), 1):
-        found = scorer.score(one, other, number) if one and other else None
-        yield _Scored(number, " ".join(one), " ".join(other), found)
+    return zip(*sides, strict=True)
 
 
-def _cells(scored: _Scored) -> list[str]:
+def _cells(scored: "ScoredPair") -> list[str]:
     found = scored.score
     if found is None:
         return [str(scored.number), "", "", "", "", "", "", scored.source, scored.target]

@@ -39,7 +39,7 @@ def serve(
         "http_port": port,
     }
     configuration = load_configuration(config, **given)
-    opened, made = open_or_make(configuration.store)
+    opened = open_or_make(configuration.store)
     announce_compilation()
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.service import serve as run
@@ -57,9 +57,9 @@ def serve(
         ]
 
     with opened:
-        if made:
+        if opened.made:
             note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
-        run(opened, configuration, config, given, doors)
+        run(opened.store, configuration, config, given, doors)
 
 
 @with_options

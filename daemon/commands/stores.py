@@ -5,7 +5,7 @@ import socket
 import sys
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,17 +16,16 @@ from hierogram.daemon.commands.common import (
     AsJson,
     chosen_store,
     note,
-    open_or_make,
     plural,
     print_json,
     store_url,
     was_given,
 )
 from hierogram.daemon.commands.flags import EXPERTS, SET, expert_help, given, with_options
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.memory import resident_bytes
 from hierogram.samplers.grammar.kinds import NOTATIONS, Notation, notation_of
-from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, ITG, PAPER, SYNCHRONOUS, TREES
+from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
 from hierogram.storage.options import Option, declared
 from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import EVENT_KINDS
@@ -37,10 +36,6 @@ if TYPE_CHECKING:
     from hierogram.storage.browsing.reader import Reader
     from hierogram.storage.records import Claim, StoreStatus
     from hierogram.storage.records.operations import Event
-
-
-_OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
-"""Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
 
 
 _EACH = frozenset({"grammar", "seed", "max_tokens", "upgrade", "store", "help"})
@@ -108,26 +103,10 @@ def init(
         else:
             print(f"upgraded the store from schema {before} to {after}")
         return
-    from hierogram.daemon.corpora.texts import check_settings
+    from hierogram.daemon.library.store import open
 
-    if "schedule" not in chosen and chosen & {"levels", "sweeps_per_level"}:
-        settings = replace(settings, schedule=PAPER)
-    elif settings.model == DIRICHLET:
-        settings = replace(settings, **{name: value for name, value in _OF_DIRICHLET.items() if name not in chosen})
-    check_settings(settings)
-    if settings.type_moves and settings.model != DIRICHLET:
-        raise UsageError("--set type_moves: they need an exchangeable model: --model dirichlet")
-    opened, made = open_or_make(url, settings)
-    with opened:
-        if chosen:
-            # The salt is the store's own affair.
-            was, wanted = asdict(replace(opened.settings(), key_salt=0)), asdict(settings)
-            if differing := [f"{name} is {was[name]}, not {wanted[name]}" for name in was if was[name] != wanted[name]]:
-                raise InputError(
-                    f"there is a store at {opened.url}, and its {'; '.join(differing)}: settings are fixed for a "
-                    "store's life, make another one for other settings"
-                )
-        print(f"{opened.url}: {'made a new store' if made else 'there is a store already, nothing was changed'}")
+    with open(url, create=True, **{name: getattr(settings, name) for name in chosen}) as opened:
+        print(f"{opened.url}: {'made a new store' if opened.made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
 
@@ -154,7 +133,7 @@ def status(
     with chosen_store(context) as opened:
         now = opened.status()
         settings = opened.settings()
-        writer = opened.lease()
+        writer = opened.writer()
     if as_json:
         held = writer and {
             **{name: str(getattr(writer, name)) for name in ("command", "host", "pid", "since")},
@@ -305,7 +284,7 @@ def events(
 
     with chosen_store(context) as opened, suppress(KeyboardInterrupt):
         if keep is not None:
-            opened.keep_events(keep)
+            opened.store.keep_events(keep)
             note(f"the store keeps {plural(keep, 'event')} from now on")
         while limit > 0:
             page = opened.events(after, min(limit, _A_LOOK), kinds)

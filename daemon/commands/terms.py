@@ -36,13 +36,13 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
             options,
             **{name: value for name, value in FOR_GLOSSARIES.items() if name not in given(context, TermOptions)},
         )
-    from hierogram.daemon.terms.extraction import extract_terms
-    from hierogram.daemon.terms.reports import Terms, pieces, shown_renderings
+    from hierogram.daemon.terms.reports import pieces, shown_renderings
 
     with interruptible("nothing was written"), chosen_store(context) as opened, progress("terms", "pairs") as shown:
-        found: Terms = extract_terms(
-            opened, options, written.departures, lambda doing, done, total: shown.update(done, total, done, doing)
-        )
+        found = opened.terms(
+            departures=written.departures, options=options,
+            progress=lambda doing, done, total: shown.update(done, total, done, doing),
+        )  # fmt: skip
         url = opened.url
     if form != TABLE:
         _write(written.output, list(pieces(found, form, written.departures > 0, languages, url, written.dialect)))

@@ -1,25 +1,19 @@
 """The command that parses: parse."""
 
 import sys
-from dataclasses import replace
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hierogram.daemon.commands.common import grammar_and_sentences, interruptible, note, plural
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
-from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.treebanks.requests import ParseRequest
 from hierogram.samplers.grammar.settings import PCFG
 from hierogram.storage.options import Option
-
-if TYPE_CHECKING:
-    from hierogram.daemon.treebanks.parsing import Parser
-    from hierogram.daemon.treebanks.transformations import Transformations
-
 
 STANDARD_OUTPUT = "-"
 
@@ -51,51 +45,28 @@ def parse(
     """
     announce_compilation()
     from hierogram.daemon.corpora.lines import read_sentences, write_lines
-    from hierogram.daemon.treebanks.transformations import restored
+    from hierogram.daemon.library.store import open
+    from hierogram.daemon.library.texts import parse as find_trees
 
     grammar, is_store, sentences = grammar_and_sentences(context, files)
-    trees, flat = [], 0
-    with interruptible("no trees were written"):
-        lines = [[word for word in line.replace("\t", " ").split(" ") if word] for line in read_sentences(sentences)]
-        parser, how = _parser(grammar, is_store, request)
-        with progress("parse", "sentences") as shown:
-            for number, words in enumerate(lines):
-                if words:
-                    parsed = parser.parse(words, number, (request.method,))
-                    flat += not parsed.found
-                    if not parsed.found:
-                        note(f"{sentences}: line {number + 1}: no parse: its tree is flat")
-                trees.append(str(restored(parsed.trees[request.method], how)) if words else "")
-                shown.update(number + 1, len(lines), number + 1)
+    with interruptible("no trees were written"), ExitStack() as stack:
+        lines = read_sentences(sentences)
+        if request.base is None and not is_store:
+            note(
+                f"{grammar}: a file does not say which base distribution its grammar was trained with: "
+                f"smoothing with {PCFG} (--base names another)"
+            )
+        shown = stack.enter_context(progress("parse", "sentences"))
+        parsed = find_trees(
+            lines, stack.enter_context(open(grammar)) if is_store else grammar, options=request,
+            progress=lambda done: shown.update(done, len(lines), done),
+        )  # fmt: skip
+        flat = [number for number, one in enumerate(parsed, 1) if not one.found]
+        for number in flat:
+            note(f"{sentences}: line {number}: no parse: its tree is flat")
+        trees = [one.tree for one in parsed]
         if output == STANDARD_OUTPUT:
             sys.stdout.writelines(tree + "\n" for tree in trees)
             return
         write_lines(Path(output), trees)
-    note(f"{output}: {plural(len(trees), 'sentence')}, {flat:,} of them without a parse")
-
-
-def _parser(grammar: str, is_store: bool, request: ParseRequest) -> "tuple[Parser, Transformations]":
-    """The parser, and how its trees are undone; a note where a file leaves open what its grammar was trained with."""
-    from hierogram.daemon.treebanks.approximation import approximate
-    from hierogram.daemon.treebanks.grammars import binarized, read_grammar, stored_grammar
-    from hierogram.daemon.treebanks.parsing import Parser
-    from hierogram.daemon.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations
-
-    priors, how, base = None, Transformations(), request.base
-    if is_store:
-        fragments, priors, how, trained = stored_grammar(grammar, request.drawn)
-        base = base or trained
-    elif request.drawn:
-        raise UsageError(f"{grammar}: --drawn is for stores: a file has one count for each fragment")
-    else:
-        fragments = read_grammar(grammar)
-        if base is None:
-            base = PCFG
-            note(
-                f"{grammar}: a file does not say which base distribution its grammar was trained with: "
-                f"smoothing with {base} (--base names another)"
-            )
-    top = request.root or how.root
-    how = replace(how, root=top, binarization=NO_BINARIZATION if request.binary else RIGHT)
-    known = approximate(binarized(fragments), top, priors, base=base)
-    return Parser(known, top, request.draws_taken, request.seed), how
+    note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} of them without a parse")

@@ -12,13 +12,12 @@ from hierogram.daemon.commands.common import (
     chosen_store,
     interruptible,
     note,
-    nouns_of,
     plural,
     print_json,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.storage.options import Option
 
@@ -41,12 +40,10 @@ _HOW = "`hierogram backup FILE` makes a backup"
 @with_options
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
     """Count every rule again from the derivations and check all tables; exit with 1 where something is wrong."""
-    from hierogram.daemon.learning.verifying import verify as recount
-
     with chosen_store(context) as opened:
-        kind = nouns_of(opened)
+        kind = opened.notation()
         with progress("verify", kind.many) as shown:
-            found = recount(opened, lambda pairs, total: shown.update(pairs, total, pairs))
+            found = opened.verify(lambda pairs, total: shown.update(pairs, total, pairs))
     advice = f"{_GO_BACK if found.damaged_file else _MEND} ({_HOW})" if found.problems else None
     if as_json:
         print_json({**asdict(found), "advice": advice})
@@ -81,12 +78,10 @@ def repair(
     The texts of pairs, their alignments and links are taken as true. A pair whose derivation cannot be read is learned
     anew. All is one transaction: if it is interrupted, the store is as it was. Others wait for it who want to write.
     """
-    from hierogram.daemon.learning.repairing import repair as mend
-
     with chosen_store(context) as opened:
-        kind = nouns_of(opened)
+        kind = opened.notation()
         with progress("repair", kind.many) as shown:
-            done = mend(opened, lambda pairs, total: shown.update(pairs, total, pairs), keep=not dry_run)
+            done = opened.repair(keep=not dry_run, progress=lambda pairs, total: shown.update(pairs, total, pairs))
     if as_json:
         print_json({**asdict(done), "dry_run": dry_run})
     else:
@@ -195,31 +190,18 @@ def withdraw(
     What was withdrawn can be offered again.
     """
 
-    chosen = corpus is not None or origin is not None or bool(external_id)
-    if bool(ids) == chosen:
-        raise UsageError("say which pairs: by their numbers, or by --corpus, --origin and --external-id")
     with (
         interruptible("what was withdrawn is gone; run the command again for the rest"),
         chosen_store(context) as opened,
     ):
-        found = ids or opened.choose_pairs(corpus=corpus, origin=origin, external_ids=external_id or ())
-        if not found:
-            raise InputError(f"no stored {nouns_of(opened).one} is like that: nothing was withdrawn")
-        kind = nouns_of(opened)
-        holder = opened.lease()
-        if holder:
-            from hierogram.daemon.learning.residents import in_transactions
-
-            number = sum(len(opened.request_withdrawals(some)) for some in in_transactions(found))
-        else:
+        kind = opened.notation()
+        if opened.writer() is None:
             announce_compilation()
-            from hierogram.daemon.learning.learner import holding_lease
-            from hierogram.daemon.learning.residents import withdraw_all
-
-            with holding_lease(opened, "hierogram withdraw"), progress("withdraw", kind.many) as shown:
-                number = withdraw_all(opened, found, lambda done: shown.update(done, len(found), done))
-    if not number:
-        raise InputError(f"no stored {kind.one} has that number: nothing was withdrawn")
+        with progress("withdraw", kind.many) as shown:
+            number, holder = opened.withdraw(
+                ids or (), corpus=corpus, origin=origin, external_ids=external_id or (),
+                progress=lambda done: shown.update(done, None, done),
+            )  # fmt: skip
     if as_json:
         print_json({"pairs": number, "done": holder is None})
     elif holder:

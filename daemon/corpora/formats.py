@@ -7,15 +7,15 @@
   a list of pairs, or left out, the id a text or a whole number, or left out; `fixed` and `forbidden` are links that
   the pair has, or has not, whatever the aligner thinks, written as alignments are.
 
-Pairs without an alignment are for the aligner. A file whose first lines are not what it is given for is refused before
-anything is stored.
+A program may give the same as objects, or as tuples (`given.py`). Pairs without an alignment are for the aligner. A
+file whose first lines are not what it is given for is refused before anything is stored.
 """
 
 import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hierogram.daemon.corpora.rejections import (
     EMPTY_LINE,
@@ -37,7 +37,7 @@ from hierogram.daemon.corpora.validation import LineColumns, reject
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 
-PARALLEL, PIPES, TSV, JSONL, TMX, TREES = "parallel", "pipes", "tsv", "jsonl", "tmx", "trees"
+PARALLEL, PIPES, TSV, JSONL, TMX, TREES, OBJECTS = "parallel", "pipes", "tsv", "jsonl", "tmx", "trees", "objects"
 
 PIPE = b"|||"
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -167,11 +167,16 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
         raise RejectionError(MALFORMED_JSON, 'the line is not a JSON object: write {"source": …, "target": …, …}')
     if unused is not None:
         unused.update(value.keys() - _MEMBERS)
+    return members(value)
+
+
+def members(value: Mapping[str, object]) -> ParsedLine:
+    """Return the fields of an object; links are a Pharaoh line or a sequence of pairs. Raises `RejectionError`."""
     for name in ("source", "target"):
         if name not in value:
             raise RejectionError(MISSING_FIELD, f"the object has no {name!r}")
     links = value.get("alignment")
-    if isinstance(links, list):
+    if isinstance(links, list | tuple):
         links = " ".join([f"{s}-{t}" for s, t in _links(links, "alignment")])
     source, target = _encoded(value["source"], "source"), _encoded(value["target"], "target")
     alignment = None if links is None else _encoded(links, "alignment")
@@ -182,10 +187,10 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
     return source, target, alignment, external_id, known if any(known or ()) else None
 
 
-def _links(links: list[object], name: str) -> list[Link]:
+def _links(links: Sequence[object], name: str) -> list[Link]:
     found = []
     for k, link in enumerate(links):
-        if not (isinstance(link, list) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
+        if not (isinstance(link, list | tuple) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
             raise RejectionError(
                 MALFORMED_LINK, f"{name}: entry {k} is no link: write [i, j], word numbers counted from 0"
             )
@@ -196,7 +201,7 @@ def _links(links: list[object], name: str) -> list[Link]:
 def _said(links: object, name: str) -> frozenset[Link]:
     if links is None:
         return frozenset()
-    if isinstance(links, list):
+    if isinstance(links, list | tuple):
         return frozenset(_links(links, name))
     found = []
     for word in _encoded(links, name).decode().split():

@@ -24,6 +24,8 @@ def linked(folder: Path) -> Path:
     """A checkout in which every part is a link, until `change` copies it; the folder for PYTHONPATH."""
     package = folder / "imports" / "hierogram"
     package.mkdir(parents=True)
+    # Without it the package of this clone would be found, whatever comes before it on the path.
+    (package / "__init__.py").symlink_to(ROOT / "package" / "__init__.py")
     for part in (SAMPLERS, *PARTS):
         (package / part).symlink_to(ROOT / part)
     return package.parent
@@ -87,8 +89,11 @@ def test_without_a_fault_the_same_tests_pass(
         change(imports, *extreme)
     ran = run(imports, tests)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_copies_are_what_is_imported(tmp_path: Path) -> None:
     script = "import hierogram.samplers as samplers; print(samplers.__file__)"
-    environment = {**os.environ, "PYTHONPATH": str(imports)}
+    environment = {**os.environ, "PYTHONPATH": str(linked(tmp_path))}
     where = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert str(tmp_path) in where.stdout
 

@@ -12,6 +12,7 @@ from hierogram.daemon.learning.kinds.kind import (
     Chain,
     Drawn,
     Kind,
+    KnownCounts,
     Means,
     Report,
     Sweep,
@@ -53,7 +54,6 @@ from hierogram.samplers.itg.summaries import (
 )
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
-from hierogram.storage.store import Store
 
 BINARY_RULES = (Rule((1, 2), (1, 2)), Rule((1, 2), (2, 1)))
 """X → [X X] and X → ⟨X X⟩."""
@@ -222,7 +222,7 @@ _PROCESSES = STRENGTHS[:3]
 class ItgChain(Chain):
     """The derivations of a store's pairs in memory, all at once, since Model 1 and the strengths belong to all."""
 
-    def __init__(self, store: Store, means: Means) -> None:
+    def __init__(self, store: KnownCounts, means: Means) -> None:
         """Load what is known; one thread does it all, by flat slices, whatever the `means`."""
         self._seed = store.settings().seed
         self._strengths = {row.label: row.strength for row in store.labels()}

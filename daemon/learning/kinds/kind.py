@@ -20,7 +20,7 @@ from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
-from hierogram.storage.records import LabelRow, PairRow, Settings
+from hierogram.storage.records import LabelRow, PairRow, RuleCounts, Settings, StoreStatus
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
 
@@ -38,6 +38,25 @@ Own = Any
 """Pairs in memory as the `load` of the same kind gives them, see `Loaded`."""
 Course = Schedule | Annealing
 """The schedule that a pair goes through, by the number of its sweeps."""
+
+
+class KnownCounts(Protocol):
+    """What a chain reads when it begins: of a store, or of pairs in memory alone."""
+
+    def settings(self) -> Settings:
+        """The settings of model and schedule."""
+
+    def vocabulary_sizes(self) -> tuple[int, int]:
+        """Numbers of different source and target words."""
+
+    def rule_counts(self) -> RuleCounts:
+        """Every rule with a positive count."""
+
+    def labels(self) -> list[LabelRow]:
+        """What is learned besides counts."""
+
+    def status(self) -> StoreStatus:
+        """How far it has come."""
 
 
 class Drawn(NamedTuple):
@@ -166,12 +185,14 @@ class Chain(Protocol):
 @dataclass(frozen=True, slots=True)
 class Means:
     """Means of a chain: threads, which change speed and never results; the method of its kernel; the blocks in
-    which pairs are sampled, where they are not those that suit their number, of kinds that sample in blocks.
+    which pairs are sampled, where they are not those that suit their number, of kinds that sample in blocks; the
+    course of the sweeps, where it is not that of the settings.
     """
 
     threads: int = 1
     method: int = GIBBS
     blocks: Blocks | None = None
+    course: Course | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +253,7 @@ class Kind:
     load: Callable[[Sequence[PairRow], Settings], Loaded]
     begin: Callable[[Own, Settings, NDArray[np.bool_]], State]
     course: Callable[[Settings], Course]
-    chain: Callable[[Store, Means], Chain]
+    chain: Callable[[KnownCounts, Means], Chain]
     trial: Callable[[Own, Settings, tuple[int, int], TrialOptions], Trial]
     key: Callable[[str, str, int], Key]
     show: Callable[[PairRow, Settings], list[RuleUse]]

@@ -13,6 +13,7 @@ from hierogram.daemon.learning.kinds.kind import (
     Chain,
     Course,
     Kind,
+    KnownCounts,
     Means,
     Report,
     Sweep,
@@ -76,12 +77,12 @@ def plan_of(request: SweepRequest, schedule: Course) -> SweepPlan:
 class PhraseChain(Chain):
     """The rule counts of a store; pairs come and go, some at a time."""
 
-    def __init__(self, store: Store, means: Means) -> None:
+    def __init__(self, store: KnownCounts, means: Means) -> None:
         self._settings = store.settings()
         # It is compiled while this process reads.
         self._compiling = SweepKernel(means.method)
         self._vocabulary = store.vocabulary_sizes()
-        self._schedule = schedule_of(self._settings)
+        self._schedule = means.course or schedule_of(self._settings)
         self._method = means.method
         self._threads = means.threads
         self._blocks = means.blocks

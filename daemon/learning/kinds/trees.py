@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.kind import (
     Chain,
     Kind,
+    KnownCounts,
     Means,
     Report,
     Sweep,
@@ -41,7 +42,6 @@ from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, bu
 from hierogram.samplers.trees.sampler import TreePlan, build
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
-from hierogram.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class TreebankChain(Chain):
     parts.
     """
 
-    def __init__(self, store: Store, means: Means) -> None:
+    def __init__(self, store: KnownCounts, means: Means) -> None:
         """Load what is known; one thread does it all, by one method, whatever the `means`."""
         self._settings = store.settings()
         self._annealing = annealing_of(self._settings)

@@ -8,6 +8,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.daemon.conftest import Run
 from typer.core import TyperGroup
 from typer.main import get_command
@@ -15,6 +16,7 @@ from typer.main import get_command
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, load_configuration
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.main import app
+from hierogram.storage.database.connection import parse_url
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -74,6 +76,44 @@ def test_the_container_installs_and_starts_what_there_is() -> None:
         if not path.startswith("--from"):
             assert (ROOT / path.split()[0]).exists()
     assert {"README.md", "LICENSE", "pyproject.toml"}.isdisjoint((ROOT / ".containerignore").read_text().split())
+
+
+def test_the_unit_may_write_where_the_documents_say() -> None:
+    unit = UnitParser(strict=False, interpolation=None)
+    unit.read(ROOT / "packaging/systemd/hierogram.service")
+    writable = [path.lstrip("-") for path in unit["Service"]["ReadWritePaths"].split()]
+    shown = "".join(
+        block
+        for page in ("daemon", "exports", "corpora")
+        for block in re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
+    )
+    named = re.findall(r'^(?:folder|to) = "([^"]+)"', shown, re.MULTILINE)
+    assert len(named) > 1
+    assert set(named) <= set(writable)
+    installed = (ROOT / "docs" / "daemon.md").read_text().split("## Installing")[1].split("\n## ")[0]
+    assert all(installed.count(path) > 1 for path in writable)
+
+
+def test_the_container_has_the_extras_of_a_daemon() -> None:
+    [extras] = re.findall(r"pip install .*'\.\[(.*)\]'", CONTAINER)
+    assert {"tokenize", "tune"} <= set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_services_beside_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = yaml.safe_load((ROOT / "packaging" / "compose.yaml").read_text())["services"]
+    daemon, store = services["daemon"], services["store"]
+    for name, value in (container_environment() | daemon["environment"]).items():
+        if name.startswith("HIEROGRAM_"):
+            monkeypatch.setenv(name, re.sub(r"\$\{\w+(:\?[^}]*)?\}", "0123456789abcdef", value))
+    configuration = load_configuration()
+    url = parse_url(configuration.store)
+    assert url.get_backend_name() == "postgresql"
+    assert (url.username, url.database) == (store["environment"]["POSTGRES_USER"], store["environment"]["POSTGRES_DB"])
+    assert url.host in services
+    assert daemon["ports"] == [f"127.0.0.1:{configuration.http.port}:{configuration.http.port}"]
+    assert (ROOT / "packaging" / daemon["build"]["context"] / daemon["build"]["dockerfile"]).is_file()
+    assert daemon["volumes"] == [f"work:{instructions('VOLUME')[0]}"]
+    assert int(daemon["stop_grace_period"].rstrip("s")) > configuration.daemon.grace_seconds
 
 
 def test_the_containers_environment_is_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

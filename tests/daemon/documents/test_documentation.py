@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, inspect, text
 from tests.daemon.conftest import LINES, Run, teach
 
 from hierogram.daemon.corpora import rejections as faults
-from hierogram.daemon.corpora.formats import JSONL, PARALLEL, PIPES, TMX, TSV
+from hierogram.daemon.corpora.formats import JSONL, OBJECTS, PARALLEL, PIPES, TMX, TSV
 from hierogram.daemon.main import app
 from hierogram.daemon.treebanks.reading import FORMAT as TREES
 from hierogram.daemon.treebanks.reading import LISTS
@@ -40,7 +40,7 @@ def test_every_command_and_option_that_is_named_is_there() -> None:
         for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
     }
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-    pattern = re.compile(r"(?<![\w.-])hierogram(?: --store \S+)? ([a-z][\w-]*)((?: [^`|;&#\n]*)?)")
+    pattern = re.compile(r"(?<![\w.-])(?<!import )hierogram(?: --store \S+)? ([a-z][\w-]*)((?: [^`|;&#\n]*)?)")
     named = [(page.name, *found) for page in pages for found in pattern.findall(page.read_text(encoding="utf-8"))]
     assert len(named) > 200
     for page, command, rest in named:
@@ -86,7 +86,7 @@ def test_the_document_lists_every_table_view_and_column(learned_url: str) -> Non
 
 def test_the_document_lists_every_format_of_a_batch() -> None:
     [row] = re.findall(r"^\| `origin`, `format` \| (.*) \|$", SQL, re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", row)) == {PARALLEL, PIPES, TSV, JSONL, TMX, TREES, LISTS, *DICTIONARIES}
+    assert set(re.findall(r"`(\w+)`", row)) == {PARALLEL, PIPES, TSV, JSONL, TMX, TREES, LISTS, OBJECTS, *DICTIONARIES}
 
 
 def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:

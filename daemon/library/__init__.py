@@ -1,0 +1,1 @@
+"""The library: what `import hierogram` gives, and commands and HTTP are skins of."""

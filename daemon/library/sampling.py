@@ -1,0 +1,226 @@
+"""A chain without a store, for research: pairs in memory, a prior and a schedule of one's own.
+
+It draws what a store with the same settings draws from the same pairs: both use one chain, keyed by seed, pair, sweep.
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs
+from hierogram.daemon.corpora.reading import AS_THE_STORE, Checks
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.learning.kinds.kind import Course, Drawn, Means, State, SweepRequest
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.learning import DEFAULT_SWEEPS
+from hierogram.daemon.learning.residents import ResidentBatch
+from hierogram.daemon.library.options import options_of
+from hierogram.daemon.library.tables import RuleTable, table_of_deltas
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.schedules import Schedule
+from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, PITMAN_YOR, SYNCHRONOUS
+from hierogram.storage.records import WAITING, LabelRow, PairRow, RuleCounts, Settings, StoreStatus, SweepRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PitmanYor:
+    """Prior of rules: a Pitman-Yor process for each length, Poisson of mean `rate` [CFGŠ14 §5.2]."""
+
+    discount: float = 0.5
+    strength: float = 5.0
+    rate: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class DirichletProcess:
+    """Prior of rules: one Dirichlet process of this strength [CFGŠ14 §4.1]."""
+
+    strength: float = 5.0
+
+
+Prior = PitmanYor | DirichletProcess
+
+
+class _NothingKnown:
+    """A store that has nothing yet but its settings and its words, as a chain asks for it."""
+
+    def __init__(self, settings: Settings, rows: Sequence[PairRow]) -> None:
+        self._settings = settings
+        self._rows = rows
+
+    def settings(self) -> Settings:
+        return self._settings
+
+    def vocabulary_sizes(self) -> tuple[int, int]:
+        source, target = (
+            {word for side in sides for word in side.split(" ")}
+            for sides in ([row.source for row in self._rows], [row.target for row in self._rows])
+        )
+        return len(source), len(target)
+
+    def rule_counts(self) -> RuleCounts:
+        none = np.zeros(0, np.int32)
+        return RuleCounts(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), none, none, none)
+
+    def labels(self) -> list[LabelRow]:
+        return []
+
+    def status(self) -> StoreStatus:
+        return StoreStatus("", "", 0)
+
+
+class SampledChain:
+    """A chain over pairs in memory: its state, what each sweep did, its rules; made by `sample`.
+
+    `trace` has a record of each sweep: what moved, and the log-likelihood, natural, of all rule tokens. A context
+    manager that ends its threads. Not to be used from two threads at once.
+    """
+
+    def __init__(self, rows: Sequence[PairRow], settings: Settings, course: Course, threads: int | None) -> None:
+        kind = kind_of(settings)
+        self.settings = settings
+        self.schedule = course
+        self.trace: list[SweepRecord] = []
+        self._batch = ResidentBatch.of(list(rows), settings)
+        means = Means(threads or os.cpu_count() or 1, course=course)
+        self._chain = kind.chain(_NothingKnown(settings, rows), means)
+        self._chain.enter(self._batch.loaded, self._batch.state, self._batch.committed)
+        self._sweep = self._chain.sweep(self._batch.loaded)
+
+    @property
+    def state(self) -> State:
+        """Return a copy of the present derivations, as the samplers have them: the edge and the cut of each node."""
+        return self._batch.state.copy()
+
+    def step(self) -> SweepRecord:
+        """Take all pairs through one sweep, by the next step of the schedule; return what it did."""
+        batch, every = self._batch, np.ones(len(self._batch.rows), np.bool_)
+        batch.sweeps += 1
+        request = SweepRequest(batch.sweeps, every, every & (batch.sweeps > self.schedule.burn_in))
+        before = None if self.trace else self.log_likelihood()
+        started = time.perf_counter()
+        batch.state, info = self._sweep(batch.state, batch.averages, request, lambda _: None)
+        seconds = time.perf_counter() - started
+        done = SweepRecord(
+            int(self.schedule.reached(batch.sweeps).max()), len(every), self.log_likelihood(),
+            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, before,
+        )  # fmt: skip
+        self.trace.append(done)
+        return done
+
+    def steps(self, sweeps: int | None = None) -> Iterator[SweepRecord]:
+        """Take so many sweeps, one when it is asked for (None: those of the burn-in, and 74 more)."""
+        for _ in range(self.schedule.burn_in + DEFAULT_SWEEPS if sweeps is None else sweeps):
+            yield self.step()
+
+    def run(self, sweeps: int | None = None) -> Self:
+        """Take so many sweeps; return the chain."""
+        deque(self.steps(sweeps), maxlen=0)
+        return self
+
+    def log_likelihood(self) -> float:
+        """Return that of all rule tokens, natural-log."""
+        return self._chain.log_likelihood()
+
+    def rules(self) -> RuleTable:
+        """Return the rules in use, the most used first; expected uses are means over the sweeps after the burn-in."""
+        loaded, batch = self._batch.loaded, self._batch
+        drawn = Drawn(loaded.trees(batch.state), loaded.write_averages(batch.averages))
+        return table_of_deltas(loaded.rule_deltas(None, drawn, self.settings))
+
+    def close(self) -> None:
+        """End the chain's threads."""
+        self._chain.close()
+
+    def __enter__(self) -> Self:
+        """Return the chain."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"SampledChain({len(self._batch.rows):,} pairs, {len(self.trace):,} sweeps)"
+
+    def _repr_html_(self) -> str:
+        """Return the trace of the log-likelihood as a curve, for a notebook."""
+        values = [value for sweep in self.trace if (value := sweep.log_likelihood) is not None]
+        if not values:
+            return f"<p>{escape(repr(self))}</p>"
+        low, high = min(values), max(values)
+        step = _WIDTH / max(len(values) - 1, 1)
+        points = " ".join(
+            f"{k * step:.1f},{_HEIGHT * (1 - (value - low) / ((high - low) or 1)):.1f}"
+            for k, value in enumerate(values)
+        )
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-4 -4 {_WIDTH + 8} {_HEIGHT + 8}" width="{_WIDTH}">'
+            f'<polyline points="{points}" fill="none" stroke="currentColor"/></svg>'
+            f"<p>{escape(repr(self))}: log-likelihood {values[0]:,.0f} to {values[-1]:,.0f}</p>"
+        )
+
+
+_WIDTH, _HEIGHT = 480, 120
+
+
+def sample(
+    pairs: Iterable[GivenPair] | Frame,
+    *,
+    model: Prior = PitmanYor(),
+    schedule: Course | None = None,
+    seed: int = 1,
+    span_limit: int = 7,
+    grammar: str = SYNCHRONOUS,
+    threads: int | None = None,
+) -> SampledChain:
+    """Return a chain over pairs with links, in memory, before its first sweep: `sample(pairs).run(100).rules()`.
+
+    `pairs` are as `GrammarStore.add` takes them; of the `grammar` "itg" they need no links. `schedule` is `Annealing`,
+    `Schedule`, or any object that does as much (None: that of new stores); where short phrases come first by it, every
+    phrase is cut at first, else by the toss of a coin. The draws do not depend on threads, and are those of a store
+    with the same settings and pairs. Raises `InputError` where a pair cannot be sampled.
+    """
+    if isinstance(model, PitmanYor):
+        prior = {"model": PITMAN_YOR, **asdict(model)}
+    else:
+        prior = {"model": DIRICHLET, **asdict(model)}
+    settings = options_of(Settings, None, {**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar})
+    if schedule is not None:
+        # A store of this schedule begins as its name says.
+        levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
+        settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
+    course = kind_of(settings).course(settings) if schedule is None else schedule
+    return SampledChain(_rows(pairs, settings), settings, course, threads)
+
+
+def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
+    """Return the pairs as a store would number them; raises `InputError`."""
+    notation = notation_of(settings.grammar)
+    if notation.takes != PAIRS:
+        raise UsageError(notation.cannot("be sampled from pairs: make a store, and add trees"))
+    checks = Checks(settings, AS_THE_STORE)
+    rows: list[PairRow] = []
+    with closing(checks):
+        for chunk in checks.chunks(GivenPairs(pairs)):
+            for wrong in chunk.rejected[:1]:
+                raise InputError(f"pair {wrong.line}: {wrong.message}")
+            found = chunk.pairs
+            for source, target, links in zip(found.sources, found.targets, found.alignments, strict=True):
+                number = len(rows) + 1
+                if links is None and notation.linked:
+                    raise InputError(f"pair {number} has no links: align the pairs first, as by hierogram.align")
+                rows.append(PairRow(number, source, target, links or "", WAITING, 0, 0, None, None))
+    if not rows:
+        raise InputError("there are no pairs to sample")
+    return rows

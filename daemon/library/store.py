@@ -1,0 +1,578 @@
+"""A store, as programs open it: what commands do, in one object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from hierogram.daemon.corpora.entries import Entries
+from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs
+from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
+from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.progress import silence
+from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
+from hierogram.storage.exceptions import StoreError, StoreMissingError
+from hierogram.storage.options import declared
+from hierogram.storage.records import Claim, Settings, StoreStatus
+from hierogram.storage.records.operations import EventPage
+from hierogram.storage.store import Store, open_store
+
+if TYPE_CHECKING:
+    from hierogram.daemon.corpora.reading import Source
+    from hierogram.daemon.evidence.gathering import Evidence
+    from hierogram.daemon.evidence.options import EvidenceOptions
+    from hierogram.daemon.exports.exporting import Published
+    from hierogram.daemon.exports.exporting import Report as ExportProgress
+    from hierogram.daemon.exports.options import ExportOptions
+    from hierogram.daemon.exports.publication import Manifest
+    from hierogram.daemon.grammar.diagnosis import Diagnosis
+    from hierogram.daemon.grammar.options import ChainOptions
+    from hierogram.daemon.learning.repairing import RepairReport
+    from hierogram.daemon.learning.verifying import VerifyReport
+    from hierogram.daemon.library.learning import Learning
+    from hierogram.daemon.library.pairs import StoredPair
+    from hierogram.daemon.library.tables import RuleTable
+    from hierogram.daemon.scoring.records import PairScore, ScoreOptions
+    from hierogram.daemon.terms.options import TermOptions
+    from hierogram.daemon.terms.reports import Terms
+    from hierogram.daemon.treebanks.transformations import Transformations
+    from hierogram.storage.records import PairRow, SupportingPair
+
+Steps = Callable[[int, int], None]
+"""Hears how much is done, of how much."""
+
+OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
+"""Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
+
+DICTIONARY_CORPUS = "dictionary"
+"""Corpus of entries, where none is named."""
+
+
+class ScoredPair(NamedTuple):
+    """A pair, by its number in the store or among those given, from 1, and its score; None where a side is empty."""
+
+    number: int
+    source: str
+    target: str
+    score: PairScore | None
+
+
+class Answer(NamedTuple):
+    """The names of the columns, the rows, and whether there are more."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    more: bool
+
+
+class Withdrawn(NamedTuple):
+    """Number of pairs that have left; or that will leave, by whoever writes the store's grammar."""
+
+    pairs: int
+    left_to: Claim | None
+
+
+def settings_of(chosen: dict[str, Any]) -> Settings:
+    """Return the settings of a new store by those that are chosen; raises `UsageError`.
+
+    The settings levels and sweeps_per_level choose the schedule `paper`, where none is chosen, and a Dirichlet process
+    gets that of annealed phrases, from T = 10 over 280 sweeps where nothing else is chosen.
+    """
+    from hierogram.daemon.corpora.texts import check_settings
+
+    settings = options_of(Settings, None, chosen)
+    if "schedule" not in chosen and chosen.keys() & {"levels", "sweeps_per_level"}:
+        settings = replace(settings, schedule=PAPER)
+    elif settings.model == DIRICHLET:
+        settings = replace(settings, **{name: value for name, value in OF_DIRICHLET.items() if name not in chosen})
+    check_settings(settings)
+    if settings.type_moves and settings.model != DIRICHLET:
+        raise UsageError("--set type_moves: they need an exchangeable model: --model dirichlet")
+    return settings
+
+
+def open(url: PathLike, *, create: bool = False, settings: Settings | None = None, **chosen: Any) -> GrammarStore:
+    """Open the store at a URL or path; with `create`, make it first if there is none.
+
+    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. `chosen` are fields
+    of `Settings`, which are fixed for a store's life: of a new store, and as one has to have them that is there.
+    Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
+    `StoreError` where a newer version made the store, or it has other settings.
+    """
+    if settings is not None:
+        # The salt of the keys is the store's own affair.
+        chosen = {name: getattr(settings, name) for name in declared(Settings)} | chosen
+    wanted = settings_of(chosen)
+    try:
+        opened = open_store(str(url))
+    except StoreMissingError:
+        if not create:
+            raise
+        return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
+    has, asked = asdict(opened.settings()), asdict(wanted)
+    if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in chosen if has[name] != asked[name]]:
+        opened.close()
+        raise StoreError(
+            f"there is a store at {opened.url}, and its {'; '.join(differing)}: settings are fixed for a store's life, "
+            "make another one for other settings"
+        )
+    return GrammarStore(opened)
+
+
+class GrammarStore:
+    """A store of sentence pairs, or trees, and the grammar that is learned from them; made by `open`.
+
+    A context manager that closes it. Its methods may be called from several threads; one of them, or one process, at a
+    time may learn, repair or withdraw, and the others get `StoreHeldError` meanwhile. Every method leaves a sound store
+    if it is interrupted: each change is one transaction. All raise `StoreUnavailableError` when the database fails.
+    Options are fields of the dataclass that a method names, given by name, or the dataclass as `options`. `made` says
+    whether the store was not there before it was opened.
+    """
+
+    def __init__(self, store: Store, made: bool = False) -> None:
+        self.store = store
+        self.made = made
+        self._learning: Learning | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of the store, without a password."""
+        return self.store.url
+
+    def close(self) -> None:
+        """End what is being learned, and close the store."""
+        self._end_learning()
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"GrammarStore({self.url!r})"
+
+    def _repr_html_(self) -> str:
+        """Return how much the store holds, and how far it is, for a notebook."""
+        from hierogram.daemon.library.tables import html_table
+
+        now = self.status()
+        one = self.notation().many
+        likelihood = "" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
+        rows = [
+            (one, ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())),
+            ("rules", f"{now.rules:,}, used {now.rule_tokens:,} times"),
+            ("sweeps", f"{now.sweeps:,}"),
+            ("log-likelihood", likelihood),
+        ]
+        return html_table((self.url, ""), rows)
+
+    def settings(self) -> Settings:
+        """Return the settings that the store was made with."""
+        return self.store.settings()
+
+    def notation(self) -> Notation:
+        """Return the kind of grammar that the store holds, which says what its things are called: pairs or trees."""
+        return notation_of(self.settings().grammar)
+
+    def writer(self) -> Claim | None:
+        """Return who writes the store's grammar; None where nobody does."""
+        return self.store.lease()
+
+    def status(self) -> StoreStatus:
+        """Return how much the store holds and how far learning has come; takes the same time whatever its size."""
+        return self.store.status()
+
+    def add(
+        self,
+        pairs: PathLike | Iterable[GivenPair] | Frame,
+        *files: PathLike,
+        corpus: str | None = None,
+        format: str = "auto",
+        languages: tuple[str, str] | None = None,
+        tokenize: tuple[str, str] | None = None,
+        entries: Entries | None = None,
+        transformations: Transformations | None = None,
+        nbest: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+        progress: Callable[[IngestReport], None] | None = None,
+    ) -> IngestReport:
+        """Store pairs, and return what became of them: accepted, known already, rejected and why.
+
+        `pairs` are tuples (source, target) or (source, target, links), mappings as JSON lines have them, a data frame
+        with such columns, or the first of `files`: as `hierogram ingest` takes them, of trees where the store is one of
+        trees. Tokens are separated by spaces where the store, or `tokenize`, does not divide text. With `entries`, a
+        file is a dictionary. What was stored before is left alone. Raises `InputError`, `UsageError`.
+        """
+        from hierogram.daemon.corpora.ingest import ingest
+        from hierogram.daemon.corpora.reading import IngestOptions, Input
+
+        named = isinstance(pairs, str | Path)
+        if files and not named:
+            raise UsageError("give pairs, or files: both are too much for one call")
+        paths = [str(path) for path in (pairs, *files)] if named else []
+        if self.notation().takes == PARSES:
+            return self._add_trees(paths, corpus or DEFAULT_CORPUS, transformations, nbest, limits, progress)
+        if nbest or transformations is not None:
+            raise UsageError("nbest and transformations are for a store of trees")
+        options = IngestOptions(languages, tokenize, limits, entries)
+        with ExitStack() as stack:
+            source: Source
+            if not named:
+                source = GivenPairs(pairs)  # type: ignore[arg-type]
+            elif entries is not None:
+                from hierogram.daemon.corpora.dictionaries import Dictionary
+
+                if len(paths) != 1:
+                    raise UsageError("a dictionary is one file")
+                source = stack.enter_context(Dictionary(paths[0], format, limits))
+            else:
+                source = stack.enter_context(Input(paths, format, limits))
+            default = DEFAULT_CORPUS if entries is None else DICTIONARY_CORPUS
+            return ingest(self.store, source, corpus or default, progress, options)
+
+    def _add_trees(
+        self,
+        paths: Sequence[str],
+        corpus: str,
+        how: Transformations | None,
+        nbest: bool,
+        limits: Limits,
+        progress: Callable[[IngestReport], None] | None,
+    ) -> IngestReport:
+        from hierogram.daemon.treebanks.ingest import ingest_open
+        from hierogram.daemon.treebanks.reading import TreebankFile, open_treebank
+
+        if len(paths) != 1:
+            raise UsageError("a store of trees takes one file at a time")
+        with open_treebank(TreebankFile(paths[0], nbest, limits)) as treebank:
+            return ingest_open(self.store, treebank, how, corpus, progress)
+
+    def learn(self, sweeps: int | None = None, *, threads: int | None = None, likelihood_every: int = 1) -> Learning:
+        """Return what learns: iterate over its sweeps, or call its `run`.
+
+        New pairs go through the schedule, then every pair through `sweeps` more (74). The log-likelihood, which takes
+        time in proportion to the store, is computed every `likelihood_every` sweeps. The result depends neither on
+        threads nor on interruptions. Raises `StoreHeldError` where another process writes the store's grammar.
+        """
+        from hierogram.daemon.learning.learner import LearnOptions
+        from hierogram.daemon.library.learning import Learning
+
+        self._end_learning()
+        self._learning = Learning(self.store, sweeps, LearnOptions(threads, likelihood_every=likelihood_every))
+        return self._learning
+
+    def _end_learning(self) -> None:
+        if self._learning is not None:
+            self._learning.stop()
+            self._learning = None
+
+    def rules(
+        self,
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        containing: Sequence[str] = (),
+        limit: int | None = None,
+        drawn: bool = False,
+    ) -> RuleTable:
+        """Return rules as a table; all of them, or those that meet every condition.
+
+        `source` and `target` are whole sides as `la [X,1] de`, the words of `containing` occur anywhere. Where
+        something is asked for, the most used rules come first, `limit` of them at most; all rules come in the store's
+        order. Uses and probabilities are expected ones, or with `drawn` those of the present derivations.
+        """
+        from hierogram.daemon.library.tables import table_of_rows, table_of_store
+
+        if source is None and target is None and limit is None and not containing:
+            with self.store.snapshot() as snapshot:
+                return table_of_store(snapshot, drawn)
+        most = (1 << 62) if limit is None else limit
+        return table_of_rows(self.store.find_rules(source, target, words=containing, limit=most, drawn=drawn))
+
+    def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
+        """Return pairs, or trees, whose present derivation uses the rule with these sides, after indexing new ones.
+
+        Raises `RuleNotationError`.
+        """
+        from hierogram.daemon.grammar.derivations import index_occurrences
+        from hierogram.samplers.grammar.rules import Rule, render_side
+
+        wanted = Rule.parse(f"{source} ||| {target}")
+        index_occurrences(self.store)
+        return self.store.supporting_pairs(render_side(wanted.source), render_side(wanted.target), limit)
+
+    def pair(self, number: int) -> StoredPair:
+        """Return a stored pair, or tree, with its links and its present derivation; raises `InputError`."""
+        from hierogram.daemon.library.pairs import StoredPair
+
+        [row] = self._chosen([number])
+        return StoredPair(row, self.settings())
+
+    def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Claim | None:
+        """Fix and forbid links of pairs, by their numbers, in place of all that was said of their links before.
+
+        `KnownLinks()` takes all of it back. The pairs are aligned again, by who writes the grammar, who is returned, or
+        here and now, where nobody does. Raises `InputError`, and then nothing is stored.
+        """
+        from hierogram.daemon.alignment.incremental import correct_requested
+
+        self._end_learning()
+        rows = {row.id: row for row in self.store.pairs_by_id(list(links))}
+        for pair, row in rows.items():
+            if problem := links[pair].problem(row.source.count(" ") + 1, row.target.count(" ") + 1):
+                raise InputError(f"pair {pair}: {problem}: nothing was stored")
+        if missing := [pair for pair in links if pair not in rows]:
+            raise InputError(f"there is no pair {missing[0]}: nothing was stored")
+        for pair, known in links.items():
+            self.store.set_human_links(pair, known, origin)
+        holder = self.writer()
+        if holder is None:
+            correct_requested(self.store)
+        return holder
+
+    def ask(self, question: str, *, limit: int = 500, seconds: float = 10.0, ask_url: str | None = None) -> Answer:
+        """Return what one SELECT over the tables and views of `docs/sql.md` finds, at most `limit` rows of it.
+
+        Nothing can be changed. A store on Postgres is asked under the role of `ask_url`. Raises `QuestionError`, and
+        `SlowQueryError` where it takes longer than `seconds`.
+        """
+        from hierogram.storage.browsing.asking import Asker
+
+        with ExitStack() as stack:
+            asker = stack.enter_context(closing(Asker(self.store.engine.url, ask_url)))
+            found = stack.enter_context(closing(asker.ask(question, seconds, limit)))
+            return Answer(found.columns, [tuple(row) for row in found.rows], found.more)
+
+    def export(
+        self,
+        path: PathLike | None = None,
+        *,
+        options: ExportOptions | None = None,
+        progress: ExportProgress | None = None,
+        **chosen: Any,
+    ) -> Manifest:
+        """Write the grammar to a file, whole or not at all, with a manifest beside it, which is returned.
+
+        Options are those of `ExportOptions`: `max_scope=2, min_count=0.5`. The name says format and compression:
+        `grammar.cdec.gz`, `rules.parquet`. Raises `ExportError`, `UsageError`, `NothingLearnedError`.
+        """
+        from hierogram.daemon.exports.exporting import export
+        from hierogram.daemon.exports.options import ExportOptions
+
+        wanted = options_of(ExportOptions, options, chosen)
+        return export(self.store, None if path is None else Path(path), wanted, progress)
+
+    def publish(
+        self,
+        folder: PathLike,
+        name: str = "grammar",
+        *,
+        keep: int | None = None,
+        options: ExportOptions | None = None,
+        progress: ExportProgress | None = None,
+        **chosen: Any,
+    ) -> Published:
+        """Write the grammar as a new version into a folder, of which `keep` stay; `latest` leads to it.
+
+        Options are those of `ExportOptions`. Raises as `export` does.
+        """
+        from hierogram.daemon.exports.exporting import publish
+        from hierogram.daemon.exports.options import ExportOptions
+        from hierogram.daemon.exports.publication import Versions
+
+        wanted = options_of(ExportOptions, options, chosen)
+        return publish(self.store, Versions(Path(folder), name, keep), wanted, report=progress)
+
+    def pack(self, path: PathLike, *, max_scope: int = 2, drawn: bool = False) -> int:
+        """Write the grammar as `Decoder` maps it into memory, so that it starts at once; return how many rules."""
+        from hierogram.daemon.decoding.grammars import write_grammar
+        from hierogram.daemon.decoding.opening import equip
+        from hierogram.daemon.decoding.options import TranslateOptions
+
+        with silence():
+            found, _ = equip(TranslateOptions(max_scope=max_scope, drawn=drawn)).of_store(self.store)
+        write_grammar(Path(path), found)
+        return int(found.packed.rules)
+
+    def score(
+        self,
+        pairs: Iterable[tuple[str, str]] | None = None,
+        *,
+        ids: Sequence[int] = (),
+        keep: bool = False,
+        tokenized: bool = False,
+        options: ScoreOptions | None = None,
+        progress: Callable[[str, int, int | None], None] | None = None,
+        **chosen: Any,
+    ) -> Iterator[ScoredPair]:
+        """Yield the scores of pairs under all that is learned: of those given, or of stored ones, by `ids` or all.
+
+        Of a stored pair, what it has itself added to the counts is taken out first. `keep` has the store keep the
+        scores of its pairs. Options are those of `ScoreOptions`. Raises `NothingLearnedError`, `InputError`.
+        """
+        from hierogram.daemon.scoring.learned import Learned, rows_of
+        from hierogram.daemon.scoring.records import ScoreOptions
+        from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Scorer, keep_scores
+
+        report = progress or (lambda *_: None)
+        scorer = Scorer(Learned(self.store, report), options_of(ScoreOptions, options, chosen), report)
+        if pairs is not None:
+            from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of
+
+            texts = AS_IT_IS if tokenized else pipeline_of(self.settings())
+            for number, pair in enumerate(pairs, 1):
+                source, target = (side.split() for side in texts.pair(*pair))
+                found = scorer.score(source, target, number) if source and target else None
+                yield ScoredPair(number, " ".join(source), " ".join(target), found)
+            return
+        rows = self._chosen(ids) if ids else rows_of(self.store)
+        while some := list(islice(rows, KEPT_AT_ONCE)):
+            scored = []
+            for row in some:
+                scored.append((row, scorer.score_stored(row)))
+                yield ScoredPair(row.id, row.source, row.target, scored[-1][1])
+            if keep:
+                keep_scores(self.store, scorer, scored)
+
+    def kept_scores(self, ids: Sequence[int] = ()) -> Iterator[ScoredPair]:
+        """Yield the scores that the store keeps, of all pairs or of some; raises `InputError` where one is missing."""
+        from hierogram.daemon.scoring.records import score_of
+
+        after = 0
+        if ids:
+            self._chosen(ids)
+        while scores := self.store.scores_by_id(ids) if ids else self.store.scores(after):
+            after = scores[-1].pair_id
+            texts = {row.id: row for row in self.store.pairs_by_id([score.pair_id for score in scores])}
+            for score in scores:
+                if row := texts.get(score.pair_id):
+                    yield ScoredPair(row.id, row.source, row.target, score_of(score))
+            if ids:
+                return
+
+    def _chosen(self, ids: Sequence[int]) -> Iterator[PairRow]:
+        rows = self.store.pairs_by_id(ids)
+        if missing := set(ids) - {row.id for row in rows}:
+            raise InputError(f"{self.url}: there is no pair {min(missing)}")
+        return iter(rows)
+
+    def terms(
+        self,
+        *,
+        departures: int = 0,
+        options: TermOptions | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+        **chosen: Any,
+    ) -> Terms:
+        """Return terms, phrases that are translated alike, and up to `departures` pairs of each where they are not.
+
+        Options are those of `TermOptions`. The store's pairs need links, not rules. Raises `UsageError`, `InputError`.
+        """
+        from hierogram.daemon.terms.extraction import extract_terms
+        from hierogram.daemon.terms.options import TermOptions
+
+        return extract_terms(self.store, options_of(TermOptions, options, chosen), departures, progress)
+
+    def evidence(self, sentence: str, *, options: EvidenceOptions | None = None, **chosen: Any) -> Evidence:
+        """Return what the store knows of a sentence: rules that match it, pairs that cover most of it, entries.
+
+        Options are those of `EvidenceOptions`. Raises `InputError` where the sentence is empty or too long.
+        """
+        from hierogram.daemon.evidence.gathering import gather
+        from hierogram.daemon.evidence.options import EvidenceOptions
+        from hierogram.storage.browsing.reader import Reader
+
+        wanted = options_of(EvidenceOptions, options, chosen)
+        with Reader(self.store.engine.url) as reader, reader.look() as look:
+            return gather(look, sentence, wanted)
+
+    def diagnose(
+        self, *, options: ChainOptions | None = None, progress: Steps | None = None, **chosen: Any
+    ) -> Diagnosis:
+        """Run several chains over the store's pairs, in memory, and return how far they agree.
+
+        Options are those of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` where there are no pairs.
+        """
+        from hierogram.daemon.grammar.chains import run_chains
+        from hierogram.daemon.grammar.diagnosis import diagnose
+        from hierogram.daemon.grammar.options import ChainOptions
+
+        wanted = options_of(ChainOptions, options, chosen)
+        return diagnose(run_chains(self.store, wanted, progress or (lambda *_: None)))
+
+    def verify(self, progress: Steps | None = None) -> VerifyReport:
+        """Count every rule again from the derivations, check all tables, and return what is wrong."""
+        from hierogram.daemon.learning.verifying import verify
+
+        return verify(self.store, progress)
+
+    def repair(self, *, keep: bool = True, progress: Steps | None = None) -> RepairReport:
+        """Make all counts those of the derivations, and return what changed; without `keep`, what would change.
+
+        Raises `StoreHeldError` where another process writes the store's grammar.
+        """
+        from hierogram.daemon.learning.repairing import repair
+
+        self._end_learning()
+        return repair(self.store, progress, keep=keep)
+
+    def back_up(self, path: PathLike, progress: Steps | None = None) -> int:
+        """Copy an SQLite store to a file, whole or not at all, while others write; return its bytes.
+
+        A file that is there is replaced. Raises `StoreError`.
+        """
+        return self.store.back_up(Path(path), progress)
+
+    def withdraw(
+        self,
+        ids: Sequence[int] = (),
+        *,
+        corpus: str | None = None,
+        origin: str | None = None,
+        external_ids: Sequence[str] = (),
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> Withdrawn:
+        """Take pairs out of the store, with their derivations and all that they count.
+
+        They are named by `ids`, or are those that meet all other conditions. Where another process writes the grammar
+        it is asked to do it. Raises `UsageError` where nothing says which, `InputError` where no pair is like that.
+        """
+        from hierogram.daemon.learning.residents import in_transactions, withdraw_all
+
+        if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
+            raise UsageError("say which pairs: by their numbers, or by corpus, origin and external_ids")
+        self._end_learning()
+        one = self.notation().one
+        found = ids or self.store.choose_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
+        if not found:
+            raise InputError(f"no stored {one} is like that: nothing was withdrawn")
+        holder = self.writer()
+        if holder:
+            number = sum(len(self.store.request_withdrawals(some)) for some in in_transactions(found))
+        else:
+            from hierogram.daemon.learning.learner import holding_lease
+
+            with holding_lease(self.store, "hierogram withdraw"):
+                number = withdraw_all(self.store, found, progress)
+        if not number:
+            raise InputError(f"no stored {one} has that number: nothing was withdrawn")
+        return Withdrawn(number, holder)
+
+    def events(self, after: int | None = None, limit: int = 1_000, kinds: Sequence[str] = ()) -> EventPage:
+        """Return what has changed since a position, that of the last event known; None: the oldest that is kept."""
+        return self.store.events(after, limit, kinds)

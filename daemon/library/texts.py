@@ -1,0 +1,178 @@
+"""Work on texts with what is learned: links of words, translations, parses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.progress import silence
+
+if TYPE_CHECKING:
+    from hierogram.daemon.alignment.aligning import Aligned
+    from hierogram.daemon.alignment.requests import Request
+    from hierogram.daemon.decoding.options import TranslateOptions
+    from hierogram.daemon.decoding.translating import Translation, Translator
+    from hierogram.daemon.treebanks.requests import ParseRequest
+    from hierogram.samplers.alignment.bitext import Side
+    from hierogram.samplers.alignment.prior_counts import LearnedCounts
+
+
+def align(
+    source: PathLike | Iterable[str],
+    target: PathLike | Iterable[str],
+    *,
+    priors: GrammarStore | None = None,
+    tokenize: tuple[str, str] | None = None,
+    tokenized: bool = False,
+    options: Request | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **chosen: Any,
+) -> Aligned:
+    """Align sentences with their translations, line for line; iterate over the result for each pair's links.
+
+    `source` and `target` are sentences, or files of them. With `priors` the aligner begins with what that store has
+    learned, and text is divided as the store does it; `tokenize` divides it by the rules of two languages, `tokenized`
+    leaves it as it is. Options are those of `Request`. Links count tokens from 0. The same input and seed give the same
+    links, whatever the number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
+    """
+    from hierogram.daemon.alignment.aligning import align
+    from hierogram.daemon.alignment.requests import Request
+
+    texts = texts_of(priors, tokenize, tokenized)
+    sources, targets = (
+        [side.tokens(line) for line in _sentences(given)]
+        for side, given in ((texts.source, source), (texts.target, target))
+    )
+    known = None if priors is None else _learned(priors)
+    return align(sources, targets, options_of(Request, options, chosen), progress, known)
+
+
+def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool) -> TextPipeline:
+    """Return what is done to sentences, by options and by the store, if there is one; raises `UsageError`."""
+    if tokenized:
+        if tokenize is not None:
+            raise UsageError("--tokenize divides text, and --tokenized leaves it as it is: give one of them")
+        return AS_IT_IS
+    return pipeline_of({} if store is None else store.settings(), tokenize=tokenize)
+
+
+def _sentences(given: PathLike | Iterable[str]) -> Iterable[str]:
+    if not isinstance(given, str | Path):
+        return given
+    from hierogram.daemon.corpora.lines import read_sentences
+
+    return read_sentences(str(given))
+
+
+def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
+    """Return what gives the counts of the store's aligner for the words of two sides."""
+    from hierogram.daemon.stored_links import names_of, prior_counts_of
+
+    def learned(source: Side, target: Side) -> LearnedCounts:
+        counts = priors.store.aligner_counts(*names_of(source, target))
+        known = priors.store.vocabulary_sizes()
+        sizes = max(known[0], len(source.vocabulary)), max(known[1], len(target.vocabulary))
+        return prior_counts_of(counts, source, target, sizes)
+
+    return learned
+
+
+class Decoder:
+    """Translates with a grammar: an export of any format of rules, a packed one, or a store, as it is by then.
+
+    Options are those of `TranslateOptions`: `lm="english.lm", weights="weights.toml", pops=50`. May be used from
+    several threads. Raises `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
+    """
+
+    def __init__(
+        self, grammar: PathLike | GrammarStore, *, options: TranslateOptions | None = None, **chosen: Any
+    ) -> None:
+        from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.options import TranslateOptions
+
+        wanted = options_of(
+            TranslateOptions, options, {name: str(v) if isinstance(v, Path) else v for name, v in chosen.items()}
+        )
+        self._markup = wanted.markup
+        with silence():
+            resources = equip(wanted)
+            self._now: Callable[[], Translator]
+            if isinstance(grammar, GrammarStore):
+                follower = Follower(grammar.store, resources)
+                follower.refresh()
+                self._now = follower.refresh
+            else:
+                translator = resources.translator(resources.grammar(str(grammar)))
+                self._now = lambda: translator
+
+    def translate(self, sentence: str, best: int = 1) -> Translation:
+        """Return the translation of a sentence, `.text`, and at most `best` candidates with features and links."""
+        with silence():
+            return self._now().translate(sentence, best, markup=self._markup)
+
+    def translate_all(self, sentences: Sequence[str], best: int = 1, threads: int = 0) -> Iterator[Translation]:
+        """Yield the translations of sentences in their order, by threads (0: one a core)."""
+        with silence():
+            translator = self._now()
+        return translator.translate_all(sentences, best, markup=self._markup, threads=threads)
+
+
+class ParsedText(NamedTuple):
+    """A sentence's tree in brackets, empty for an empty one; `found` is False where it is flat, for want of a parse."""
+
+    tree: str
+    found: bool
+
+
+def parse(
+    sentences: PathLike | Iterable[str],
+    grammar: PathLike | GrammarStore,
+    *,
+    options: ParseRequest | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+    **chosen: Any,
+) -> list[ParsedText]:
+    """Parse sentences, or those of a file, with a grammar of tree fragments: that of a store of trees, or of a file.
+
+    Tokens are separated by spaces. Options are those of `ParseRequest`; `progress` hears how many sentences are done.
+    A file of fragments is smoothed with the base distribution `pcfg`, where no other is chosen, since it does not say
+    which one it was trained with. Raises `InputError`, `UsageError`, `WrongKindError`.
+    """
+    from hierogram.daemon.treebanks.approximation import approximate
+    from hierogram.daemon.treebanks.grammars import binarized, read_grammar, stored_grammar
+    from hierogram.daemon.treebanks.parsing import Parser
+    from hierogram.daemon.treebanks.requests import ParseRequest
+    from hierogram.daemon.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations, restored
+    from hierogram.samplers.grammar.settings import PCFG
+
+    request = options_of(ParseRequest, options, chosen)
+    priors, how, base = None, Transformations(), request.base
+    if isinstance(grammar, GrammarStore):
+        url = grammar.store.engine.url.render_as_string(hide_password=False)
+        fragments, priors, how, trained = stored_grammar(url, request.drawn)
+        base = base or trained
+    elif request.drawn:
+        raise UsageError(f"{grammar}: --drawn is for stores: a file has one count for each fragment")
+    else:
+        fragments = read_grammar(str(grammar))
+    top = request.root or how.root
+    how = replace(how, root=top, binarization=NO_BINARIZATION if request.binary else RIGHT)
+    parser = Parser(
+        approximate(binarized(fragments), top, priors, base=base or PCFG), top, request.draws_taken, request.seed
+    )
+    parsed = []
+    for number, line in enumerate(_sentences(sentences)):
+        words = [word for word in line.replace("\t", " ").split(" ") if word]
+        if words:
+            found = parser.parse(words, number, (request.method,))
+            parsed.append(ParsedText(str(restored(found.trees[request.method], how)), found.found))
+        else:
+            parsed.append(ParsedText("", True))
+        progress(number + 1)
+    return parsed

@@ -1,0 +1,51 @@
+"""What docs/library.md shows runs, from top to bottom; a part of it is the research script of few lines."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import LINES
+
+import hierogram as hg
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "library.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, column in zip(
+        ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
+    ):
+        (tmp_path / name).write_text("".join(line + "\n" for line in column))
+    (tmp_path / "news.pipes").write_text("".join(line + "\n" for line in LINES))
+    names: dict[str, object] = {}
+    assert len(BLOCKS) > 4
+    for block in BLOCKS:
+        exec(compile(block, "library.md", "exec"), names)
+    assert "||| " in capsys.readouterr().out
+    store = names["store"]
+    assert isinstance(store, hg.GrammarStore)
+    assert (tmp_path / "grammar.cdec.gz").is_file()
+    store.close()
+
+
+def test_the_page_names_what_there_is() -> None:
+    for name in re.findall(r"\bhg\.(\w+)", PAGE):
+        assert hasattr(hg, name), name
+    table = PAGE.split("| method |")[1].split("\n\n")[0]
+    methods = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    told = {name for name in vars(hg.GrammarStore) if not name.startswith("_")}
+    assert methods <= told
+    assert told - methods == {"close", "url"}
+    functions = PAGE.split("| function |")[1].split("\n\n")[0]
+    for name in re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in functions.splitlines())):
+        assert hasattr(hg, name), name
+
+
+def test_the_research_script_is_short() -> None:
+    [script] = [block for block in BLOCKS if "hg.sample" in block]
+    assert len(script.splitlines()) <= 40
+    assert any(isinstance(node, ast.With) for node in ast.parse(script).body)

@@ -1,0 +1,140 @@
+"""Use every public function once, with nothing installed but the package: `python smoke.py FOLDER`."""
+
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import hierogram as hg
+
+PAIRS = [
+    ("la maison", "the house", "0-0 1-1"),
+    ("la fleur", "the flower", "0-0 1-1"),
+    ("une maison", "a house", "0-0 1-1"),
+    ("une fleur", "a flower", "0-0 1-1"),
+    ("la maison blanche", "the white house", "0-0 1-2 2-1"),
+]
+TREES = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))\n(S (NP (DT a) (NN dog)) (VP (VBZ sleeps)))\n"
+
+
+def expect(call: Callable[[], object], error: type[Exception], named: str) -> None:
+    met: Exception | None = None
+    try:
+        call()
+    except Exception as raised:
+        met = raised
+    assert isinstance(met, error), met
+    assert isinstance(met, hg.StoreError | hg.DaemonError | hg.SamplerError)
+    assert named in str(met)
+
+
+def use_a_store(folder: Path) -> None:
+    with hg.open(folder / "store.db", create=True, settings=hg.Settings(seed=3)) as store:
+        assert store.url
+        assert store.settings().seed == 3
+        assert store.add(PAIRS, limits=hg.Limits()).totals.accepted == len(PAIRS)
+        assert [sweep.sweep for sweep in store.learn(sweeps=2)][-1] == 28
+        table = store.rules()
+        assert isinstance(table, hg.RuleTable)
+        assert table.__arrow_c_stream__()
+        assert hg.Rule.parse(f"{table[0].source} ||| {table[0].target}")
+        assert store.rules(source="maison", limit=1)[0].target == "house"
+        assert store.export(folder / "grammar.cdec.gz", options=hg.ExportOptions(max_scope=2)).rules
+        assert store.publish(folder / "versions", keep=1).manifest.rules
+        assert store.pack(folder / "grammar.packed")
+        assert store.evidence("la maison", options=hg.EvidenceOptions(pairs=1)).rules
+        assert len(list(store.score(options=hg.ScoreOptions(masks=4)))) == len(PAIRS)
+        assert store.terms(options=hg.TermOptions(min_count=2, min_words=1, common=1.0)).pairs == len(PAIRS)
+        assert store.diagnose(options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
+        assert store.status().rules
+        assert store.notation().one == "pair"
+        assert store.writer() is None
+        assert list(store.kept_scores()) == []
+        assert store.pair(1).links == [(0, 0), (1, 1)]
+        assert isinstance(store.pair(1), hg.StoredPair)
+        rule = store.rules(drawn=True).top(1, "count")[0]
+        assert store.pairs_using(rule.source, rule.target)
+        assert store.set_links({1: hg.KnownLinks(frozenset({(0, 0)}), frozenset())}) is None
+        assert store.ask("SELECT count(*) FROM sentence_pairs").rows == [(len(PAIRS),)]
+        assert store.events().events is not None
+        assert not store.verify().problems
+        assert not store.repair(keep=False).changed
+        assert store.back_up(folder / "copy.db")
+        assert list(hg.align(["la maison"], ["the house"], priors=store, options=hg.Request(seed=2)))
+        for grammar in (store, folder / "grammar.cdec.gz", folder / "grammar.packed"):
+            decoder = hg.Decoder(grammar, options=hg.TranslateOptions(max_scope=2))
+            assert decoder.translate("une maison").text == "a house"
+            assert [one.text for one in decoder.translate_all(["la fleur"], threads=1)] == ["the flower"]
+        (folder / "terms.csv").write_text("source,target\nchat,cat\n")
+        assert store.add(folder / "terms.csv", entries=hg.Entries()).totals.accepted == 1
+        assert store.withdraw(corpus="dictionary").pairs == 1
+
+
+def use_texts(folder: Path) -> None:
+    texts = {"fr": [source for source, _, _ in PAIRS], "en": [target for _, target, _ in PAIRS]}
+    texts["align"] = [links for _, _, links in PAIRS]
+    for name, lines in texts.items():
+        (folder / name).write_text("".join(line + "\n" for line in lines))
+    report = hg.lm(folder / "en", folder / "english.lm", options=hg.EstimationOptions(order=2))
+    assert report.sentences == len(PAIRS)
+    decoder = hg.Decoder(folder / "grammar.cdec.gz", lm=folder / "english.lm")
+    assert decoder.translate("la maison").text == "the house"
+    assert hg.evaluate_links(folder / "align", folder / "align").aer == 0
+    assert not hg.diff(folder / "grammar.cdec.gz", folder / "grammar.cdec.gz").changed
+    for extra, use in (
+        ("sacrebleu", lambda: hg.evaluate(folder / "en", folder / "en", options=hg.EvaluationOptions(resamples=100))),
+        ("scipy", lambda: hg.tune(
+            folder / "grammar.cdec.gz", folder / "fr", folder / "en", folder / "weights.toml",
+            options=hg.TuningOptions(iterations=1), threads=1,
+        )),
+    ):  # fmt: skip
+        if find_spec(extra):
+            assert use()
+        else:
+            expect(use, hg.UsageError, extra)
+
+
+def use_trees(folder: Path) -> None:
+    (folder / "trees").write_text(TREES)
+    assert hg.evaluate_trees(folder / "trees", folder / "trees")["all"].f1 == 1
+    with hg.open(folder / "trees.db", create=True, grammar="trees", annealing=3) as store:
+        store.add(folder / "trees", transformations=hg.Transformations())
+        store.learn(sweeps=2).run()
+        [parsed] = hg.parse(["the dog sleeps"], store, options=hg.ParseRequest(method="mpd"))
+        assert parsed.found
+
+
+def use_chains() -> None:
+    for model in (hg.PitmanYor(0.4), hg.DirichletProcess(2.0)):
+        for schedule in (hg.Schedule(1, 2), hg.Annealing(3), hg.quick_schedule(), hg.stratified_schedule(), None):
+            with hg.sample(PAIRS, model=model, schedule=schedule, threads=1) as chain:
+                assert isinstance(chain, hg.SampledChain)
+                assert len(chain.run(3).trace) == 3
+                assert chain.step().log_likelihood == chain.log_likelihood() < 0
+                assert len(chain.rules())
+                assert chain.state is not None
+
+
+def use_errors(folder: Path) -> None:
+    for call, error in (
+        (lambda: hg.open(folder / "none.db"), hg.StoreMissingError),
+        (lambda: hg.open(folder / "x.db", create=True, discount=2.0), hg.UsageError),
+        (lambda: hg.sample([]), hg.InputError),
+        (lambda: hg.Rule.parse("a"), hg.SamplerError),
+    ):
+        expect(call, error, "")
+    assert issubclass(hg.NothingLearnedError, hg.DaemonError)
+    assert issubclass(hg.StoreHeldError, hg.StoreError)
+
+
+def main(folder: Path) -> None:
+    use_errors(folder)
+    use_chains()
+    use_a_store(folder)
+    use_texts(folder)
+    use_trees(folder)
+    print(f"hierogram {hg.__version__}: all of it works")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

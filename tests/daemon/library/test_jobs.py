@@ -1,0 +1,127 @@
+"""What the first commands of each page do is done in Python in as many lines, on both databases."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.daemon.conftest import LINES
+
+import hierogram as hg
+
+ROOT = Path(__file__).parents[3]
+NEWS = 'store.add("news.fr", "news.en", "news.align")\nstore.learn(sweeps=4).run()\n'
+
+PAGES: dict[str, tuple[str, str]] = {
+    "alignment": ("", """
+store.add("news.fr", "news.en")
+store.learn().run()
+links = list(hg.align("more.fr", "more.en", priors=store))
+"""),
+    "corpora": ("", """
+store.add("news.fr", "news.en", "news.align")
+french = hg.open("french.db", create=True, languages=("fr", "en"), tokenize=True)
+french.add("news.fr", "news.en")
+"""),
+    "decoding": (NEWS, """
+store.export("grammar.cdec.gz")
+hg.lm("english.txt", "english.lm")
+texts = [found.text for found in hg.Decoder("grammar.cdec.gz", lm="english.lm").translate_all(sentences)]
+again = [found.text for found in hg.Decoder(store, lm="english.lm").translate_all(sentences)]
+"""),
+    "evaluation": ("", """
+hg.evaluate(["baseline.en", "averaged.en"], "test.en", resamples=100)
+hg.evaluate("averaged.en", ["test.en", "test2.en"], tokenizer="none", metrics=("bleu", "chrf"), resamples=100)
+"""),
+    "evidence": (NEWS, """
+rules = store.evidence("elle ne vient pas à la maison").rules
+pairs = store.evidence("elle ne vient pas à la maison", pairs=3).pairs
+found = store.evidence("elle ne vient pas à la maison")
+"""),
+    "exports": (NEWS, """
+store.export("grammar.cdec.gz")
+store.export("rules.gz", format="moses", max_scope=2, hiero=True)
+store.export("grammar.jsonl.zst", format="jsonl", min_count=0.5, per_source=20)
+store.publish("grammars", "news", format="joshua", keep=7)
+"""),
+    "itg": ("", """
+itg = hg.open("itg.db", create=True, grammar="itg")
+itg.add("news.fr", "news.en")
+itg.learn(sweeps=4).run()
+table = itg.rules("maison")
+itg.export("dictionary.tsv.gz")
+"""),
+    "language_models": ("", """
+hg.lm("news.en", "news.lm")
+hg.lm(["news.en", "more.en"], ["news5.lm", "news5.arpa.gz"], order=5, max_words=100000)
+"""),
+    "scores": (NEWS, """
+scored = list(store.score())
+doubtful = [one for one in scored if one.score.evidence < 0]
+strange = [one for one in doubtful if one.score.source_misfit and one.score.source_misfit.odds > 3]
+two = list(store.score(ids=[3, 5], masks=50))
+kept = list(store.score(keep=True))
+rows = store.store.scores()
+"""),
+    "terms": (NEWS, """
+terms = store.terms()
+more = store.terms(top=200, min_count=2)
+single = store.terms(corpus="default", min_words=1)
+departures = store.terms(departures=5).departures
+glossary = store.terms(top=100000, min_words=1, consistency=0.9).terms
+"""),
+    "trees": ("trees = hg.open('trees.db', create=True, grammar='trees', annealing=5)\n", """
+trees.add("trees.mrg")
+trees.learn(sweeps=10).run()
+parsed = hg.parse("sentences.txt", trees)
+(folder / "sentences.trees").write_text("".join(one.tree + "\\n" for one in parsed))
+"""),
+    "tuning": (NEWS + 'store.export("grammar.cdec")\n', """
+hg.lm("dev.en", "news.lm")
+hg.tune("grammar.cdec", "dev.fr", "dev.en", "weights.toml", translate=hg.TranslateOptions(lm="news.lm"), iterations=1)
+translated = hg.Decoder("grammar.cdec", lm="news.lm", weights="weights.toml").translate("la maison").text
+"""),
+}  # fmt: skip
+"""By page: what has to be there, and the page's commands in Python."""
+
+TREES = ["(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))", "(S (NP (DT a) (NN dog)) (VP (VBZ sleeps)))"] * 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with all files that the pages name."""
+    monkeypatch.chdir(tmp_path)
+    sources, targets, links = zip(*(line.split(" ||| ") for line in LINES), strict=True)
+    files: dict[str, Any] = {"news.align": links, "trees.mrg": TREES, "gold.mrg": TREES}
+    files |= dict.fromkeys(("news.fr", "more.fr", "dev.fr", "test.fr"), sources)
+    files |= dict.fromkeys(("news.en", "more.en", "dev.en", "test.en", "test2.en", "english.txt"), targets)
+    files |= {"averaged.en": targets, "baseline.en": targets[::-1], "sentences.txt": ["the dog sleeps"]}
+    for name, lines in files.items():
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_first_commands_of_a_page_in_python(page: str, folder: Path, store_url: str) -> None:
+    before, job = PAGES[page]
+    [shown, *_] = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
+    assert len(ast.parse(job).body) <= len(shown.splitlines())
+    with hg.open(store_url, create=True) as store:
+        names: dict[str, Any] = {"hg": hg, "store": store, "folder": folder, "sentences": ["la maison", "une fleur"]}
+        exec(before + job, names)
+    for name, found in names.items():
+        if isinstance(found, list):
+            assert found or name in ("doubtful", "strange", "departures", "glossary"), name
+        elif isinstance(found, hg.GrammarStore):
+            assert found is store or found.status().pairs
+            found.close()
+
+
+def test_every_page_with_commands_is_there() -> None:
+    with_commands = {
+        path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"```sh\nhierogram", path.read_text())
+    }
+    # Daemons, pages in a browser, comparisons and measures have no place in the library; SQL is asked by `ask`.
+    others = {"comparison", "daemon", "events", "http", "pages", "performance"}
+    assert with_commands - others == PAGES.keys()

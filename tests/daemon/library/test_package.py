@@ -1,0 +1,55 @@
+"""`import hierogram`: quick, without a compiler, and each of its names is there, also for checkers of types."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import hierogram as hg
+
+FACE = Path(__file__).parents[3] / "package" / "__init__.py"
+
+
+def test_importing_loads_no_compiler_and_no_database() -> None:
+    script = (
+        "import sys, time\nstarted = time.perf_counter()\nimport hierogram\nprint(time.perf_counter() - started)\n"
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    seconds, loaded = ran.stdout.splitlines()
+    assert not {"numba", "numpy", "sqlalchemy", "nanoarrow", "typer"} & set(loaded.split())
+    # Four times what it may take on a machine with nothing else to do.
+    assert float(seconds) < 0.6
+
+
+def test_every_name_is_there_and_is_what_checkers_of_types_see() -> None:
+    [block] = [node for node in ast.parse(FACE.read_text()).body if isinstance(node, ast.If)]
+    seen = {
+        (alias.asname or alias.name): f"{node.module}.{alias.name}"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == {name: f"{home}.{name}" for name, home in hg._MODULES.items()}
+    assert len(seen) > 30
+    for name in seen:
+        assert callable(getattr(hg, name)), name
+        assert name in dir(hg)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    from importlib.metadata import version
+
+    assert hg.__version__ == version("hierogram")
+    assert not hasattr(hg, "no_such_name")
+
+
+def test_every_function_and_method_says_what_it_does() -> None:
+    for name in hg.__dir__():
+        thing = getattr(hg, name)
+        if name.startswith("_") or getattr(thing, "__module__", "").partition(".")[0] != "hierogram":
+            continue
+        assert thing.__doc__, name
+        for method, value in vars(thing).items() if isinstance(thing, type) else ():
+            if callable(value) and not method.startswith("_"):
+                assert value.__doc__, f"{name}.{method}"

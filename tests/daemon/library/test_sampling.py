@@ -1,0 +1,110 @@
+"""A chain without a store draws what a store draws."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.daemon.learning.stores import some_pairs
+
+import hierogram as hg
+from hierogram.daemon.exceptions import InputError, UsageError
+
+PAIRS = [(pair.source, pair.target, pair.alignment) for pair in some_pairs(60)]
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "default": ({"discount": 0.4, "strength": 3.0}, {"model": hg.PitmanYor(discount=0.4, strength=3.0)}),
+    "stratified": ({"schedule": "stratified"}, {"schedule": hg.stratified_schedule()}),
+    "quick": ({"schedule": "quick"}, {"schedule": hg.quick_schedule()}),
+    "paper": ({"schedule": "paper", "sweeps_per_level": 2, "levels": 3}, {"schedule": hg.Schedule(2, 3)}),
+    "annealed": (
+        {"model": "dirichlet", "strength": 2.0, "annealing": 12, "temperature": 4.0, "settling": 3},
+        {"model": hg.DirichletProcess(2.0), "schedule": hg.Annealing(12, 4.0, 3)},
+    ),
+    "itg": ({"grammar": "itg", "settling": 4}, {"grammar": "itg", "schedule": hg.Annealing(0, 1.0, 4)}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_draws_what_a_store_draws(case: str, store_url: str) -> None:
+    settings, own = CASES[case]
+    with hg.open(store_url, create=True, seed=7, span_limit=5, **settings) as store:
+        store.add(PAIRS)
+        learned = store.learn(sweeps=9).run()
+        stored = {(r.source, r.target): (r.count, r.expected_uses, r.expected_uses_error) for r in store.rules()}
+        with hg.sample(PAIRS, seed=7, span_limit=5, threads=1, **own) as chain:
+            chain.run(chain.schedule.burn_in + 9)
+            assert [done.log_likelihood for done in chain.trace] == [value for _, value in learned.curve][
+                -len(chain.trace) :
+            ]
+            assert {
+                (r.source, r.target): (r.count, r.expected_uses, r.expected_uses_error) for r in chain.rules()
+            } == stored
+            uses = [rule.expected_uses for rule in chain.rules()]
+    assert uses == sorted(uses, reverse=True)
+    assert len(stored) > 20
+
+
+def test_threads_do_not_change_it_and_seeds_do() -> None:
+    def counts(seed: int, threads: int) -> list[tuple[str, str, int]]:
+        with hg.sample(PAIRS, seed=seed, threads=threads) as chain:
+            return [(rule.source, rule.target, rule.count) for rule in chain.run(5).rules()]
+
+    assert counts(1, 1) == counts(1, 2)
+    assert counts(1, 1) != counts(2, 1)
+
+
+class Hot:
+    """A schedule of one's own: T = 3 in every second sweep."""
+
+    burn_in = 4
+    leaving = False
+
+    def stages(self, sweeps: Any) -> Any:
+        return hg.Annealing().stages(sweeps)
+
+    def powers(self, sweeps: Any) -> Any:
+        return np.where(np.asarray(sweeps) % 2 == 0, 1.0, 1 / 3)
+
+    def reached(self, sweeps: Any) -> Any:
+        return np.ones(len(sweeps), np.int64)
+
+
+def test_a_schedule_of_ones_own() -> None:
+    with hg.sample(PAIRS, schedule=Hot()) as own, hg.sample(PAIRS, schedule=hg.Annealing(0)) as cold:
+        assert [a.log_likelihood for a in own.run(8).trace] != [b.log_likelihood for b in cold.run(8).trace]
+        assert {done.stage for done in own.trace} == {1}
+
+
+def test_steps_are_taken_when_they_are_asked_for() -> None:
+    with hg.sample(PAIRS) as chain:
+        before = chain.state
+        steps = chain.steps(3)
+        first = next(steps)
+        assert chain.trace == [first]
+        assert first.log_likelihood_before is not None
+        assert first.edges_sampled + first.cuts_sampled > 0
+        assert (chain.state.cut != before.cut).any()
+        assert [done.log_likelihood_before for done in steps] == [None, None]
+        assert "polyline" in chain._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([], "no pairs"),
+        ([("a", "b")], "pair 1 has no links"),
+        ([("a", "b", "0-0"), ("a", "b", "0-1")], "pair 2: alignment: link"),
+        ([("a", "b", "0-0"), ("", "b", "")], "pair 2"),
+        (["ab"], "pair 1: a pair is"),
+    ],
+)
+def test_pairs_that_cannot_be_sampled(pairs: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        hg.sample(pairs)
+
+
+def test_settings_that_there_are_not() -> None:
+    with pytest.raises(UsageError, match=r"discount: 1\.5"):
+        hg.sample(PAIRS, model=hg.PitmanYor(discount=1.5))
+    with pytest.raises(UsageError, match="store of trees cannot be sampled"):
+        hg.sample(PAIRS, grammar="trees")

@@ -1,0 +1,404 @@
+"""What commands do, in Python, in as many lines, on both databases; and what interruptions leave behind."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas
+import polars
+import pyarrow
+import pytest
+from tests.conftest import ask_url_of
+from tests.daemon.conftest import LINES
+from tests.daemon.learning.stores import contents, some_pairs
+
+import hierogram as hg
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.learning.learner import holding_lease
+from hierogram.storage.exceptions import StoreError, StoreHeldError, StoreMissingError
+from hierogram.storage.store import open_store
+
+ROOT = Path(__file__).parents[3]
+PAIRS = [tuple(line.split(" ||| ")) for line in LINES]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The small corpus as parallel files, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name, column in zip(("fr", "en", "align"), zip(*PAIRS, strict=True), strict=True):
+        (tmp_path / f"news.{name}").write_text("".join(line + "\n" for line in column))
+    return tmp_path
+
+
+@pytest.fixture
+def new(store_url: str) -> Iterator[hg.GrammarStore]:
+    with hg.open(store_url, create=True, schedule="paper", sweeps_per_level=2, levels=3) as store:
+        yield store
+
+
+@pytest.fixture
+def opened(learned_url: str) -> Iterator[hg.GrammarStore]:
+    with hg.open(learned_url) as store:
+        yield store
+
+
+def test_the_tour_of_the_readme_in_python(files: Path, store_url: str) -> None:
+    readme = (ROOT / "README.md").read_text()
+    [block] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    [tour] = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if "ingest news.fr" in block][:1]
+    # A line to import the library, one to make the store, and one for each command.
+    assert len([line for line in block.splitlines() if line]) == 2 + len(tour.splitlines())
+    names: dict[str, Any] = {}
+    exec(block.replace("news.db", store_url), names)
+    store = names["store"]
+    assert store.rules().top(1)
+    assert store.status().pairs["settled"] == len(LINES)
+    assert (files / "grammar.cdec.gz").is_file()
+    assert store.verify().problems == []
+    store.close()
+
+
+def test_pairs_of_every_form_are_the_same_pairs(new: hg.GrammarStore, files: Path) -> None:
+    first = new.add("news.fr", Path("news.en"), "news.align")
+    assert first.totals.accepted == len(LINES)
+    names = ("source", "target", "alignment")
+    rows = [dict(zip(names, pair, strict=True)) for pair in PAIRS]
+    links = [[tuple(map(int, link.split("-"))) for link in pair[2].split()] for pair in PAIRS]
+    forms: list[Any] = [
+        PAIRS,
+        iter(PAIRS),
+        [[source, target, own] for (source, target, _), own in zip(PAIRS, links, strict=True)],
+        [{**row, "alignment": own} for row, own in zip(rows, links, strict=True)],
+        pandas.DataFrame(rows),
+        polars.DataFrame(rows),
+        pyarrow.table(polars.DataFrame(rows)),
+    ]
+    for form in forms:
+        again = new.add(form)
+        assert (again.totals.accepted, again.totals.duplicates, again.totals.rejected) == (0, len(LINES), 0), form
+
+
+WITHOUT_PYARROW = """
+import sys
+sys.modules["pyarrow"] = None
+import pandas
+import hierogram as hg
+with hg.open(sys.argv[1]) as store:
+    frame = pandas.DataFrame({"source": ["a", "b"], "target": ["x", "y"], "alignment": ["0-0", None], "id": [1, 2]})
+    print(store.add(frame).totals.accepted)
+    print(len(store.rules().to_pandas()))
+"""
+
+
+def test_pandas_needs_no_pyarrow(new: hg.GrammarStore) -> None:
+    url = new.store.engine.url.render_as_string(hide_password=False)
+    script = [sys.executable, "-c", WITHOUT_PYARROW, url]
+    assert subprocess.run(script, capture_output=True, text=True, check=True).stdout == "2\n0\n"
+    assert [row.alignment for row in new.store.pairs(limit=9)] == ["0-0", ""]
+
+
+def test_a_data_frame_without_a_side(new: hg.GrammarStore) -> None:
+    for frame in (pandas.DataFrame({"source": ["a"]}), polars.DataFrame({"source": ["a"]})):
+        with pytest.raises(InputError, match="has to have the column target: it has source"):
+            new.add(frame)
+
+
+def test_what_is_no_pair_is_rejected_and_the_others_are_stored(new: hg.GrammarStore) -> None:
+    given: list[Any] = [("a", "b"), "ab", ("a",), {"source": "a"}, ("a", 3), ("a", "b", "0-7"), ("c", "d", [(0, 0)])]
+    report = new.add(given)
+    assert report.totals.accepted == 2
+    assert [line.line for line in report.first_rejected] == [2, 4, 5, 6]
+    assert report.reasons == {"wrong-type": 3, "missing-field": 1, "link-out-of-range": 1}
+
+
+def test_a_dictionary(new: hg.GrammarStore, tmp_path: Path) -> None:
+    (tmp_path / "terms.csv").write_text("source,target\nmaison,house\nchat,cat\n")
+    assert new.add(tmp_path / "terms.csv", entries=hg.Entries(weight=2)).totals.accepted == 4
+    assert new.status().corpora == {"dictionary": 4}
+    assert new.withdraw(corpus="dictionary").pairs == 4
+
+
+def test_usage_that_makes_no_sense(new: hg.GrammarStore) -> None:
+    for call, message in (
+        (lambda: new.add(PAIRS, "news.en"), "pairs, or files"),
+        (lambda: new.add("trees", nbest=True), "store of trees"),
+        (lambda: new.withdraw(), "say which pairs"),
+        (lambda: new.withdraw([1], corpus="x"), "say which pairs"),
+        (lambda: new.export("g", max_scoop=2), "max_scoop: there is no such option; there are format"),
+        (lambda: new.export("g", per_source=0), "per_source: 0 has to be at least 1"),
+        (lambda: new.terms(min_words=9), "min_words"),
+        (lambda: hg.open("other.db", create=True, tokenize=True), "languages"),
+        (lambda: hg.align(["a"], ["b"], model="no"), "no"),
+        (lambda: hg.align(["a"], ["b"], tokenize=("fr", "en"), tokenized=True), "give one of them"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            call()
+    with pytest.raises(InputError, match="no stored pair is like that"):
+        new.withdraw(corpus="none")
+
+
+def test_settings_are_those_that_are_named(store_url: str) -> None:
+    with pytest.raises(StoreMissingError):
+        hg.open(store_url)
+    with hg.open(store_url, create=True, model="dirichlet", languages=("fr", "en")) as store:
+        assert (store.settings().schedule, store.settings().annealing) == ("annealed", 280)
+        has = store.settings()
+    with hg.open(store_url, create=True, languages=("fr", "en")) as store:
+        assert store.settings() == has
+    hg.open(store_url, settings=has).close()
+    with pytest.raises(StoreError, match=r"languages is \('fr', 'en'\), not \('de', 'en'\)"):
+        hg.open(store_url, languages=("de", "en"))
+
+
+def test_learning_is_the_same_however_it_is_read(store_url: str, tmp_path: Path) -> None:
+    pairs = [(pair.source, pair.target, pair.alignment) for pair in some_pairs(40)]
+    whole = f"sqlite:///{tmp_path / 'whole.db'}"
+    for url in (whole, store_url):
+        with hg.open(url, create=True) as store:
+            store.add(pairs)
+    with hg.open(whole) as store:
+        heard: list[int] = []
+        report = store.learn(sweeps=8).run(lambda sweep: heard.append(sweep.sweep))
+        assert heard == list(range(1, report.sweeps + 1))
+    with hg.open(store_url) as store:
+        learning = store.learn(sweeps=8)
+        for sweep in learning:
+            assert sweep.log_likelihood is not None
+            if sweep.sweep == 3:
+                break
+        assert store.store.lease() is None
+        assert learning.report is None or not learning.report.finished
+        seen = [sweep.sweep for sweep in store.learn(sweeps=8)]
+        assert 3 + len(seen) == report.sweeps
+    with open_store(whole) as one, open_store(store_url) as other:
+        assert contents(one)[0] == contents(other)[0]
+
+
+def test_a_loop_that_an_exception_keeps_ends_with_the_next(new: hg.GrammarStore) -> None:
+    new.add(PAIRS)
+    kept = iter(new.learn(sweeps=3))
+    next(kept)
+    assert new.store.lease() is not None
+    assert new.learn(sweeps=3).run().finished
+    assert new.store.lease() is None
+    with pytest.raises(RuntimeError, match="begun already"):
+        list(new._learning or ())
+
+
+def test_unaligned_pairs_are_aligned_first(new: hg.GrammarStore) -> None:
+    new.add([(source, target) for source, target, _ in PAIRS])
+    learning = new.learn(sweeps=2)
+    learning.run()
+    assert learning.aligned is not None
+    assert learning.aligned.pairs == len(PAIRS)
+
+
+def test_another_who_writes_is_an_error_of_ours(opened: hg.GrammarStore) -> None:
+    with open_store(opened.store.engine.url.render_as_string(hide_password=False)) as other, holding_lease(other, "me"):
+        with pytest.raises(StoreHeldError, match="me"):
+            opened.learn(sweeps=1).run()
+        asked = opened.withdraw([1])
+        assert asked.left_to is not None
+        assert asked.left_to.command == "me"
+
+
+def test_several_threads_read_while_one_learns(new: hg.GrammarStore) -> None:
+    new.add([(pair.source, pair.target, pair.alignment) for pair in some_pairs(40)])
+    failed: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            for _ in range(5):
+                assert len(new.rules()) == len(new.rules().column("id"))
+                new.status()
+        except BaseException as error:
+            failed.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    new.learn(sweeps=5).run()
+    for reader in readers:
+        reader.join()
+    assert not failed
+
+
+def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
+    manifest = opened.export(tmp_path / "grammar.moses.gz", max_scope=1)
+    assert (manifest.format, manifest.compression) == ("moses", "gzip")
+    for _ in range(3):
+        made = opened.publish(tmp_path / "versions", "news", keep=2, format="jsonl")
+    assert made.retired
+    assert opened.pack(tmp_path / "grammar.packed") > 10
+    line = opened.rules(source="la").top(1)[0]
+    assert hg.Decoder(tmp_path / "grammar.packed").translate("la").text == line.target
+
+
+def test_looking(opened: hg.GrammarStore) -> None:
+    found = opened.evidence("la maison", pairs=2)
+    assert found.rules
+    assert len(found.pairs) <= 2
+    scored = list(opened.score(ids=[2, 1]))
+    assert {one.number for one in scored} == {1, 2}
+    [given, empty] = opened.score([("la maison", "the house"), ("", "x")])
+    assert given.score is not None
+    assert (empty.number, empty.score) == (2, None)
+    with pytest.raises(InputError, match="there is no pair 99"):
+        list(opened.score(ids=[99]))
+    assert len(list(opened.score(keep=True))) == len(opened.store.scores(0)) > 2
+    assert opened.diagnose(chains=2, sweeps=16).chains == 2
+    assert opened.terms(min_count=2, min_words=1, common=1.0).pairs == len(LINES)
+    assert opened.repair(keep=False).changed is False
+    assert opened.events(limit=1).last >= 0
+
+
+def test_a_copy_of_a_store(tmp_path: Path) -> None:
+    with hg.open(tmp_path / "one.db", create=True) as store:
+        store.add(PAIRS)
+        assert store.back_up(tmp_path / "two.db") > 1_000
+    with hg.open(tmp_path / "two.db") as copy:
+        assert copy.status().pairs["waiting"] == len(PAIRS)
+        assert "GrammarStore" in repr(copy)
+        assert "waiting" in copy._repr_html_()
+
+
+def test_links_of_sentences_and_of_files(opened: hg.GrammarStore, files: Path) -> None:
+    from_files = hg.align("news.fr", "news.en", seed=3)
+    sources, targets, _ = zip(*PAIRS, strict=True)
+    links = list(hg.align(sources, targets, seed=3))
+    assert list(from_files) == links
+    assert len(links) == len(from_files) == len(PAIRS)
+    assert all(0 < probability <= 1 for pair in links for _, _, probability in pair)
+    assert list(from_files.lines()) == [" ".join(f"{i}-{j}" for i, j, _ in pair) for pair in links]
+    assert len(hg.align(sources, targets, priors=opened)) == len(PAIRS)
+
+
+def test_translations(opened: hg.GrammarStore, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    opened.export("grammar.cdec.gz", max_scope=2)
+    decoder, follower = hg.Decoder("grammar.cdec.gz"), hg.Decoder(opened)
+    lines = ["la maison", "", "une fleur"]
+    translated = [found.text for found in decoder.translate_all(lines, threads=2)]
+    assert translated == [decoder.translate(line).text for line in lines]
+    assert translated == [follower.translate(line).text for line in lines]
+    assert len(decoder.translate("la maison", best=3).candidates) > 1
+    assert capsys.readouterr() == ("", "")
+
+
+TREES = ["(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))", "(S (NP (DT a) (NN dog)) (VP (VBZ sleeps)))"]
+
+
+def test_trees(store_url: str, tmp_path: Path) -> None:
+    (tmp_path / "trees").write_text("".join(tree + "\n" for tree in TREES * 3))
+    with hg.open(store_url, create=True, grammar="trees", annealing=5) as store:
+        assert store.add(tmp_path / "trees").totals.accepted == 6
+        with pytest.raises(UsageError, match="takes one file"):
+            store.add(PAIRS)
+        store.learn(sweeps=5).run()
+        parsed = hg.parse(["the dog sleeps", "", "the cat sleeps"], store)
+        (tmp_path / "fragments").write_text("".join(f"{r.target} ||| {r.count}\n" for r in store.rules(drawn=True)))
+    assert [one.found for one in parsed] == [True, True, True]
+    assert parsed[1].tree == ""
+    assert "(NN dog)" in parsed[0].tree
+    (tmp_path / "lines").write_text("the dog sleeps\n")
+    [again] = hg.parse(tmp_path / "lines", tmp_path / "fragments", method="mpd")
+    assert "(NN dog)" in again.tree
+
+
+INTERRUPTED = """
+import sys
+import hierogram as hg
+store = hg.open(sys.argv[1])
+print("ready", flush=True)
+try:
+    if sys.argv[2] == "loop":
+        for sweep in store.learn(sweeps=100_000):
+            print("sweep", flush=True)
+    else:
+        store.learn(sweeps=100_000).run(lambda sweep: print("sweep", flush=True))
+except KeyboardInterrupt:
+    print(store.store.lease(), sum(store.status().pairs.values()), store.status().sweeps)
+"""
+
+
+@pytest.mark.parametrize("way", ["loop", "run"])
+def test_ctrl_c_commits_the_sweep_at_hand_and_leaves_a_sound_store(store_url: str, way: str) -> None:
+    with hg.open(store_url, create=True) as store:
+        store.add([(pair.source, pair.target, pair.alignment) for pair in some_pairs(30)])
+    arguments = [sys.executable, "-c", INTERRUPTED, store_url, way]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line == "sweep\n":
+                break
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        *_, last = process.stdout.read().splitlines()
+    assert process.returncode == 0
+    held, pairs, sweeps = last.split()
+    assert (held, pairs) == ("None", "30")
+    assert int(sweeps) > 1
+    with hg.open(store_url) as store:
+        assert store.verify().problems == []
+        assert store.store.unfinished_run() is not None
+
+
+def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> None:
+    pair = opened.pair(1)
+    source, target, links = PAIRS[0]
+    assert (pair.number, pair.source, pair.target, pair.state) == (1, source, target, "settled")
+    assert " ".join(f"{i}-{j}" for i, j in pair.links) == links
+    assert pair.derivation()[0].source_span == (0, len(source.split()))
+    uses = [rule.expected_uses for rule in pair.expected_rules()]
+    assert uses == sorted(uses, reverse=True)
+    assert uses[-1] > 0
+    assert "<svg" in pair._repr_html_()
+    rule = pair.derivation()[0]
+    assert 1 in {using.id for using in opened.pairs_using(rule.source, rule.target)}
+    with pytest.raises(InputError, match="there is no pair 99"):
+        opened.pair(99)
+
+
+def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:
+    new.add(PAIRS)
+    assert "waits to be sampled" in new.pair(1)._repr_html_()
+
+
+def test_links_that_people_know(new: hg.GrammarStore) -> None:
+    new.add([(source, target) for source, target, _ in PAIRS])
+    new.learn(sweeps=1).run()
+    fixed = frozenset({(0, 1)})
+    assert new.set_links({1: hg.KnownLinks(fixed)}) is None
+    assert (0, 1) in new.pair(1).links
+    assert new.verify().human_links == 1
+    for links, message in (
+        ({1: hg.KnownLinks(frozenset({(9, 9)}))}, "beyond"),
+        ({1: hg.KnownLinks(), 77: hg.KnownLinks()}, "no pair 77: nothing was stored"),
+    ):
+        with pytest.raises(InputError, match=message):
+            new.set_links(links)
+    assert new.verify().human_links == 1
+    new.set_links({1: hg.KnownLinks()})
+    assert new.verify().human_links == 0
+
+
+def test_asking_in_sql(opened: hg.GrammarStore, store_url: str) -> None:
+    asked_by = ask_url_of(store_url)
+    found = opened.ask("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, ask_url=asked_by)
+    assert found.columns == ["id", "source"]
+    assert found.rows == [(1, PAIRS[0][0]), (2, PAIRS[1][0])]
+    assert found.more
+    with pytest.raises(hg.StoreError):
+        opened.ask("DELETE FROM rules", ask_url=asked_by)
+
+
+def test_learning_from_nothing(new: hg.GrammarStore) -> None:
+    report = new.learn(sweeps=3).run()
+    assert (report.pairs, report.sweeps, report.finished) == (0, 0, True)
+    assert list(new.learn(sweeps=3)) == []
