@@ -83,7 +83,7 @@ def align(
         sources, targets = read_pairs(files)
         for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
             note_text(side, name, lines, tokenized)
-        if store is not None and not store.store.aligner_counts((), ()).jumps:
+        if store is not None and not store.store.aligner_counts(((), ()), ((), ())).jumps:
             note(f"{store.url}: its aligner has seen no pair yet: aligning without it")
         with progress("align", "sweeps") as shown:
             aligned = sample(
