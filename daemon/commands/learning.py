@@ -209,7 +209,8 @@ def diagnose(
         _print_diagnosis(found)
     if found.flagged:
         note(
-            f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer (--warm-up, --sweeps)"
+            f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer "
+            "(--set warm_up=N, --sweeps)"
         )
         raise typer.Exit(FOUND)
 

@@ -13,7 +13,7 @@ class ChainOptions:
     chains: Annotated[int, Option("Chains, each with a seed of its own; cut, joined and random in turn.", least=2)] = 4
     sweeps: Annotated[int, Option("Sweeps of each chain after its burn-in.", least=8)] = 200
     warm_up: Annotated[
-        int | None, Option("Sweeps of burn-in, of which nothing is kept.", least=0, shown="the schedule's")
+        int | None, Option("Sweeps of burn-in, of which nothing is kept.", least=0, shown="the schedule's", expert=True)
     ] = None
     every: Annotated[int, Option("Sweeps from one draw to the next.", least=1, expert=True)] = 2
     pairs: Annotated[int, Option("Only the first so many pairs of the store.", least=1)] = 3_000

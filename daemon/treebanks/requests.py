@@ -24,7 +24,12 @@ class ParseRequest:
     method: Annotated[str, Option("Tree to choose", values=METHODS)] = MER
     draws: Annotated[
         int | None,
-        Option("Derivations to draw; 0 takes exact expectations for mer.", least=0, shown="0 for mer, 1000 for mpp"),
+        Option(
+            "Derivations to draw; 0 takes exact expectations for mer.",
+            least=0,
+            shown="0 for mer, 1000 for mpp",
+            expert=True,
+        ),
     ] = None
     root: Annotated[str | None, Option("Label over whole sentences.", shown="TOP, or as in the store", expert=True)] = (
         None

@@ -49,7 +49,7 @@ class Settings:
 
     model: Annotated[str, Option("Model of rules", values={PITMAN_YOR: "by rule length", DIRICHLET: ""})] = PITMAN_YOR
     discount: Annotated[float, Option("Pitman-Yor discount d, 0 ≤ d < 1.", least=0, below=1)] = 0.5
-    strength: Annotated[float, Option("Strength α > 0 of the prior.", above=0, below=INFINITY)] = 5.0
+    strength: Annotated[float, Option("Strength α > 0 of the prior.", above=0, below=INFINITY, expert=True)] = 5.0
     rate: Annotated[
         float, Option("Mean λ > 0 of the Poisson prior of rule lengths.", above=0, below=INFINITY, expert=True)
     ] = 2.0

@@ -334,7 +334,7 @@ def test_settings_are_fixed_for_the_life_of_a_store(hierogram: Run) -> None:
         ("--model", "unigram"),
         ("--discount", "1"),
         ("--discount", "nan"),
-        ("--strength", "0"),
+        ("--set", "strength=0"),
         ("--set", "rate=inf"),
         ("--set", "round_sweeps=0"),
         ("--max-tokens", "362"),

@@ -88,7 +88,7 @@ def test_chains_of_the_aligner_over_pairs_that_the_store_aligned(hierogram: Run,
     (tmp_path / "few.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in UNALIGNED))
     for command in (["init"], ["ingest", "few.tsv"], ["learn", "--sweeps", "2"]):
         assert hierogram(*command).code == 0
-    options = ("--chains", "3", "--sweeps", "60", "--set", "every=1", "--set", "watched=5", "--warm-up", "20")
+    options = ("--chains", "3", "--sweeps", "60", "--set", "every=1", "--set", "watched=5", "--set", "warm_up=20")
     found = json.loads(hierogram("diagnose", *options, "--set", "links=30", "--draws", "kept.npz", "--json").out)
     kept = load_draws(tmp_path / "kept.npz").links
     assert kept.draws.shape == (found["links"]["watched"], 3, 60)

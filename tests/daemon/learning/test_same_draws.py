@@ -104,7 +104,7 @@ def case_phrases_in_blocks(run: Run, folder: Path) -> dict[str, str]:
 
 
 def case_phrases_dirichlet(run: Run, folder: Path) -> dict[str, str]:
-    settings = ["--model", "dirichlet", "--strength", "100", "--span-limit", "0", "--set", "sweeps_per_level=3"]
+    settings = ["--model", "dirichlet", "--set", "strength=100", "--span-limit", "0", "--set", "sweeps_per_level=3"]
     return learned(run, folder, settings, [bars(folder / "c.bars", 3, 200), "--format", "pipes"], "8")
 
 
