@@ -85,7 +85,9 @@ def test_killed_while_raw_pairs_are_aligned(store_url: str, tmp_path: Path, alig
     kill_while_fed(daemon, feeding, int(os.environ.get("HIEROGRAM_TEST_KILLS", "20")))
     with daemon.running():
         feeding.finish()
-        for file in [*(daemon.spool / "done").glob("*.bars"), *tmp_path.glob("command-*.bars")]:
+        offered = [*(daemon.spool / "done").glob("*.pipes"), *tmp_path.glob("command-*.pipes")]
+        assert offered
+        for file in offered:
             command = [*COMMAND, "--store", store_url, "ingest", str(file), "--format", "pipes"]
             subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
         wait_until(daemon.settled, "all pairs are settled", pause=0.5)
