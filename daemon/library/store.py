@@ -119,7 +119,8 @@ def open(url: PathLike, *, create: bool = False, settings: Settings | None = Non
             raise
         return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
     has, asked = asdict(opened.settings()), asdict(wanted)
-    if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in chosen if has[name] != asked[name]]:
+    unlike = [name for name in has if name in chosen and has[name] != asked[name]]
+    if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in unlike]:
         opened.close()
         raise StoreError(
             f"there is a store at {opened.url}, and its {'; '.join(differing)}: settings are fixed for a store's life, "

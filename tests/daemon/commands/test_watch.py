@@ -22,8 +22,8 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "daemon.md").read_text()
 
 
 @pytest.fixture(autouse=True)
-def _looks_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ends what is watched after two looks, as Ctrl-C does."""
+def _looks_twice(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends what is watched after two looks, as Ctrl-C does; the store is there by then, its server may sleep."""
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:

@@ -105,7 +105,7 @@ NO_RAY = """
 import sys
 from hierogram.daemon import main
 from hierogram.daemon.commands import learning, stores
-from hierogram.daemon.workers import options, section
+from hierogram.daemon.workers import options
 assert not [name for name in sys.modules if name.split(".")[0] in ("ray", "numba")]
 from hierogram.daemon.workers import pool
 assert "ray" not in sys.modules
