@@ -1,1 +1,1 @@
-"""What runs: command line, ingest, learning, export; the only part that talks to people."""
+"""Run everything: command line, ingest, learning, export; the only part that talks to people."""

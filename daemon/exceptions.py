@@ -1,4 +1,4 @@
-"""What can go wrong in the daemon; every message says what was wrong, where, and what to do."""
+"""Name what can go wrong in the daemon; every message says what was wrong, where, and what to do."""
 
 
 class DaemonError(Exception):

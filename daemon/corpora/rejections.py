@@ -57,7 +57,7 @@ _ALWAYS_REJECTED = 100
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of an input is taken before it is set apart as a whole."""
+    """Bound how much of an input is taken before it is set apart as a whole."""
 
     max_unpacked_bytes: Annotated[
         int, Option("Most bytes that a compressed input may unpack to.", least=1, metavar="BYTES", expert=True)

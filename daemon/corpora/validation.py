@@ -125,7 +125,7 @@ class Repeats:
     def occurrences(
         self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
     ) -> list[int]:
-        """How many times each source with its target and alignment has come before.
+        """Count how many times each source with its target and alignment has come before.
 
         Raises `InputError` where a temporary file cannot grow.
         """
@@ -264,7 +264,7 @@ def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
 
 
 def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str], list[int]] | None:
-    """What `read_side` gives for each of the lines; None where some line has to be looked at for itself."""
+    """Return what `read_side` gives for each of the lines; None where some line has to be looked at for itself."""
     column = b"\n%b\n" % b"\n".join(lines)
     if any(untidy in column for untidy in _UNTIDY):
         return None

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
 class Counted(StrEnum):
-    """What a rule's count is: its weight for translating, expected uses, or those of one draw."""
+    """Say what a rule's count is: its weight for translating, expected uses, or those of one draw."""
 
     TRANSLATION = "translation"
     MEANS = "means"
@@ -162,7 +162,7 @@ class ExportOptions:
 
     @property
     def counted(self) -> Counted:
-        """What is counted."""
+        """Return what is counted."""
         return counted(self.means, self.drawn)
 
     def resolved(self) -> "ExportOptions":

@@ -35,7 +35,7 @@ class StoredPair:
 
     @property
     def state(self) -> str:
-        """How far it is: unaligned, waiting, sampling or settled."""
+        """Return how far it is: unaligned, waiting, sampling or settled."""
         return self._row.state
 
     @property

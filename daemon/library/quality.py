@@ -1,4 +1,4 @@
-"""How good translations, links and trees are; language models, and weights that are tuned."""
+"""Measure how good translations, links and trees are; language models, and weights that are tuned."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class Snapshot:
 
 
 def _uses(expected: bool, minimal: bool) -> tuple[str, str]:
-    """What is above 0 for a rule in use, and how often it is used, in SQL; expected uses in units of 1/`ONE_USE`."""
+    """Return, in SQL, what is above 0 for a rule in use, and how often it is used (expected: in 1/`ONE_USE`)."""
     if not expected:
         return "count", "count"
     number = f"CAST(expected_uses * {ONE_USE} AS BIGINT)"

@@ -154,7 +154,7 @@ def _divided(files: Sequence[str], wanted: RivalOptions) -> Split:
 
 
 class _Table:
-    """What the comparison has to translate with, and what it has found so far."""
+    """Hold what the comparison has to translate with, and what it has found so far."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ Course = Schedule | Annealing
 
 
 class KnownCounts(Protocol):
-    """What a chain reads when it begins: of a store, or of pairs in memory alone."""
+    """Give what a chain reads when it begins: of a store, or of pairs in memory alone."""
 
     def settings(self) -> Settings:
         """The settings of model and schedule."""
@@ -53,10 +53,10 @@ class KnownCounts(Protocol):
         """Every rule with a positive count."""
 
     def labels(self) -> list[LabelRow]:
-        """What is learned besides counts."""
+        """Return what is learned besides counts."""
 
     def status(self) -> StoreStatus:
-        """How far it has come."""
+        """Return how far it has come."""
 
 
 class Drawn(NamedTuple):

@@ -153,7 +153,7 @@ def grammar_routes(service: Service) -> APIRouter:
 
     @router.get("/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "It is not scored yet."}})
     def score(pair_id: PairId) -> ScoreAnswer:
-        """How probable the pair is under what the store has learned, as the store keeps it."""
+        """Return how probable the pair is under what the store has learned, as the store keeps it."""
         found = store.scores_by_id([pair_id])
         if not found:
             if store.find_pair(pair_id) is None:

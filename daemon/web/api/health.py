@@ -152,7 +152,7 @@ class StatusAnswer(BaseModel):
 
 
 class HealthAnswer(BaseModel):
-    """Whether the daemon is alive, or ready, and if not, why."""
+    """Say whether the daemon is alive, or ready, and if not, why."""
 
     ok: bool
     reasons: list[str]

@@ -51,7 +51,7 @@ class RejectedAnswer(BaseModel):
 
 
 class IntakeAnswer(BaseModel):
-    """What became of a body of pairs."""
+    """Report what became of a body of pairs."""
 
     batch: int
     corpus: str
