@@ -1,9 +1,7 @@
 """Heuristic grammars as files, in any format of exports, so that decoders can use them like any other.
 
-Their counts are those of Chiang (2007): every initial phrase has a mass of 1, which its rules share. Probabilities are
-relative frequencies unless the options say how they are smoothed: then the mass of one extraction of each rule is
-discounted. Extraction keeps no links inside rules. For lexical weights each target word is linked to the source word of
-the rule that it is likeliest to translate, where the pairs link the two at all.
+Extraction keeps no links inside rules. For lexical weights each target word is linked to the source word of the rule
+that it is likeliest to translate, where the pairs link the two at all.
 """
 
 import re
