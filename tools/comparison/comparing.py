@@ -189,7 +189,7 @@ def _sampled(
 ) -> list[Measure]:
     """Return a sampled grammar (posterior means, or the present sample), whole and as Hiero admits."""
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
-    rules = snapshot.iterate_rules(expected=averaged, min_count=0)
+    rules = snapshot.iterate_rules(expected=averaged)
     done = 0
     while block := list(islice(rules, _RULES_A_BLOCK)):
         for measure, chosen in zip(measures, (block, [rule for rule in block if rule.hiero]), strict=True):
