@@ -118,7 +118,8 @@ def learn(
                 opened.finish_run()
     if not done.finished:
         note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
-        raise typer.Exit(stop.exit_code)
+        # 130 for SIGINT, 143 for SIGTERM, as shells have it.
+        raise typer.Exit(128 + stop.number)
 
 
 def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":
@@ -259,11 +260,6 @@ class Stop:
     def __call__(self) -> bool:
         """Return whether to stop."""
         return bool(self.number)
-
-    @property
-    def exit_code(self) -> int:
-        """130 for SIGINT, 143 for SIGTERM, as shells have it."""
-        return 128 + self.number
 
     def ignore(self) -> None:
         """Do not hear signals to the end of the process: all is done that they could interrupt.

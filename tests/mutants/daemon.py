@@ -71,7 +71,7 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "Joshua's configuration turns the sign of values with names, too",
-        "daemon/exports/formats/joshua.py",
+        "daemon/exports/formats/decoders.py",
         "sign = 1 if feature.logarithmic != named else -1",
         "sign = 1 if feature.logarithmic else -1",
         (_FORMATS, "-k", "score_by"),

@@ -55,7 +55,9 @@ class RivalOptions(ExperimentOptions):
     pairs: Annotated[int | None, Option("Pairs to take of the bitext, evenly spaced.", least=1, shown="all")] = None
     iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 8
     seeds: Annotated[int, Option("Seeds of tuning for each grammar; their mean counts.", least=1)] = 1
-    only: Annotated[tuple[str, ...], Option("Only grammars whose names hold one of these.", metavar="NAMES")] = ()
+    only: Annotated[
+        tuple[str, ...], Option("Only grammars of these names, or whose names hold one.", metavar="NAMES")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,9 @@ class _Table:
             [System(AVERAGED, SAMPLES)],
             [System(f"{AVERAGED}, {ALL}", SAMPLES, features=None, smoothing=SMOOTHING)],
         ]
-        only = self._wanted.only
-        return [row for row in rows if row[0] == hiero or not only or any(name in row[0].name for name in only)]
+        only, names = self._wanted.only, {row[0].name for row in rows}
+        wanted = {name for part in only for name in ({part} & names or names) if part in name}
+        return [row for row in rows if not only or row[0] == hiero or row[0].name in wanted]
 
     def row(self, systems: Sequence[System]) -> RivalRow:
         """Return the row of a grammar, over its chains."""
