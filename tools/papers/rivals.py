@@ -71,7 +71,9 @@ class RivalOptions:
     iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 8
     seeds: Annotated[int, Option("Seeds of tuning for each grammar; their mean counts.", least=1)] = 1
     threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
-    only: Annotated[tuple[str, ...], Option("Only grammars whose names hold one of these.", metavar="NAMES")] = ()
+    only: Annotated[
+        tuple[str, ...], Option("Only grammars of these names, or whose names hold one.", metavar="NAMES")
+    ] = ()
 
     def of_results(self) -> dict[str, Any]:
         """Return the options that results depend on."""
@@ -201,8 +203,8 @@ class _Table:
             [System(AVERAGED, SAMPLES)],
             [System(f"{AVERAGED}, {ALL}", SAMPLES, features=None, smoothing=SMOOTHING)],
         ]
-        only = self._wanted.only
-        return [row for row in rows if row[0] == hiero or not only or any(name in row[0].name for name in only)]
+        wanted = _chosen(self._wanted.only, [row[0].name for row in rows])
+        return [row for row in rows if row[0] == hiero or row[0].name in wanted]
 
     def row(self, systems: Sequence[System]) -> RivalRow:
         """Return the row of a grammar, over its chains."""
@@ -311,6 +313,12 @@ class _Table:
     def _of_lines(self, lines: Sequence[str]) -> NDArray[np.float64]:
         words = (tuple(line.split()) for line in lines)
         return np.array([own.statistics(text) for own, text in zip(self._statistics, words, strict=True)])
+
+
+def _chosen(only: Sequence[str], names: Sequence[str]) -> set[str]:
+    """Return the names that are asked for: by the whole name, or by a part of it; all where none is."""
+    found = {name for part in only for name in ([part] if part in names else names) if part in name}
+    return found if only else set(names)
 
 
 def scores(lines: list[str], references: list[list[str]]) -> tuple[float, float]:

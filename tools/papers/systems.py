@@ -20,7 +20,7 @@ from hierogram.daemon.learning.residents import ResidentBatch, read_batches
 from hierogram.daemon.progress import progress
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.forests.averages import add_trees
-from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK
+from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, STRATIFIED
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
@@ -32,7 +32,7 @@ FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_
 
 PAIRS, START, SAMPLES, DEFAULT = "pairs", "start", "samples", "default"
 """Stores of pairs alone, of the state in which sampling begins, of eight samples merged, and of default settings; the
-others have models' names, and the schedule of the table."""
+others have models' names, and the default schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,10 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
         return url
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
-    settings = (
-        Settings(seed=chain)
-        if name == DEFAULT
-        else Settings(
-            model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
-            schedule=PAPER if name in (START, SAMPLES) else QUICK,
-            seed=chain,
-        )
+    settings = Settings(
+        model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
+        schedule=PAPER if name in (START, SAMPLES) else STRATIFIED,
+        seed=chain,
     )
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with Input(list(files)) as source:
