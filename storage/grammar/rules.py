@@ -94,30 +94,19 @@ class Grammar(Leases):
         limit: int = 20,
         after: tuple[float, str, str] | None = None,
         drawn: bool = False,
+        respelled: bool = False,
     ) -> list[RuleRow]:
         """Rules that meet all conditions, most often used first: as expected, or, `drawn`, in the present derivations.
 
         `source` and `target` are whole sides in the notation of rules; `words` have to occur on either side. `after` is
-        uses, source and target of the rule after which to go on, the last of an earlier answer.
+        uses, source and target of the rule after which to go on, the last of an earlier answer. If `respelled`, words
+        stand for those that differ from them in accents or capital letters.
         """
-        with self._reading() as connection:
-            return find_rules(connection, Wanted(source, target, words, after, drawn), limit)
-
-    def find_respelled_rules(
-        self,
-        source: str | None = None,
-        target: str | None = None,
-        *,
-        words: Sequence[str] = (),
-        limit: int = 20,
-        after: tuple[float, str, str] | None = None,
-        drawn: bool = False,
-    ) -> list[RuleRow]:
-        """Rules that `find_rules` would find if their words had other accents or capital letters, in its order."""
+        wanted = Wanted(source, target, words, after, drawn)
         with self._reading() as connection:
             found = {
                 rule.id: rule
-                for conditions in respelled(connection, Wanted(source, target, words, after, drawn))
+                for conditions in (respellings(connection, wanted) if respelled else [wanted])
                 for rule in find_rules(connection, conditions, limit)
             }
         uses = attrgetter("count" if drawn else "expected_uses")
@@ -195,7 +184,7 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
     return [RuleRow(*row) for row in rows]
 
 
-def respelled(connection: Connection, conditions: Wanted) -> list[Wanted]:
+def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:
     """The same conditions with words that differ from theirs in accents or capital letters, the likeliest first."""
     two_sides = TWO_SIDES in notation_of(read_settings(connection).grammar).offers
     sides = [

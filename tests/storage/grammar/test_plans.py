@@ -18,7 +18,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "rules of a word": lambda store: store.find_rules(words=["s17"]),
     "rules of words": lambda store: store.find_rules(words=["s17", "common", "usual"]),
     "the next rules": lambda store: [store.find_rules(words=["s17"], after=(9.0, "s17 common", "t17 usual"))],
-    "respelled rules": lambda store: store.find_respelled_rules("Ś17 common"),
+    "respelled rules": lambda store: store.find_rules("Ś17 common", respelled=True),
     "words like it": lambda store: store.like_words("s17x"),
     "pairs by id": lambda store: store.pairs_by_id([17, 18]),
     "a pair": lambda store: store.find_pair(17),
