@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import Compression, compressed
 from hierogram.daemon.corpora.texts import TOKENS
-from hierogram.daemon.exports.exporting import ExportPlan, OutputFiles, WrittenRules, score, write_rules
+from hierogram.daemon.exports.exporting import ExportPlan, OutputFiles, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_test_set
 from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word
 from hierogram.daemon.exports.formats.registry import FORMATS
@@ -49,11 +49,11 @@ def export_heuristic(
     *,
     singletons: bool = True,
     pruning: Pruning | None = None,
-) -> tuple[WrittenRules, list[int]]:
+) -> tuple[int, list[int]]:
     """Write the heuristic grammar of a store's pairs to a new file, and the format's glue rules beside it.
 
     Without `singletons` rules are left out that are seen once and whose source side has more than one word. Returns
-    what was written, and the number of rules of the whole grammar of scope 0, 1, …
+    the number of rules that were written, and of rules of the whole grammar of scope 0, 1, …
     Filters are those of exports; the alignment is not among them. Raises `ExtractionError`.
     """
     format = FORMATS[options.format or "cdec"]
@@ -85,7 +85,7 @@ def export_heuristic(
             score(rules, plan)
             glue = path.with_name(f"{path.name}.glue")
             output = OutputFiles(path, glue, partial(compressed, compression=compression))
-            return write_rules(rules, plan, output, TOKENS, lambda _: None), gathered.by_scope.tolist()
+            return write_rules(rules, plan, output, TOKENS, lambda _: None)[0], gathered.by_scope.tolist()
 
 
 def _link(rules: Scratch) -> None:
