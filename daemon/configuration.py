@@ -297,6 +297,9 @@ class HttpConfiguration(Section):
         default=48.0, gt=0, description="Hours for which the answer to an Idempotency-Key is kept."
     )
 
+    libretranslate: bool = Field(
+        default=False, description="Whether programs may ask as LibreTranslate; see [integrations.md](integrations.md)."
+    )
     pages: bool = Field(default=True, description="Whether there are pages for browsers; see [pages.md](pages.md).")
     ask: bool = Field(default=True, description="Whether people may ask SQL on a page.")
     ask_url: SecretStr | None = Field(

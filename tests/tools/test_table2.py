@@ -18,9 +18,8 @@ from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.store import open_store
 from hierogram.tools.comparison.heuristic_export import export_heuristic
-from hierogram.tools.papers.systems import PAIRS, SYSTEMS, learned_store
-from hierogram.tools.papers.table2 import SystemRow, draw
-from hierogram.tools.papers.translations import split
+from hierogram.tools.papers.table2 import SYSTEMS, SystemRow, draw
+from hierogram.tools.papers.translations import PAIRS, learned_store, split
 
 
 @pytest.fixture(scope="module")
