@@ -22,6 +22,7 @@ from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
 from hierogram.daemon.web.api.libretranslate import is_libretranslate, libretranslate, refused
+from hierogram.daemon.web.api.memory import memory_routes
 from hierogram.daemon.web.api.translating import translate_routes
 from hierogram.daemon.web.guard import ForeignDoor, Guard
 from hierogram.daemon.web.pages.site import build_pages
@@ -85,6 +86,7 @@ def build_app(
     app.include_router(align_routes(service))
     app.include_router(link_routes(service))
     app.include_router(evidence_routes(reader))
+    app.include_router(memory_routes(service, reader))
     app.include_router(translate_routes(service, translating or TranslateOptions()))
 
     @app.get("/openapi.json", include_in_schema=False)
