@@ -27,7 +27,7 @@ _WORD_ODDS = 3.0
 _MOST_ODDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlainTranslation:
     """A text's translation, and other ones, best first."""
 

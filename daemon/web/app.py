@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 
 from anyio import to_thread
@@ -15,6 +15,7 @@ from hierogram.daemon.answering.translating import PlainTranslator
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.decoding.options import TranslateOptions
+from hierogram.daemon.mcp.server import PATH, desk_of, make_server, over_http
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.evidence import evidence_routes
@@ -39,13 +40,20 @@ _READERS = 6
 """Threads that read the store; with the intakes and the loops, they stay within its pool of connections."""
 
 
-def _lifespan(*closed: Reader | Asker | None) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+Running = Callable[[], AbstractAsyncContextManager[None]]
+"""Makes what runs as long as the application does."""
+
+
+def _lifespan(
+    *closed: Reader | Asker | None, running: Running = nullcontext
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """Few threads, and in the end what is handed over is closed."""
 
     @asynccontextmanager
     async def few_threads(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = _READERS
-        yield
+        async with running():
+            yield
         for one in closed:
             if one is not None:
                 one.close()
@@ -67,6 +75,11 @@ def build_app(
     metrics = RequestMetrics()
     reader = Reader(service.store.engine.url)
     asker = _asker(reader, configuration) if configuration.pages else None
+    models: ASGIApp | None = None
+    running: Running = nullcontext
+    if configuration.mcp != "off":
+        desk = desk_of(service.store, reader, service.withdraw, translating or TranslateOptions())
+        models, running = over_http(make_server(desk, may_add=configuration.mcp == "add"))
     app = FastAPI(
         title="Hierogram",
         summary="A grammar store that keeps learning.",
@@ -75,7 +88,7 @@ def build_app(
         dependencies=[Depends(refuse_unknown)],
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(reader, asker),
+        lifespan=_lifespan(reader, asker, running=running),
     )
     answer_problems(app)
     describe(app, with_token=configuration.token is not None)
@@ -102,6 +115,9 @@ def build_app(
         door = libretranslate(service.store, translator, corrections, sessions)
 
     async def by_address(scope: Scope, receive: Receive, send: Send) -> None:
+        if models and scope["type"] == "http" and scope["path"] == PATH:
+            await models(scope, receive, send)
+            return
         if door and scope["type"] == "http" and is_libretranslate(scope):
             await door(scope, receive, send)
             return
