@@ -18,8 +18,7 @@ from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.mcp.server import PATH, desk_of, make_server, over_http
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
-from hierogram.daemon.web.api.evidence import evidence_routes
-from hierogram.daemon.web.api.grammar import grammar_routes
+from hierogram.daemon.web.api.grammar import evidence_routes, grammar_routes
 from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
 from hierogram.daemon.web.api.libretranslate import is_libretranslate, libretranslate, refused
