@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
@@ -25,6 +26,7 @@ from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
 
 if TYPE_CHECKING:
+    from hierogram.daemon.answering.exchange import Synchronized
     from hierogram.daemon.corpora.reading import Source
     from hierogram.daemon.evidence.gathering import Evidence
     from hierogram.daemon.evidence.options import EvidenceOptions
@@ -50,6 +52,8 @@ Steps = Callable[[int, int], None]
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
+
+_LEAVING_SECONDS, _LOOK_SECONDS = 60.0, 0.1
 
 DICTIONARY_CORPUS = "dictionary"
 """Corpus of entries, where none is named."""
@@ -277,6 +281,23 @@ class GrammarStore:
         if self._learning is not None:
             self._learning.stop()
             self._learning = None
+
+    def synchronize(
+        self, memory: PathLike, corpus: str = DEFAULT_CORPUS, *, languages: tuple[str, str] | None = None
+    ) -> Synchronized:
+        """Make a corpus what a TMX file is: new units come in under their `tuid`, what is gone or changed leaves.
+
+        Where another process writes the grammar, it is waited for, for a minute. Raises `InputError`.
+        """
+        from hierogram.daemon.answering.exchange import synchronize
+
+        def leave(ids: Sequence[int]) -> None:
+            left = self.withdraw(ids)
+            until = time.monotonic() + _LEAVING_SECONDS
+            while left.left_to and self.store.pairs_by_id(ids[:1] + ids[-1:]) and time.monotonic() < until:
+                time.sleep(_LOOK_SECONDS)
+
+        return synchronize(self.store, str(memory), corpus, leave, languages=languages)
 
     def rules(
         self,
