@@ -22,14 +22,15 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import Without, with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import ExportError, InputError
+from hierogram.daemon.exceptions import ExportError, InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.tuning.options import TuningOptions
-from hierogram.storage.options import Option
+from hierogram.storage.options import Option, OptionError
 
 if TYPE_CHECKING:
     from hierogram.daemon.decoding.opening import TranslationResources
-    from hierogram.daemon.decoding.translating import Translation, Translator
+    from hierogram.daemon.decoding.text_translator import TextTranslation, TextTranslator
+    from hierogram.daemon.decoding.translating import Translator
 
 
 STANDARD = "-"
@@ -45,12 +46,34 @@ class TranslateOutput:
     best: Annotated[
         int, Option("Translations of each sentence; with several, `number ||| words ||| features ||| score`.", least=1)
     ] = 1
-    json: Annotated[bool, Option("A JSON object a sentence: translations, features, alignments, derivations.")] = False
+    text: Annotated[
+        bool | None,
+        Option(
+            "Text in, text out: words with their spaces, capital letters and tags. With --no-text translations are "
+            "tokens.",
+            flags=("--text/--no-text",), shown="where text is divided",
+        ),
+    ] = None  # fmt: skip
+    html: Annotated[bool, Option("FILE is one HTML document, and so is its translation.")] = False
+    json: Annotated[
+        bool, Option("A JSON object a sentence: translations, tokens, features, alignments, derivations.")
+    ] = False
     alignments: Annotated[
         Path | None, Option("Links of source and target words, a line a sentence.", metavar="FILE")
     ] = None
     svg: Annotated[Path | None, Option("A picture of each sentence's derivation, N.svg.", metavar="FOLDER")] = None
     threads: Annotated[int, Option("Threads; 0: one a core. The translations do not depend on them.", least=0)] = 0
+
+    def __post_init__(self) -> None:
+        """Raise `OptionError` where options contradict each other."""
+        if self.html and self.text is False:
+            raise OptionError("html", "translations of HTML are text, and --no-text asks for tokens: give one of them")
+
+    def format(self, usual: str) -> str:
+        """Return what text is, by these options, or else as is `usual`."""
+        if self.html:
+            return "html"
+        return usual if self.text is None else "text" if self.text else "tokens"
 
 
 @with_options
@@ -70,12 +93,14 @@ def translate(
 ) -> None:
     """Translate sentences with a grammar; translations line for line.
 
-    Sentences are divided into tokens as the grammar's store does it, or by --tokenize. An empty line stays empty. Words
-    that no rule translates alone may be passed through. From standard input each line is translated as it comes; with a
+    Sentences are divided into tokens as the grammar's store does it, or by --tokenize; then translations are text
+    again. A line may hold several sentences; an empty one stays empty. Words that no rule translates alone may be
+    passed through. From standard input each line is translated as it comes; with a
     store, by what it has learned until then.
     """
     announce_compilation()
     from hierogram.daemon.decoding.opening import Follower, equip
+    from hierogram.daemon.decoding.text_translator import TextTranslator
     from hierogram.storage.store import open_store
 
     grammar, stored, sentences = grammar_and_sentences(context, files)
@@ -88,28 +113,51 @@ def translate(
             follower = None
             translator = equipment.translator(equipment.grammar(grammar))
         _tell(translator, equipment)
+        if options.tokenized and (wanted.text or wanted.html):
+            raise UsageError("--tokenized says that the text is tokens, --text and --html that it is not: give one")
         writer = stack.enter_context(_Writer(wanted, sentences))
-        if sentences == STANDARD:
+        if sentences == STANDARD and not wanted.html:
             # Each line as soon as it is there.
             for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
                 line = typed.decode(errors="replace").rstrip("\r\n")
-                if number == 1:
-                    note_text(translator.texts.source, "<stdin>", [line], options.tokenized)
                 if follower is not None:
                     translator = follower.refresh()
-                writer.write(number, translator.translate(line, wanted.best, markup=options.markup))
+                texts = TextTranslator(translator)
+                if number == 1:
+                    _note_text(texts, wanted, options, "<stdin>", [line])
+                format = wanted.format(texts.usual)
+                writer.write(
+                    number,
+                    texts.translate(line, format=format, alternatives=wanted.best - 1, markup=options.markup),
+                )
             return
-        _translate_file(translator, sentences, options, writer)
+        _translate_file(TextTranslator(translator), sentences, options, writer)
 
 
-def _translate_file(translator: "Translator", sentences: str, options: TranslateOptions, writer: "_Writer") -> None:
+def _note_text(
+    texts: "TextTranslator", wanted: TranslateOutput, options: TranslateOptions, name: str, lines: Sequence[str]
+) -> None:
+    """Note that text looks as if it were not what it is taken for."""
+    pipeline = texts.translator.texts if wanted.format(texts.usual) == "tokens" else texts.texts
+    note_text(pipeline.source, name, lines, options.tokenized)
+
+
+def _translate_file(texts: "TextTranslator", sentences: str, options: TranslateOptions, writer: "_Writer") -> None:
     from hierogram.daemon.corpora.lines import read_sentences
 
-    lines = read_sentences(sentences)
-    note_text(translator.texts.source, sentences, lines, options.tokenized)
     wanted = writer.wanted
+    lines = read_sentences(sentences)
+    if wanted.html:
+        lines = ["\n".join(lines)]
+    _note_text(texts, wanted, options, sentences, lines)
     with progress("translate", "sentences") as shown:
-        done = translator.translate_all(lines, wanted.best, markup=options.markup, threads=wanted.threads)
+        done = texts.translate_all(
+            lines,
+            format=wanted.format(texts.usual),
+            alternatives=wanted.best - 1,
+            markup=options.markup,
+            threads=wanted.threads,
+        )
         for number, translation in enumerate(done, 1):
             writer.write(number, translation)
             shown.update(number, len(lines), number)
@@ -156,11 +204,12 @@ class _Writer:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def write(self, number: int, translation: "Translation") -> None:
+    def write(self, number: int, translation: "TextTranslation") -> None:
         """The translations of line `number`."""
-        if translation.parts > 1:
-            words = plural(len(translation.source), "word")
-            note(f"{self._name}: line {number} has {words}: translated in {translation.parts} parts")
+        parts = translation.translation.parts
+        if parts > 1 and not translation.paragraphs:
+            words = plural(len(translation.translation.source), "word")
+            note(f"{self._name}: line {number} has {words}: translated in {parts} parts")
         lines = self._lines(number, translation)
         if self._put is None:
             sys.stdout.write("".join(line + "\n" for line in lines))
@@ -168,28 +217,27 @@ class _Writer:
         else:
             self._put.write("".join(line + "\n" for line in lines).encode())
         if self._links is not None:
-            links = translation.alignment() if translation.candidates else []
-            self._links.write((" ".join(f"{i}-{j}" for i, j in links) + "\n").encode())
+            self._links.write((" ".join(f"{i}-{j}" for i, j in translation.alignment()) + "\n").encode())
         if self.wanted.svg is not None and translation.candidates:
             self._draw(self.wanted.svg / f"{number}.svg", number, translation)
 
-    def _lines(self, number: int, translation: "Translation") -> Sequence[str]:
+    def _lines(self, number: int, translation: "TextTranslation") -> Sequence[str]:
         if self.wanted.json:
             import json
 
-            from hierogram.daemon.decoding.translating import as_plain
+            from hierogram.daemon.decoding.text_translator import as_plain
 
             return [json.dumps({"line": number} | as_plain(translation), ensure_ascii=False)]
         if self.wanted.best == 1:
             return [translation.text]
         return [
-            f"{number} ||| {candidate.text} ||| "
+            f"{number} ||| {text} ||| "
             + " ".join(f"{name}={value:.9g}" for name, value in candidate.features.items())
             + f" ||| {candidate.score:.9g}"
-            for candidate in translation.candidates
+            for text, candidate in zip(translation.texts, translation.candidates, strict=False)
         ]
 
-    def _draw(self, path: Path, number: int, translation: "Translation") -> None:
+    def _draw(self, path: Path, number: int, translation: "TextTranslation") -> None:
         from hierogram.daemon.grammar.drawing import draw
 
         try:

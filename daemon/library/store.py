@@ -28,6 +28,7 @@ from hierogram.storage.store import Store, open_store
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.reading import Source
+    from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.evidence.gathering import Evidence
     from hierogram.daemon.evidence.options import EvidenceOptions
     from hierogram.daemon.exports.exporting import Published
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.library.pairs import StoredPair
     from hierogram.daemon.library.tables import RuleTable
+    from hierogram.daemon.library.texts import Decoder
     from hierogram.daemon.scoring.records import PairScore, ScoreOptions
     from hierogram.daemon.terms.options import TermOptions
     from hierogram.daemon.terms.reports import Terms
@@ -143,6 +145,7 @@ class GrammarStore:
         self.store = store
         self.made = made
         self._learning: Learning | None = None
+        self._decoder: Decoder | None = None
 
     @property
     def url(self) -> str:
@@ -471,6 +474,17 @@ class GrammarStore:
         if missing := set(ids) - {row.id for row in rows}:
             raise InputError(f"{self.url}: there is no pair {min(missing)}")
         return iter(rows)
+
+    def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
+        """Return the translation of a text, `.text`, by what the store has learned by now: as `Decoder(store)` does it.
+
+        A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`.
+        """
+        from hierogram.daemon.library.texts import Decoder
+
+        if self._decoder is None:
+            self._decoder = Decoder(self)
+        return self._decoder.translate(text, best, format=format)
 
     def terms(
         self,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.alignment.aligning import Aligned
     from hierogram.daemon.alignment.requests import Request
     from hierogram.daemon.decoding.options import TranslateOptions
-    from hierogram.daemon.decoding.translating import Translation, Translator
+    from hierogram.daemon.decoding.text_translator import TextTranslation, TextTranslator
     from hierogram.daemon.treebanks.requests import ParseRequest
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import LearnedCounts
@@ -95,6 +95,7 @@ class Decoder:
     ) -> None:
         from hierogram.daemon.decoding.opening import Follower, equip
         from hierogram.daemon.decoding.options import TranslateOptions
+        from hierogram.daemon.decoding.text_translator import TextTranslator
 
         wanted = options_of(
             TranslateOptions, options, {name: str(v) if isinstance(v, Path) else v for name, v in chosen.items()}
@@ -102,25 +103,32 @@ class Decoder:
         self._markup = wanted.markup
         with silence():
             resources = equip(wanted)
-            self._now: Callable[[], Translator]
+            self._now: Callable[[], TextTranslator]
             if isinstance(grammar, GrammarStore):
                 follower = Follower(grammar.store, resources)
                 follower.refresh()
-                self._now = follower.refresh
+                self._now = lambda: TextTranslator(follower.refresh())
             else:
-                translator = resources.translator(resources.grammar(str(grammar)))
+                translator = TextTranslator(resources.translator(resources.grammar(str(grammar))))
                 self._now = lambda: translator
 
-    def translate(self, sentence: str, best: int = 1) -> Translation:
-        """Return the translation of a sentence, `.text`, and at most `best` candidates with features and links."""
-        with silence():
-            return self._now().translate(sentence, best, markup=self._markup)
+    def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
+        """Return the translation of a text, `.text`, and at most `best`, `.texts`, with scores, features and links.
 
-    def translate_all(self, sentences: Sequence[str], best: int = 1, threads: int = 0) -> Iterator[Translation]:
-        """Yield the translations of sentences in their order, by threads (0: one a core)."""
+        `format` is `text`, `html` or `tokens`; by default text, where the grammar's store divides text, else tokens.
+        """
+        with silence():
+            return self._now().translate(text, format=format, alternatives=best - 1, markup=self._markup)
+
+    def translate_all(
+        self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
+    ) -> Iterator[TextTranslation]:
+        """Yield the translations of texts in their order, by threads (0: one a core)."""
         with silence():
             translator = self._now()
-        return translator.translate_all(sentences, best, markup=self._markup, threads=threads)
+        return translator.translate_all(
+            texts, format=format, alternatives=best - 1, markup=self._markup, threads=threads
+        )
 
 
 class ParsedText(NamedTuple):

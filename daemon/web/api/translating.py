@@ -1,11 +1,11 @@
 """POST /v1/translate: sentences in, translations by the grammar as the store has it now."""
 
 import threading
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.decoding.options import TranslateOptions
@@ -39,21 +39,33 @@ class TranslateBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     sentences: list[Annotated[str, Field(max_length=MOST_LETTERS)]] = Field(
-        max_length=MOST_SENTENCES, description="Sentences; divided into tokens where the store divides text."
+        max_length=MOST_SENTENCES, description="Sentences, or texts of several, with line ends as they are."
+    )
+    format: Literal["text", "html", "tokens"] | None = Field(
+        default=None,
+        description="`text` or `html`, which is what translations are, too; with `tokens` these are tokens. By default "
+        "`text` where the store divides text, else `tokens`.",
     )
     tokenized: bool = Field(
         default=False, description="The sentences are tokens separated by spaces: leave them as they are."
     )
     markup: bool = Field(default=False, description='Whether they hold `<np translation="…">words</np>`.')
 
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> "TranslateBody":
+        if self.tokenized and self.format not in (None, "tokens"):
+            raise ValueError(f"tokenized says that sentences are tokens, format that they are {self.format}: give one")
+        return self
+
 
 class CandidateAnswer(BaseModel):
     """One translation of a sentence."""
 
     translation: str
+    tokens: str = Field(description="The same as tokens separated by spaces.")
     score: float
     features: dict[str, float] = Field(description="Those that are not 0; the score is the sum of weight times value.")
-    alignment: list[tuple[int, int]] = Field(description="Linked positions of source and target words.")
+    alignment: list[tuple[int, int]] = Field(description="Linked positions of source and target tokens.")
     derivation: list[RuleUse] = Field(description="Rules, top-down in source order.")
 
 
@@ -62,6 +74,7 @@ class SentenceAnswer(BaseModel):
 
     source: str
     translation: str = Field(description="The best one; empty where the sentence has no words.")
+    tokens: str = Field(description="The sentence as tokens separated by spaces.")
     parts: int = Field(description="In how many parts it was translated: several where it is too long for one.")
     candidates: list[CandidateAnswer] = Field(description="Translations, best first.")
 
@@ -84,7 +97,7 @@ def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
     def work(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.corpora.texts import AS_IT_IS, IN_REQUESTS, text_advice
         from hierogram.daemon.decoding.opening import Follower, equip
-        from hierogram.daemon.decoding.translating import as_plain
+        from hierogram.daemon.decoding.text_translator import TOKENS, TextTranslator, as_plain, of_tokens
 
         try:
             # All that is needed is read at the first request.
@@ -96,14 +109,22 @@ def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
             raise
         except InputError as error:
             raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
-        texts = AS_IT_IS if body.tokenized else translator.texts
-        found = [translator.translate(line, best, markup=body.markup, texts=texts) for line in body.sentences]
-        side = None if body.tokenized else texts.source
-        return {
-            "position": position,
-            "sentences": [as_plain(translation) for translation in found],
-            "advice": side and text_advice(side, "sentences", body.sentences, *IN_REQUESTS),
-        }
+        if body.tokenized:
+            found = [
+                of_tokens(line, translator.translate(line, best, markup=body.markup, texts=AS_IT_IS))
+                for line in body.sentences
+            ]
+            advice = None
+        else:
+            texts = TextTranslator(translator)
+            format = body.format or texts.usual
+            found = [
+                texts.translate(line, format=format, alternatives=best - 1, markup=body.markup)
+                for line in body.sentences
+            ]
+            side = (translator.texts if format == TOKENS else texts.texts).source
+            advice = text_advice(side, "sentences", body.sentences, *IN_REQUESTS)
+        return {"position": position, "sentences": [as_plain(one) for one in found], "advice": advice}
 
     @router.post(
         "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)

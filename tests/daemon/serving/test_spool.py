@@ -1,6 +1,7 @@
 """The spool: what is taken, in which order, and where it goes."""
 
 import os
+import sys
 import threading
 import time
 from pathlib import Path
