@@ -1,29 +1,21 @@
 """POST /v1/translate: sentences in, translations by the grammar as the store has it now."""
 
-import threading
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.web.protocol.bodies import json_body, read_json
-from hierogram.daemon.web.protocol.problems import try_later
-from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.translations import Translations
 from hierogram.samplers.grammar.rules import RuleUse
-
-if TYPE_CHECKING:
-    from hierogram.daemon.decoding.opening import Follower
 
 MOST_SENTENCES = 100
 MOST_LETTERS = 10_000
 MOST_BEST = 100
 _MOST_BYTES = 1 << 22
 _AT_ONCE = 2
-_RETRY_SECONDS = 10
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     409: {"description": "Nothing is learned yet, or the store's rules have one side."},
@@ -87,28 +79,17 @@ class TranslateAnswer(BaseModel):
     advice: str | None = Field(description="What to do where sentences look as if they should be divided into tokens.")
 
 
-def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
+def translate_routes(translations: Translations) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["translating"])
     threads = CapacityLimiter(_AT_ONCE)
-    lock = threading.Lock()
-    followers: list[Follower] = []
 
     def work(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.corpora.texts import AS_IT_IS, IN_REQUESTS, text_advice
-        from hierogram.daemon.decoding.opening import Follower, equip
-        from hierogram.daemon.decoding.text_translator import TOKENS, TextTranslator, as_plain, of_tokens
+        from hierogram.daemon.decoding.text_translator import TOKENS, as_plain, of_tokens
 
-        try:
-            # All that is needed is read at the first request.
-            with lock:
-                if not followers:
-                    followers.append(Follower(service.store, equip(options)))
-            translator, position = followers[0].now()
-        except WrongKindError:
-            raise
-        except InputError as error:
-            raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
+        texts, position = translations.now()
+        translator = texts.translator
         if body.tokenized:
             found = [
                 of_tokens(line, translator.translate(line, best, markup=body.markup, texts=AS_IT_IS))
@@ -116,7 +97,6 @@ def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
             ]
             advice = None
         else:
-            texts = TextTranslator(translator)
             format = body.format or texts.usual
             found = [
                 texts.translate(line, format=format, alternatives=best - 1, markup=body.markup)
