@@ -28,6 +28,7 @@ from hierogram.storage.store import Store, open_store
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.reading import Source
+    from hierogram.daemon.decoding.opening import Follower
     from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.evidence.gathering import Evidence
     from hierogram.daemon.evidence.options import EvidenceOptions
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.library.pairs import StoredPair
     from hierogram.daemon.library.tables import RuleTable
-    from hierogram.daemon.library.texts import Decoder
     from hierogram.daemon.scoring.records import PairScore, ScoreOptions
     from hierogram.daemon.terms.options import TermOptions
     from hierogram.daemon.terms.reports import Terms
@@ -145,7 +145,7 @@ class GrammarStore:
         self.store = store
         self.made = made
         self._learning: Learning | None = None
-        self._decoder: Decoder | None = None
+        self._follower: Follower | None = None
 
     @property
     def url(self) -> str:
@@ -480,11 +480,15 @@ class GrammarStore:
 
         A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`.
         """
-        from hierogram.daemon.library.texts import Decoder
+        from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.options import TranslateOptions
+        from hierogram.daemon.decoding.text_translator import TextTranslator
 
-        if self._decoder is None:
-            self._decoder = Decoder(self)
-        return self._decoder.translate(text, best, format=format)
+        with silence():
+            if self._follower is None:
+                self._follower = Follower(self.store, equip(TranslateOptions()))
+            translator = TextTranslator(self._follower.refresh())
+        return translator.translate(text, format=format, alternatives=best - 1)
 
     def terms(
         self,
