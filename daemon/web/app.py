@@ -30,6 +30,7 @@ from hierogram.daemon.web.protocol.document import OF_THE_API, describe
 from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
+from hierogram.daemon.web.protocol.translations import Translations
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
 
@@ -99,14 +100,17 @@ def build_app(
     app.include_router(link_routes(service))
     app.include_router(evidence_routes(reader))
     app.include_router(memory_routes(service, reader))
-    app.include_router(translate_routes(service, translating or TranslateOptions()))
+    translations = Translations(service.store, translating or TranslateOptions())
+    app.include_router(translate_routes(translations))
 
     @app.get("/openapi.json", include_in_schema=False)
     def document() -> JSONResponse:
         return JSONResponse(app.openapi())
 
     sessions = Sessions(configuration.token)
-    pages = build_pages(reader, sessions, configuration, service, asker) if configuration.pages else None
+    pages = None
+    if configuration.pages:
+        pages = build_pages(reader, sessions, configuration, service, asker, translations=translations)
     door: ASGIApp | None = None
     if configuration.libretranslate:
         corrections = Corrections(service.store, reader, service.withdraw)
