@@ -6,10 +6,16 @@ setting of a store, a text, and new words are divided as old ones whatever comes
 """
 
 import heapq
-import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import accumulate, pairwise
+
+from hierogram.daemon.corpora.validation import LineColumns
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
+from hierogram.samplers.grammar.numbers import LONGEST_SIDE
+from hierogram.storage.records import Settings
 
 MARK = "￭"
 """Ends each part of a word but the last."""
@@ -49,7 +55,7 @@ class Segmenter:
             return word.replace(MARK, MARK + _GUARD)
         parts = list(word)
         while len(parts) > 1:
-            ranked = [(self._ranks[pair], k) for k, pair in enumerate(itertools.pairwise(parts)) if pair in self._ranks]
+            ranked = [(self._ranks[pair], k) for k, pair in enumerate(pairwise(parts)) if pair in self._ranks]
             if not ranked:
                 break
             _, at = min(ranked)
@@ -80,7 +86,7 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
     pairs: Counter[tuple[str, str]] = Counter()
     where: dict[tuple[str, str], set[int]] = defaultdict(set)
     for number, own in enumerate(parts):
-        for pair in itertools.pairwise(own):
+        for pair in pairwise(own):
             pairs[pair] += often[number]
             where[pair].add(number)
     waiting = [(-count, pair) for pair, count in pairs.items()]
@@ -99,7 +105,7 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
         changed: set[tuple[str, str]] = set()
         for number in sorted(where.pop(pair)):
             own = parts[number]
-            for each in itertools.pairwise(own):
+            for each in pairwise(own):
                 pairs[each] -= often[number]
             fresh, k = [], 0
             while k < len(own):
@@ -110,7 +116,7 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
                     fresh.append(own[k])
                     k += 1
             parts[number] = fresh
-            for each in itertools.pairwise(fresh):
+            for each in pairwise(fresh):
                 pairs[each] += often[number]
                 where[each].add(number)
                 changed.add(each)
@@ -125,7 +131,64 @@ def joins_as_text(joins: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{left} {right}" for left, right in joins)
 
 
+def settings_in_parts(settings: Settings, sources: Sequence[str], targets: Sequence[str], most: int) -> Settings:
+    """Return the settings of a store whose words are divided into parts that are learned from lines of its words."""
+    joins = tuple(joins_as_text(learn_joins(lines, most)) for lines in (sources, targets))
+    return replace(settings, joins=joins, max_tokens=LONGEST_SIDE)
+
+
 @cache
 def segmenter_of(text: str) -> Segmenter:
     """Return what divides words by joins as `joins_as_text` writes them."""
     return Segmenter([(left, right) for left, _, right in (line.partition(" ") for line in text.split("\n") if line)])
+
+
+def spread_links(fields: LineColumns, places: Iterable[int], source: Segmenter, target: Segmenter) -> LineColumns:
+    """Return the lines, those at the places with their words in parts and with links between all parts of linked words.
+
+    A line with links that cannot be read, or of words that are not there, stays as it is, for validation to name.
+    """
+    changed = replace(fields, sources=list(fields.sources), targets=list(fields.targets), known=dict(fields.known))
+    alignments = list(fields.alignments)
+    for k in places:
+        try:
+            texts = fields.sources[k].decode(), fields.targets[k].decode()
+            own = [_spans(side.counts(text)) for side, text in zip((source, target), texts, strict=True)]
+            line = alignments[k]
+            if line is not None:
+                links = [_link(link) for link in line.decode().split()]
+                alignments[k] = " ".join(f"{i}-{j}" for i, j in _between_parts(links, *own)).encode()
+            if k in fields.known:
+                known = fields.known[k]
+                changed.known[k] = KnownLinks(*(frozenset(_between_parts(links, *own)) for links in known))
+        except (ValueError, IndexError):
+            continue
+        changed.sources[k], changed.targets[k] = source.tokens(texts[0]).encode(), target.tokens(texts[1]).encode()
+    changed.alignments = alignments
+    return changed
+
+
+def _link(text: str) -> Link:
+    source, _, target = text.partition("-")
+    if not (source.isdecimal() and target.isdecimal()):
+        raise ValueError(text)
+    return int(source), int(target)
+
+
+def _spans(counts: Sequence[int]) -> list[range]:
+    ends = list(accumulate(counts))
+    return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
+
+
+def _between_parts(links: Iterable[Link], source: Sequence[range], target: Sequence[range]) -> list[Link]:
+    return [(i, j) for s, t in sorted(links) for i in source[s] for j in target[t]]
+
+
+def links_of_words(links: Iterable[Link], source: Sequence[str], target: Sequence[str]) -> list[Link]:
+    """Return which words are linked, where links are those of their parts."""
+    own = [list(accumulate(map(_is_last, parts), initial=0)) for parts in (source, target)]
+    return sorted({(own[0][i], own[1][j]) for i, j in links})
+
+
+def _is_last(part: str) -> bool:
+    return not part.endswith(MARK)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.corpora.segments import joined, segmenter_of, spread_links
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
@@ -45,23 +46,29 @@ _LOOKED_AT = 1_000
 class TextSide:
     """Text of one side: divided by the rules of `language` (None: it is tokens already), with `lower` in small letters.
 
-    What makes words for people of tokens again belongs here, too, as the other direction of `tokens`.
+    With `joins` the words are divided into parts, see `segments`. `words` is the other direction of `tokens`.
     """
 
     language: str | None = None
     lower: bool = False
+    joins: str = ""
 
     @property
     def changes(self) -> bool:
         """Return whether text may be changed."""
-        return self.language is not None or self.lower
+        return self.language is not None or self.lower or bool(self.joins)
 
     def tokens(self, text: str) -> str:
         """Return a line of text as a store holds it: tokens with spaces between them."""
         if self.language is not None:
             # Left as they are, & and quotes are what other tools and people see, too.
             text = str(_moses(self.language).tokenize(text, return_str=True, escape=False))
-        return text.lower() if self.lower else text
+        text = text.lower() if self.lower else text
+        return segmenter_of(self.joins).tokens(text) if self.joins else text
+
+    def words(self, tokens: str) -> str:
+        """Return the words of a line of tokens, which are the same where words have no parts."""
+        return joined(tokens) if self.joins else tokens
 
     def tokens_of_bytes(self, line: bytes) -> bytes:
         """Return the same of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""
@@ -88,16 +95,21 @@ class TextPipeline:
     languages: Languages | None = None
     rules: Languages | None = None
     lower: bool = False
+    joins: tuple[str, ...] = ()
 
     @property
     def source(self) -> TextSide:
         """The preparation of source sentences."""
-        return TextSide(self.rules[0] if self.rules else None, self.lower)
+        return TextSide(self.rules[0] if self.rules else None, self.lower, self.joins[0] if self.joins else "")
 
     @property
     def target(self) -> TextSide:
         """The preparation of target sentences."""
-        return TextSide(self.rules[1] if self.rules else None, self.lower)
+        return TextSide(self.rules[1] if self.rules else None, self.lower, self.joins[1] if self.joins else "")
+
+    def of_words(self) -> "TextPipeline":
+        """Return the pipeline of text that is words already, with spaces between them: it divides them into parts."""
+        return TextPipeline(joins=self.joins)
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Return a sentence and its translation as a store holds them."""
@@ -108,13 +120,18 @@ class TextPipeline:
         source, target = self.source, self.target
         if not source.changes:
             return fields
-        case = TextSide(None, self.lower)
+        # Links count words.
+        words = TextSide(None, self.lower)
         bare = [alignment is None and k not in fields.known for k, alignment in enumerate(fields.alignments)]
-        return replace(
-            fields,
-            sources=[(source if own else case).tokens_of_bytes(s) for s, own in zip(fields.sources, bare, strict=True)],
-            targets=[(target if own else case).tokens_of_bytes(t) for t, own in zip(fields.targets, bare, strict=True)],
+        sources, targets = (
+            [(side if own else words).tokens_of_bytes(line) for line, own in zip(lines, bare, strict=True)]
+            for side, lines in ((source, fields.sources), (target, fields.targets))
         )
+        prepared = replace(fields, sources=sources, targets=targets)
+        if not self.joins or all(bare):
+            return prepared
+        linked = [k for k, own in enumerate(bare) if not own]
+        return spread_links(prepared, linked, segmenter_of(self.joins[0]), segmenter_of(self.joins[1]))
 
     def as_plain(self) -> dict[str, object]:
         """Return the settings of a store that make this pipeline, as JSON has them."""
@@ -123,6 +140,7 @@ class TextPipeline:
             "languages": list(languages),
             "tokenize": self.rules is not None,
             "case": LOWERED if self.lower else KEPT,
+            "joins": list(self.joins),
         }
 
 
@@ -139,7 +157,7 @@ def pipeline_of(
     rules for one of them.
     """
     if isinstance(settings, Settings):
-        settings = {"languages": settings.languages, "tokenize": settings.tokenize, "case": settings.case}
+        settings = {name: getattr(settings, name) for name in ("languages", "tokenize", "case", "joins")}
     known: Sequence[str] = settings.get("languages") or []
     own = (str(known[0]), str(known[1])) if len(known) == 2 else None
     for given, named in ((languages, "languages"), (tokenize, "tokenize")):
@@ -151,7 +169,8 @@ def pipeline_of(
     rules = tokenize or (own if settings.get("tokenize") else None)
     for language in rules or ():
         _moses(language)
-    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED)
+    joins = tuple(map(str, settings.get("joins") or ()))
+    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED, joins)
 
 
 def side_of(language: str) -> TextSide:

@@ -5,7 +5,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
+from hierogram.daemon.corpora.texts import TextPipeline, pipeline_of, two_languages
 from hierogram.daemon.decoding.fixed_words import Glossary, read_glossary
 from hierogram.daemon.decoding.grammars import TranslationGrammar, open_grammar, read_weights, stored_grammar
 from hierogram.daemon.decoding.options import TranslateOptions
@@ -38,7 +38,7 @@ class TranslationResources:
         """
         options = self.options
         if options.tokenized:
-            return AS_IT_IS
+            return grammar.texts.of_words()
         if options.tokenize is None:
             return grammar.texts
         return pipeline_of(grammar.texts.as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hierogram.daemon.corpora.segments import links_of_words
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
@@ -136,16 +137,17 @@ _AHEAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One translation: words, the score w · f, the features that are not 0."""
+    """One translation: tokens, the score w · f, the features that are not 0, the preparation of text that it undoes."""
 
     words: Words
     score: float
     features: dict[str, float]
+    texts: TextPipeline = AS_IT_IS
 
     @property
     def text(self) -> str:
         """The words, separated by spaces."""
-        return " ".join(self.words)
+        return self.texts.target.words(" ".join(self.words))
 
 
 class Translation:
@@ -165,6 +167,12 @@ class Translation:
         """The best translation; empty where there are no words."""
         return self.candidates[0].text if self.candidates else ""
 
+    @property
+    def text_of_source(self) -> str:
+        """The words that were translated, separated by spaces."""
+        tokens = " ".join(self.source)
+        return self.candidates[0].texts.source.words(tokens) if self.candidates else tokens
+
     def alignment(self, number: int = 0) -> list[tuple[int, int]]:
         """Return linked positions of source and target words of a candidate."""
         found: list[tuple[int, int]] = []
@@ -173,6 +181,8 @@ class Translation:
             found += [(source + i, target + j) for i, j in links_of(piece, number)]
             source += piece.starts[-1]
             target += len(piece.words(number))
+        if self.candidates and self.candidates[number].texts.joins:
+            return links_of_words(found, self.source, self.candidates[number].words)
         return found
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
@@ -270,7 +280,8 @@ class Translator:
             for name, value in first.features.items():
                 features[name] = features.get(name, 0.0) + value
         words = tuple(word for first in firsts for word in first.words)
-        return Translation(source, [Candidate(words, sum(first.score for first in firsts), features)], pieces)
+        score = sum(first.score for first in firsts)
+        return Translation(source, [Candidate(words, score, features, self.texts)], pieces)
 
     def translate_all(
         self, lines: Sequence[str], best: int = 1, *, markup: bool = False, distinct: bool = False, threads: int = 0
@@ -348,6 +359,7 @@ class Translator:
                     piece.words(k),
                     score,
                     {name: value for name, value in zip(self.names, features, strict=True) if value},
+                    self.texts,
                 )
             )
         return found
@@ -380,7 +392,7 @@ def warm_up(loaded: "Loaded", state: Any) -> None:
 def as_plain(translation: Translation) -> dict[str, Any]:
     """Return a sentence with its translations, best first, and of each its score, features, links and rules."""
     return {
-        "source": " ".join(translation.source),
+        "source": translation.text_of_source,
         "translation": translation.text,
         "parts": translation.parts,
         "candidates": [
