@@ -56,6 +56,7 @@ class TranslationResources:
             span=options.span,
             pops=options.pops,
             max_words=options.max_words,
+            alike=options.alike,
             glossary=self._glossaries[texts],
             texts=texts,
         )

@@ -40,6 +40,14 @@ class TranslateOptions:
     max_words: Annotated[int, Option("Longer sentences are translated in parts.", least=1, most=1000, expert=True)] = (
         100
     )
+    alike: Annotated[
+        float,
+        Option(
+            "A word that no rule knows is translated as a known one that has at least this share of its letters; "
+            "0: it is passed through.",
+            least=0, most=1, expert=True,
+        ),
+    ] = 0.7  # fmt: skip
     glossary: Annotated[
         str | None, Option("Given translations: words, a tab, their translation, a line each.", metavar="FILE")
     ] = None

@@ -15,6 +15,7 @@ from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
+from hierogram.daemon.decoding.unknown_words import StandIns
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
@@ -223,12 +224,14 @@ class Translator:
         span: int = SPAN,
         pops: int = POPS,
         max_words: int = MAX_WORDS,
+        alike: float = 0.0,
         glossary: Glossary | None = None,
         texts: TextPipeline = AS_IT_IS,
     ) -> None:
         """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact).
 
-        Lines go through `texts`; the words of the glossary have been through it.
+        Lines go through `texts`; the words of the glossary have been through it. `alike` is the share of letters that
+        known words have which stand in for unknown ones (0: none do).
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -236,6 +239,7 @@ class Translator:
         self._max_words = max_words
         self._glossary = glossary or Glossary()
         self.texts = texts
+        self._stand_ins = StandIns(grammar.source_numbers, grammar.alone, alike) if alike and not texts.joins else None
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
         else:
@@ -329,7 +333,7 @@ class Translator:
 
         for position in positions:
             word = position.words[0]
-            number = UNKNOWN_SYMBOL if position.given else grammar.source_numbers.get(word, UNKNOWN_SYMBOL)
+            number = UNKNOWN_SYMBOL if position.given else self._number(word)
             words.append(number)
             for side in position.given:
                 bring(side, 0)
@@ -348,6 +352,13 @@ class Translator:
         decoded = self._decoder.decode(sentence, best, distinct=distinct)
         sources = [position.words for position in positions]
         return Piece(grammar, decoded, sources, list(own), [0, *accumulate(map(len, sources))])
+
+    def _number(self, word: str) -> int:
+        """Return the number of a source word, or of the known word that stands in for it."""
+        number = self.grammar.source_numbers.get(word)
+        if number is None and self._stand_ins is not None:
+            number = self._stand_ins.number(word)
+        return UNKNOWN_SYMBOL if number is None else number
 
     def _candidates(self, piece: Piece) -> list[Candidate]:
         out = piece.decoded.outputs

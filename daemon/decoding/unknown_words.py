@@ -9,8 +9,6 @@ from collections.abc import Collection, Mapping
 
 SHARED = 4
 """Letters that two words share at least, at their beginnings and ends together."""
-ALIKE = 0.7
-"""The share of the longer word's letters that these are at least."""
 _INDEXED = 3
 
 
@@ -29,9 +27,13 @@ def shared_letters(one: str, other: str) -> int:
 class StandIns:
     """Find known words for unknown ones; may be used from several threads."""
 
-    def __init__(self, numbers: Mapping[str, int], translated: Collection[int]) -> None:
-        """`numbers` of known words; those stand in for others whose number is among the `translated`."""
+    def __init__(self, numbers: Mapping[str, int], translated: Collection[int], alike: float) -> None:
+        """`numbers` of known words; those stand in for others whose number is among the `translated`.
+
+        They have at least the share `alike` of the letters of the longer of the two words.
+        """
         self._numbers = numbers
+        self._least = alike
         self._folded: dict[str, str] = {}
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word, number in numbers.items():
@@ -64,6 +66,6 @@ class StandIns:
         for known in near:
             shared = shared_letters(folded, known)
             alike = shared / max(len(folded), len(known))
-            if shared >= SHARED and alike >= ALIKE and (best is None or (alike, shared, known) > best):
+            if shared >= SHARED and alike >= self._least and (best is None or (alike, shared, known) > best):
                 best = alike, shared, known
         return None if best is None else self._folded[best[2]]

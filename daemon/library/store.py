@@ -22,7 +22,7 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
 from hierogram.storage.exceptions import StoreError, StoreMissingError
 from hierogram.storage.options import declared
-from hierogram.storage.records import GIVEN, Claim, Settings, StoreStatus
+from hierogram.storage.records import GIVEN, JOINS, Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
 
@@ -55,10 +55,6 @@ OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "anne
 
 DICTIONARY_CORPUS = "dictionary"
 """Corpus of entries, where none is named."""
-
-
-JOINS = 4_000
-"""Joins that parts of words are made by, at most; see `GrammarStore.in_parts`."""
 
 
 class ScoredPair(NamedTuple):

@@ -29,6 +29,8 @@ INFINITY = float("inf")
 KEPT, LOWERED = "kept", "lowered"
 CASES = (KEPT, LOWERED)
 """What becomes of capital letters where pairs come into a store."""
+JOINS = 4_000
+"""Joins that parts of words are made by, at most, unless said otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,16 +38,23 @@ _NGRAM = 4
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to learn and to translate: settings of the store, weights that differ, options of the decoder."""
+    """A way to learn and to translate: weights that differ from those of large stores, options of the decoder, order of
+    the language model, joins that make parts of words (0: words stay whole)."""
 
-    settings: dict[str, Any] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     decoder: dict[str, Any] = field(default_factory=dict)
+    order: int = 3
+    joins: int = 0
 
 
-WORDS = "words"
-"""The way of large stores: words, and what is not known is copied."""
-WAYS = {WORDS: Way()}
+WORDS, ALIKE, PARTS = "words", "alike", "parts"
+"""The way of large stores: words, and what is not known is copied; the same with words that stand in for others that
+are spelled alike; parts of words."""
+WAYS = {
+    WORDS: Way(LARGE, {"alike": 0.0}),
+    ALIKE: Way(),
+    PARTS: Way(order=PARTS_ORDER, joins=JOINS),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +170,13 @@ def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
     write_weights(own / "weights.toml", {**DEFAULT_WEIGHTS, **way.weights})
     write_lines(own / "target", (target for _, target in train))
     started = time.process_time()
-    with hg.open(own / "store.db", create=True, max_tokens=_LONGEST, seed=wanted.seed, **way.settings) as store:
+    with ExitStack() as stack:
+        store = stack.enter_context(hg.open(own / "store.db", create=True, max_tokens=_LONGEST, seed=wanted.seed))
         store.add(train)
+        if way.joins:
+            store = stack.enter_context(store.in_parts(own / "parts.db", joins=way.joins))
+            target = pipeline_of(store.settings()).target
+            assert all(target.words(target.tokens(line)) == line for _, line in train)
         store.learn(threads=wanted.threads).run()
         learned = time.process_time()
         learning_peak = _peak_mb()
