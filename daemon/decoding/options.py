@@ -48,6 +48,13 @@ class TranslateOptions:
             least=0, most=1, expert=True,
         ),
     ] = 0.7  # fmt: skip
+    fit_length: Annotated[
+        bool,
+        Option(
+            "Without --weights: make translations as long as those of the pairs that were learned from.",
+            expert=True,
+        ),
+    ] = False
     glossary: Annotated[
         str | None, Option("Given translations: words, a tab, their translation, a line each.", metavar="FILE")
     ] = None

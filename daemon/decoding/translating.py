@@ -14,9 +14,10 @@ from hierogram.daemon.corpora.segments import links_of_words
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
+from hierogram.daemon.decoding.lengths import LengthFitter, words_ratio
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
 from hierogram.daemon.decoding.unknown_words import StandIns
-from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
@@ -225,13 +226,15 @@ class Translator:
         pops: int = POPS,
         max_words: int = MAX_WORDS,
         alike: float = 0.0,
+        fit_length: bool = False,
         glossary: Glossary | None = None,
         texts: TextPipeline = AS_IT_IS,
     ) -> None:
         """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact).
 
         Lines go through `texts`; the words of the glossary have been through it. `alike` is the share of letters that
-        known words have which stand in for unknown ones (0: none do).
+        known words have which stand in for unknown ones (0: none do). With `fit_length` the weight of words is fitted
+        to each sentence, see `lengths`.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -244,13 +247,20 @@ class Translator:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
-        self._decoder = Decoder(
-            grammar.packed,
-            np.array([float(weights.get(name, 0.0)) for name in self.names]),
-            lm_words,
-            None if model is None else model.model,
-            Limits(span, pops),
-        )
+        limits = Limits(span, pops)
+
+        def decoder(more: float = 0.0) -> Decoder:
+            own = {**weights, WORDS: weights.get(WORDS, 0.0) + more}
+            return Decoder(
+                grammar.packed,
+                np.array([float(own.get(name, 0.0)) for name in self.names]),
+                lm_words,
+                None if model is None else model.model,
+                limits,
+            )
+
+        ratio = words_ratio(grammar) if fit_length else None
+        self._decoder = decoder() if ratio is None else LengthFitter(decoder, ratio)
 
     def translate(
         self,

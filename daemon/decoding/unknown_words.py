@@ -12,12 +12,15 @@ SHARED = 4
 _INDEXED = 3
 
 
+def shared_beginning(one: str, other: str) -> int:
+    """Return the number of letters that two words begin with alike."""
+    return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
 def shared_letters(one: str, other: str) -> int:
     """Return the number of letters at the beginning and the end that two words share; none counts twice."""
     most = min(len(one), len(other))
-    before = 0
-    while before < most and one[before] == other[before]:
-        before += 1
+    before = shared_beginning(one, other)
     behind = 0
     while behind < most - before and one[-1 - behind] == other[-1 - behind]:
         behind += 1
@@ -30,7 +33,8 @@ class StandIns:
     def __init__(self, numbers: Mapping[str, int], translated: Collection[int], alike: float) -> None:
         """`numbers` of known words; those stand in for others whose number is among the `translated`.
 
-        They have at least the share `alike` of the letters of the longer of the two words.
+        They have at least the share `alike` of the letters of the longer of the two words; where they begin otherwise,
+        half of the letters that may differ.
         """
         self._numbers = numbers
         self._least = alike
@@ -66,6 +70,7 @@ class StandIns:
         for known in near:
             shared = shared_letters(folded, known)
             alike = shared / max(len(folded), len(known))
-            if shared >= SHARED and alike >= self._least and (best is None or (alike, shared, known) > best):
+            least = self._least if shared_beginning(folded, known) >= _INDEXED else (1 + self._least) / 2
+            if shared >= SHARED and alike >= least and (best is None or (alike, shared, known) > best):
                 best = alike, shared, known
         return None if best is None else self._folded[best[2]]

@@ -1,0 +1,73 @@
+"""Translations as long as those of the store's pairs: where nobody has tuned weights, that of words is fitted.
+
+How much a target word has to be worth depends on the language model, on how well sentences are known, and on what a
+word is: parts of words, in some languages. So each sentence is decoded with several weights of words, until it is about
+as long as sentences of its length are in the store. This needs no text but the sentence, and nothing before it changes
+it.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hierogram.daemon.decoding.grammars import TranslationGrammar
+from hierogram.samplers.decoding.chart import InputSentence
+from hierogram.samplers.decoding.decoder import Decoded, Decoder
+
+STEP = 0.125
+"""Between two weights of words that are tried."""
+LOWEST, HIGHEST = -8, 12
+"""Steps that a weight may be off the one that is built in."""
+STRIDE = 4
+"""Steps from one weight to the next, until both a lighter and a heavier one are known."""
+NEAR = 0.05
+"""The share of its words that a translation may have too many or too few; one word is always near enough."""
+
+
+def words_ratio(grammar: TranslationGrammar) -> float | None:
+    """Return the target words of the pairs that rules were learned from by their source words; None: not known."""
+    names = ("count", "source_words", "target_words")
+    if not {*names} <= {*grammar.features} or not grammar.packed.rules:
+        return None
+    count, source, target = (grammar.packed.features[:, grammar.features.index(name)] for name in names)
+    uses = np.exp(count)
+    words = float(uses @ source)
+    return float(uses @ target) / words if words else None
+
+
+class LengthFitter:
+    """Decodes sentences to a length; may be used from several threads."""
+
+    def __init__(self, decoder_of: Callable[[float], Decoder], ratio: float) -> None:
+        """`decoder_of` makes a decoder whose weight of words is off by so much; `ratio` is that of `words_ratio`."""
+        self._decoder_of = decoder_of
+        self._ratio = ratio
+        self._decoders: dict[int, Decoder] = {}
+
+    def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
+        """Return the derivations that are nearest to the length that is wanted, of a few weights of words."""
+        wanted = self._ratio * len(sentence.words)
+        low, high, step = LOWEST, HIGHEST, 0
+        nearest, off = None, float("inf")
+        while low <= high:
+            found = self._decoder(step).decode(sentence, best, distinct=distinct)
+            length = int(found.outputs.word_start[1] - found.outputs.word_start[0])
+            if abs(length - wanted) < off:
+                nearest, off = found, abs(length - wanted)
+            if off <= max(1.0, NEAR * wanted):
+                break
+            # The more a word weighs, the longer is what is found.
+            if length < wanted:
+                low, step = step + 1, step + STRIDE
+            else:
+                high, step = step - 1, step - STRIDE
+            if not low <= step <= high:
+                step = (low + high) // 2
+        assert nearest is not None
+        return nearest
+
+    def _decoder(self, step: int) -> Decoder:
+        decoder = self._decoders.get(step)
+        if decoder is None:
+            decoder = self._decoders[step] = self._decoder_of(STEP * step)
+        return decoder
