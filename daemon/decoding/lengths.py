@@ -49,6 +49,8 @@ class LengthFitter:
         wanted = self._ratio * len(sentence.words)
         low, high, step = LOWEST, HIGHEST, 0
         nearest, off = None, float("inf")
+        shorter: tuple[int, int] | None = None
+        longer: tuple[int, int] | None = None
         while low <= high:
             found = self._decoder(step).decode(sentence, best, distinct=distinct)
             length = int(found.outputs.word_start[1] - found.outputs.word_start[0])
@@ -58,11 +60,13 @@ class LengthFitter:
                 break
             # The more a word weighs, the longer is what is found.
             if length < wanted:
-                low, step = step + 1, step + STRIDE
+                low, shorter, step = step + 1, (step, length), step + STRIDE
             else:
-                high, step = step - 1, step - STRIDE
-            if not low <= step <= high:
-                step = (low + high) // 2
+                high, longer, step = step - 1, (step, length), step - STRIDE
+            if shorter and longer:
+                (left, few), (right, many) = shorter, longer
+                step = round(left + (right - left) * (wanted - few) / (many - few))
+            step = min(max(step, low), high)
         assert nearest is not None
         return nearest
 

@@ -57,7 +57,7 @@ class TranslationResources:
             pops=options.pops,
             max_words=options.max_words,
             alike=options.alike,
-            fit_length=options.fit_length and weights is None and options.weights is None,
+            fit_length=(options.fit_length or bool(texts.joins)) and weights is None and options.weights is None,
             glossary=self._glossaries[texts],
             texts=texts,
         )

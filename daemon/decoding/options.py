@@ -51,7 +51,7 @@ class TranslateOptions:
     fit_length: Annotated[
         bool,
         Option(
-            "Without --weights: make translations as long as those of the pairs that were learned from.",
+            "Without --weights, make translations as long as those of the store's pairs; always so in parts of words.",
             expert=True,
         ),
     ] = False

@@ -14,7 +14,8 @@ import resource
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,10 +26,10 @@ import hierogram as hg
 from hierogram.daemon.commands.common import print_table
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
-from hierogram.daemon.decoding.grammars import write_weights
+from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.storage.options import Option
+from hierogram.storage.records import JOINS
 from hierogram.tools.measures.results import Figures, Kept, check_settings
 
 ENGLISH = "en"
@@ -38,22 +39,21 @@ _NGRAM = 4
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to learn and to translate: weights that differ from those of large stores, options of the decoder, order of
-    the language model, joins that make parts of words (0: words stay whole)."""
+    """A way to learn and to translate: options of the decoder, order of the language model, joins that make parts of
+    words (0: words stay whole)."""
 
-    weights: dict[str, float] = field(default_factory=dict)
-    decoder: dict[str, Any] = field(default_factory=dict)
+    decoder: dict[str, Any]
     order: int = 3
     joins: int = 0
 
 
-WORDS, ALIKE, PARTS = "words", "alike", "parts"
-"""The way of large stores: words, and what is not known is copied; the same with words that stand in for others that
-are spelled alike; parts of words."""
+WORDS, FITTED, PARTS = "words", "fitted", "parts"
+"""The way of large stores: words, and what is not known is copied; the same with known words that stand in for unknown
+ones, and lengths that are fitted; parts of words."""
 WAYS = {
-    WORDS: Way(LARGE, {"alike": 0.0}),
-    ALIKE: Way(),
-    PARTS: Way(order=PARTS_ORDER, joins=JOINS),
+    WORDS: Way({"alike": 0.0}),
+    FITTED: Way({"fit_length": True}),
+    PARTS: Way({}, joins=JOINS),
 }
 
 
@@ -165,23 +165,21 @@ def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
     references = [target for _, target in verses.test]
     own = wanted.work / str(cell).replace(", ", "-")
     own.mkdir(parents=True, exist_ok=True)
-    for old in own.glob("store.db*"):
+    for old in own.glob("*.db*"):
         old.unlink()
-    write_weights(own / "weights.toml", {**DEFAULT_WEIGHTS, **way.weights})
-    write_lines(own / "target", (target for _, target in train))
     started = time.process_time()
     with ExitStack() as stack:
         store = stack.enter_context(hg.open(own / "store.db", create=True, max_tokens=_LONGEST, seed=wanted.seed))
         store.add(train)
         if way.joins:
             store = stack.enter_context(store.in_parts(own / "parts.db", joins=way.joins))
-            target = pipeline_of(store.settings()).target
-            assert all(target.words(target.tokens(line)) == line for _, line in train)
+        texts = pipeline_of(store.settings())
+        write_lines(own / "target", (texts.target.tokens(target) for _, target in train))
         store.learn(threads=wanted.threads).run()
         learned = time.process_time()
         learning_peak = _peak_mb()
-        hg.lm(own / "target", own / "target.lm")
-        decoder = hg.Decoder(store, lm=own / "target.lm", weights=own / "weights.toml", **way.decoder)
+        hg.lm(own / "target", own / "target.lm", order=way.order)
+        decoder = hg.Decoder(store, lm=own / "target.lm", **way.decoder)
         outputs = [found.text for found in decoder.translate_all(test, threads=wanted.threads)]
     done = time.process_time()
     lines = [plain.text(output) for output in outputs]
