@@ -46,7 +46,7 @@ _LOOKED_AT = 1_000
 class TextSide:
     """Text of one side: divided by the rules of `language` (None: it is tokens already), with `lower` in small letters.
 
-    With `joins` the words are divided into parts, see `segments`. `words` is the other direction of `tokens`.
+    With `joins` the words are divided into parts, see `segments`, which `of_parts` undoes.
     """
 
     language: str | None = None
@@ -66,7 +66,7 @@ class TextSide:
         text = text.lower() if self.lower else text
         return segmenter_of(self.joins).tokens(text) if self.joins else text
 
-    def words(self, tokens: str) -> str:
+    def of_parts(self, tokens: str) -> str:
         """Return the words of a line of tokens, which are the same where words have no parts."""
         return joined(tokens) if self.joins else tokens
 

@@ -149,7 +149,7 @@ class Candidate:
     @property
     def text(self) -> str:
         """The words, separated by spaces."""
-        return self.texts.target.words(" ".join(self.words))
+        return self.texts.target.of_parts(" ".join(self.words))
 
 
 class Translation:
@@ -173,7 +173,7 @@ class Translation:
     def text_of_source(self) -> str:
         """The words that were translated, separated by spaces."""
         tokens = " ".join(self.source)
-        return self.candidates[0].texts.source.words(tokens) if self.candidates else tokens
+        return self.candidates[0].texts.source.of_parts(tokens) if self.candidates else tokens
 
     def alignment(self, number: int = 0) -> list[tuple[int, int]]:
         """Return linked positions of source and target words of a candidate."""

@@ -12,7 +12,7 @@ import multiprocessing
 import random
 import resource
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import hierogram as hg
@@ -30,7 +31,7 @@ from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option
 from hierogram.storage.records import JOINS
-from hierogram.tools.measures.results import Figures, Kept, check_settings
+from hierogram.tools.measures.results import Figures, Kept, check_settings, drawn
 
 ENGLISH = "en"
 _LONGEST = 361
@@ -72,6 +73,11 @@ class SmallOptions:
     book: Annotated[str, Option("The book that is translated.")] = "ACT"
     test: Annotated[int, Option("Verses of it, evenly spaced.", least=1)] = 350
     seed: Annotated[int, Option("Seed of what is drawn to learn from, and of the store.", least=1)] = 1
+    draft: Annotated[
+        int, Option("Draft so many verses of the book, and learn each block that is corrected; 0: none.", least=0)
+    ] = 0
+    block: Annotated[int, Option("Verses that are corrected, and learned from, at once.", least=1)] = 10
+    figure: Annotated[Path | None, Option("Picture of drafting, PNG.", metavar="FILE")] = None
     threads: Annotated[int, Option("Threads of each process.", least=1)] = 1
 
     def of_results(self) -> dict[str, Any]:
@@ -106,8 +112,11 @@ def read_verses(folder: Path, language: str) -> dict[str, str]:
     return {name: text for name, _, text in lines if text.strip()}
 
 
-def divided(folder: Path, cell: Cell, wanted: SmallOptions) -> Verses:
-    """Return the verses that both languages have: some drawn from other books, and some of the test's book."""
+def divided(folder: Path, cell: Cell, wanted: SmallOptions, in_order: bool = False) -> Verses:
+    """Return the verses that both languages have: some drawn from other books, and some of the test's book.
+
+    With `in_order` those are the first ones, to be drafted.
+    """
     source, target = (read_verses(folder, language) for language in (cell.source, cell.target))
     both = [name for name in source if name in target]
     book = [name for name in both if name.startswith(f"{wanted.book}.")]
@@ -116,7 +125,7 @@ def divided(folder: Path, cell: Cell, wanted: SmallOptions) -> Verses:
         raise UsageError(f"{cell}: there are {len(book)} verses of {wanted.book}, and {len(others)} others")
     random.Random(wanted.seed).shuffle(others)
     most = min(wanted.test, len(book))
-    evenly = [book[k * len(book) // most] for k in range(most)]
+    evenly = book[: wanted.draft] if in_order else [book[k * len(book) // most] for k in range(most)]
     return Verses(*([(source[name], target[name]) for name in names] for names in (others[: cell.train], evenly)))
 
 
@@ -157,34 +166,58 @@ def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
     return sum(found) / max(len(found), 1)
 
 
+class _Learned:
+    """A store that has learned from verses in one of the ways, and what it takes to translate with it."""
+
+    def __init__(self, cell: Cell, wanted: SmallOptions, train: Sequence[tuple[str, str]], stack: ExitStack) -> None:
+        self._way, self._threads = WAYS[cell.way], wanted.threads
+        self._folder = wanted.work / str(cell).replace(", ", "-")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for old in self._folder.glob("*.db*"):
+            old.unlink()
+        words = hg.open(self._folder / "store.db", create=True, max_tokens=_LONGEST, seed=wanted.seed)
+        store = stack.enter_context(words)
+        store.add(train)
+        if self._way.joins:
+            store = stack.enter_context(store.in_parts(self._folder / "parts.db", joins=self._way.joins))
+        self._store = store
+        self._targets = [target for _, target in train]
+        store.learn(threads=self._threads).run()
+
+    def learn(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Learn from more verses."""
+        self._store.add(pairs)
+        self._targets += [target for _, target in pairs]
+        self._store.learn(0, threads=self._threads).run()
+
+    def decoder(self) -> hg.Decoder:
+        """Return what translates with all that is learned until now."""
+        texts = pipeline_of(self._store.settings()).target
+        text, model = self._folder / "target", self._folder / "target.lm"
+        write_lines(text, map(texts.tokens, self._targets))
+        hg.lm(text, model, order=self._way.order)
+        return hg.Decoder(self._store, lm=model, **self._way.decoder)
+
+    def keep(self, lines: Sequence[str], references: Sequence[str]) -> None:
+        """Write translations and references to the cell's folder."""
+        write_lines(self._folder / "output", lines)
+        write_lines(self._folder / "reference", references)
+
+
 def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
     """Learn, translate, and compare with the references; returns the figures of a cell."""
-    way, verses, plain = WAYS[cell.way], divided(folder, cell, wanted), PlainText()
+    verses, plain = divided(folder, cell, wanted), PlainText()
     train = [(plain.tokens(source), plain.tokens(target)) for source, target in verses.train]
     test = [plain.tokens(source) for source, _ in verses.test]
     references = [target for _, target in verses.test]
-    own = wanted.work / str(cell).replace(", ", "-")
-    own.mkdir(parents=True, exist_ok=True)
-    for old in own.glob("*.db*"):
-        old.unlink()
     started = time.process_time()
     with ExitStack() as stack:
-        store = stack.enter_context(hg.open(own / "store.db", create=True, max_tokens=_LONGEST, seed=wanted.seed))
-        store.add(train)
-        if way.joins:
-            store = stack.enter_context(store.in_parts(own / "parts.db", joins=way.joins))
-        texts = pipeline_of(store.settings())
-        write_lines(own / "target", (texts.target.tokens(target) for _, target in train))
-        store.learn(threads=wanted.threads).run()
-        learned = time.process_time()
-        learning_peak = _peak_mb()
-        hg.lm(own / "target", own / "target.lm", order=way.order)
-        decoder = hg.Decoder(store, lm=own / "target.lm", **way.decoder)
-        outputs = [found.text for found in decoder.translate_all(test, threads=wanted.threads)]
+        learned = _Learned(cell, wanted, train, stack)
+        done_learning, learning_peak = time.process_time(), _peak_mb()
+        outputs = [found.text for found in learned.decoder().translate_all(test, threads=wanted.threads)]
     done = time.process_time()
     lines = [plain.text(output) for output in outputs]
-    write_lines(own / "output", lines)
-    write_lines(own / "reference", references)
+    learned.keep(lines, references)
     chrf, bleu = of_plain_text(lines, references)
     sources = [source for source, _ in train]
     return {
@@ -193,20 +226,76 @@ def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
         "unknown": 1 - overlap(sources, test, 1),
         "overlap": overlap(sources, test, _NGRAM),
         "length": sum(map(len, lines)) / sum(map(len, references)),
-        "learn_seconds": learned - started,
-        "translate_seconds": done - learned,
+        "learn_seconds": done_learning - started,
+        "translate_seconds": done - done_learning,
         "learn_mb": learning_peak,
         "mb": _peak_mb(),
     }
+
+
+def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
+    """Translate a book from its beginning, a block at a time, each before its references are learned.
+
+    Returns the chrF++ of all blocks so far, and the share of characters that need not be typed, where learning goes on
+    and where the store stands still; and the seconds from a block's references to translations that use them.
+    """
+    verses, plain = divided(folder, cell, wanted, in_order=True), PlainText()
+    train = [(plain.tokens(source), plain.tokens(target)) for source, target in verses.train]
+    book = [(plain.tokens(source), plain.tokens(target)) for source, target in verses.test]
+    references = [target for _, target in verses.test]
+    blocks = [book[k : k + wanted.block] for k in range(0, len(book), wanted.block)]
+    growing, standing, seconds = list[str](), list[str](), list[float]()
+    with ExitStack() as stack:
+        learned = _Learned(cell, wanted, train, stack)
+        first = decoder = learned.decoder()
+
+        def lines(decoder: hg.Decoder, block: Sequence[tuple[str, str]]) -> list[str]:
+            return [plain.text(decoder.translate(source).text) for source, _ in block]
+
+        standing += [line for block in blocks for line in lines(first, block)]
+        for block in blocks:
+            growing += lines(decoder, block)
+            started = time.process_time()
+            learned.learn(block)
+            decoder = learned.decoder()
+            seconds.append(time.process_time() - started)
+    ends = [min(k + wanted.block, len(book)) for k in range(0, len(book), wanted.block)]
+    return {
+        "verses": ends,
+        "growing": [of_plain_text(growing[:end], references[:end])[0] for end in ends],
+        "standing": [of_plain_text(standing[:end], references[:end])[0] for end in ends],
+        "growing_saved": saved(growing, references),
+        "standing_saved": saved(standing, references),
+        "seconds": seconds,
+    }
+
+
+def saved(lines: Sequence[str], references: Sequence[str]) -> float:
+    """Return the share of the references' characters that translations spare: all but the edits that make them."""
+    edits = sum(min(_edits(line, own), len(own)) for line, own in zip(lines, references, strict=True))
+    return 1 - edits / max(sum(map(len, references)), 1)
+
+
+def _edits(one: str, other: str) -> int:
+    """Return the number of characters that are put in, taken out or changed to make one line of another."""
+    letters = np.array(list(map(ord, other)), np.int64)
+    places = np.arange(len(other) + 1)
+    row = places.copy()
+    for number, letter in enumerate(map(ord, one), 1):
+        best = np.minimum(row[1:] + 1, row[:-1] + (letters != letter))
+        # Letters that are put in, one after the other, from the cheapest place before.
+        row = np.minimum.accumulate(np.concatenate([[number], best]) - places) + places
+    return int(row[-1])
 
 
 def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def _apart(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
+def _apart(work: Callable[[Path, Cell, SmallOptions], Figures], *given: Any) -> Figures:
+    """Return the figures of some work in a process of its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(measure, folder, cell, wanted).result()
+        return pool.submit(work, *given).result()
 
 
 @with_options
@@ -214,18 +303,55 @@ def main(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the verses.")],
     wanted: SmallOptions,
 ) -> None:
-    """Measure, and print the table."""
+    """Measure, and print the table; or draft, and print how far learning from corrections takes it."""
     wanted.work.mkdir(parents=True, exist_ok=True)
     check_settings(wanted.work / "settings.json", wanted.of_results())
-    kept = Kept(wanted.work / "found.json")
-    rows = []
+    kept, rows = Kept(wanted.work / "found.json"), list[tuple[Cell, Figures]]()
     for train in map(int, wanted.train):
         for language in wanted.languages:
             for source, target in ((ENGLISH, language), (language, ENGLISH)):
                 for way in wanted.ways:
                     cell = Cell(source, target, train, way)
-                    rows.append((cell, kept.find(str(cell), partial(_apart, folder, cell, wanted))))
-    _say(rows)
+                    if not wanted.draft:
+                        rows.append((cell, kept.find(str(cell), partial(_apart, measure, folder, cell, wanted))))
+                    elif source == ENGLISH:
+                        name = f"{cell}, {wanted.draft} drafted by {wanted.block}"
+                        rows.append((cell, kept.find(name, partial(_apart, draft, folder, cell, wanted))))
+    if wanted.draft:
+        _say_drafts(rows)
+        if wanted.figure is not None:
+            _draw(rows, wanted.figure)
+    else:
+        _say(rows)
+
+
+def _say_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
+    columns = ["direction", "verses", "way", "drafted", "chrF++ growing", "standing", "saved growing", "standing", "s"]
+    cells = [
+        [
+            f"{cell.source}-{cell.target}",
+            f"{cell.train:,}",
+            cell.way,
+            f"{found['verses'][-1]:,}",
+            *(f"{found[name][-1]:.2f}" for name in ("growing", "standing")),
+            *(f"{100 * found[name]:.1f} %" for name in ("growing_saved", "standing_saved")),
+            f"{np.median(found['seconds']):.1f}",
+        ]
+        for cell, found in rows
+    ]
+    print_table(columns, cells, numeric=(1, *range(3, len(columns))))
+
+
+def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
+    """Draw chrF++ of what is drafted so far, a panel for each direction."""
+    with drawn(path, 1, len(rows), size=(3 * len(rows), 3), squeeze=False, sharex=True) as panels:
+        for panel, (cell, found) in zip(panels[0], rows, strict=True):
+            panel.plot(found["verses"], found["growing"], label="learns each block")
+            panel.plot(found["verses"], found["standing"], label="stands still", linestyle="--")
+            panel.set_title(f"{cell.source} to {cell.target}, {cell.train:,} verses", fontsize=9)
+            panel.set_xlabel("verses drafted")
+        panels[0][0].set_ylabel("chrF++ so far")
+        panels[0][0].legend(fontsize=8)
 
 
 def _say(rows: Sequence[tuple[Cell, Figures]]) -> None:
