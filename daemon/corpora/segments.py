@@ -184,11 +184,6 @@ def _between_parts(links: Iterable[Link], source: Sequence[range], target: Seque
     return [(i, j) for s, t in sorted(links) for i in source[s] for j in target[t]]
 
 
-def links_of_words(links: Iterable[Link], source: Sequence[str], target: Sequence[str]) -> list[Link]:
-    """Return which words are linked, where links are those of their parts."""
-    own = [list(accumulate(map(_is_last, parts), initial=0)) for parts in (source, target)]
-    return sorted({(own[0][i], own[1][j]) for i, j in links})
-
-
-def _is_last(part: str) -> bool:
-    return not part.endswith(MARK)
+def last_parts(tokens: Iterable[str]) -> list[bool]:
+    """Return of each token of a line whether a word ends in it."""
+    return [not token.endswith(MARK) for token in tokens]

@@ -5,7 +5,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from hierogram.daemon.corpora.texts import TextPipeline, pipeline_of, two_languages
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
 from hierogram.daemon.decoding.fixed_words import Glossary, read_glossary
 from hierogram.daemon.decoding.grammars import TranslationGrammar, open_grammar, read_weights, stored_grammar
 from hierogram.daemon.decoding.options import TranslateOptions
@@ -38,14 +38,15 @@ class TranslationResources:
         """
         options = self.options
         if options.tokenized:
-            return grammar.texts.of_words()
+            return AS_IT_IS
         if options.tokenize is None:
-            return grammar.texts
-        return pipeline_of(grammar.texts.as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))
+            return grammar.texts.to_words()
+        return pipeline_of(grammar.texts.to_words().as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar, under other weights if there are any."""
         options, texts = self.options, self.texts(grammar)
+        untuned = weights is None and options.weights is None
         if texts not in self._glossaries:
             # Made once, as tuning makes a translator in each round.
             self._glossaries[texts] = self.glossary.through(texts)
@@ -57,7 +58,7 @@ class TranslationResources:
             pops=options.pops,
             max_words=options.max_words,
             alike=options.alike,
-            fit_length=(options.fit_length or bool(texts.joins)) and weights is None and options.weights is None,
+            fit_length=untuned and (options.fit_length or bool(grammar.texts.joins)),
             glossary=self._glossaries[texts],
             texts=texts,
         )

@@ -82,7 +82,7 @@ def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
     followers: list[Follower] = []
 
     def work(body: TranslateBody, best: int) -> object:
-        from hierogram.daemon.corpora.texts import IN_REQUESTS, text_advice
+        from hierogram.daemon.corpora.texts import AS_IT_IS, IN_REQUESTS, text_advice
         from hierogram.daemon.decoding.opening import Follower, equip
         from hierogram.daemon.decoding.translating import as_plain
 
@@ -96,7 +96,7 @@ def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
             raise
         except InputError as error:
             raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
-        texts = translator.texts.of_words() if body.tokenized else translator.texts
+        texts = AS_IT_IS if body.tokenized else translator.texts
         found = [translator.translate(line, best, markup=body.markup, texts=texts) for line in body.sentences]
         side = None if body.tokenized else texts.source
         return {

@@ -1,5 +1,7 @@
 """Parts of words: learned from text, the same whatever comes later, and undone exactly."""
 
+from collections.abc import Iterable
+from itertools import accumulate
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -13,10 +15,11 @@ from hierogram.daemon.corpora.segments import (
     Segmenter,
     joined,
     joins_as_text,
+    last_parts,
     learn_joins,
-    links_of_words,
     segmenter_of,
 )
+from hierogram.samplers.grammar.known_links import Link
 
 VERSES = {
     "en": "This is the record of the genealogy of Jesus Christ , the son of David , the son of Abraham :",
@@ -83,9 +86,14 @@ def test_a_mark_at_the_end_of_a_line_joins_nothing() -> None:
     assert joined(f"a{MARK} b{MARK}") == "ab"
 
 
+def _links_of_words(links: Iterable[Link], source: str, target: str) -> list[Link]:
+    own = [list(accumulate(last_parts(side.split()), initial=0)) for side in (source, target)]
+    return sorted({(own[0][i], own[1][j]) for i, j in links})
+
+
 def test_links_of_parts_are_links_of_their_words() -> None:
-    source, target = f"a{MARK} b c".split(), f"x y{MARK} z".split()
-    assert links_of_words([(0, 0), (1, 0), (2, 1), (2, 2)], source, target) == [(0, 0), (1, 1)]
+    links = [(0, 0), (1, 0), (2, 1), (2, 2)]
+    assert _links_of_words(links, f"a{MARK} b c", f"x y{MARK} z") == [(0, 0), (1, 1)]
 
 
 @pytest.fixture
@@ -108,10 +116,11 @@ def test_links_hold_between_all_parts_of_words(in_parts: hg.GrammarStore) -> Non
     with in_parts as store:
         rows = {joined(row.source): row for row in store.store.pairs()}
         linked, named = rows[PAIRS[2][0]], rows[PAIRS[3][0]]
-        links = [tuple(map(int, link.split("-"))) for link in linked.alignment.split()]
-        assert links_of_words(links, linked.source.split(), linked.target.split()) == [(0, 0), (0, 1), (1, 2)]
+        places = (link.partition("-") for link in linked.alignment.split())
+        links = [(int(i), int(j)) for i, _, j in places]
+        assert _links_of_words(links, linked.source, linked.target) == [(0, 0), (0, 1), (1, 2)]
         fixed = store.store.human_links([named.id])[named.id].fixed
-        assert links_of_words(fixed, named.source.split(), named.target.split()) == [(1, 2)]
+        assert _links_of_words(fixed, named.source, named.target) == [(1, 2)]
         first = sum(part.endswith(MARK) for part in named.source.split()[:-3])
         assert min(i for i, _ in fixed) >= first
 
@@ -121,11 +130,14 @@ def test_a_store_in_parts_takes_and_gives_words(in_parts: hg.GrammarStore, tmp_p
         store.learn(threads=1).run()
         assert store.verify().problems == []
         found = hg.Decoder(store).translate("unakula maji")
-        assert any(token.endswith(MARK) for token in found.candidates[0].words)
-        assert found.text == joined(" ".join(found.candidates[0].words))
-        assert found.text_of_source == "unakula maji"
+        assert MARK not in found.text
+        assert found.source == ("unakula", "maji")
         linked = np.array(found.alignment())
         assert (linked.max(axis=0) < [2, len(found.text.split())]).all()
+        whole, *uses = found.derivation()
+        assert (whole.source_span, whole.target_span) == ((0, 2), (0, len(found.text.split())))
+        assert any(MARK in use.target for use in (whole, *uses))
+        assert all(0 <= start < end <= 2 for start, end in (use.source_span for use in uses))
         store.export(tmp_path / "grammar.cdec")
         assert hg.Decoder(tmp_path / "grammar.cdec").translate("unakula maji").text == found.text
         store.withdraw(external_ids=["tea"], corpus="named")
