@@ -25,7 +25,12 @@ NEAR = 0.05
 
 
 def words_ratio(grammar: TranslationGrammar) -> float | None:
-    """Return the target words of the pairs that rules were learned from by their source words; None: not known."""
+    """Return the target words of the pairs that rules were learned from by their source words; None: not known.
+
+    Where the grammar does not say it, it is that of the uses of its rules, which leave out what is not aligned.
+    """
+    if grammar.length_ratio:
+        return grammar.length_ratio
     names = ("count", "source_words", "target_words")
     if not {*names} <= {*grammar.features} or not grammar.packed.rules:
         return None
