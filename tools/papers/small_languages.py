@@ -39,7 +39,7 @@ _NGRAM = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class TextWay:
     """A way to learn and to translate: options of the decoder, order of the language model, joins that make parts of
     words (0: words stay whole)."""
 
@@ -52,9 +52,9 @@ WORDS, FITTED, PARTS = "words", "fitted", "parts"
 """The way of large stores: words, and what is not known is copied; the same with known words that stand in for unknown
 ones, and lengths that are fitted; parts of words."""
 WAYS = {
-    WORDS: Way({"alike": 0.0}),
-    FITTED: Way({"fit_length": True}),
-    PARTS: Way({}, joins=JOINS),
+    WORDS: TextWay({"alike": 0.0}),
+    FITTED: TextWay({"fit_length": True}),
+    PARTS: TextWay({}, joins=JOINS),
 }
 
 
