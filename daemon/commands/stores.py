@@ -28,7 +28,7 @@ from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.kinds import NOTATIONS, Notation, notation_of
 from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
 from hierogram.storage.options import Option, declared
-from hierogram.storage.records import JOINS, Settings
+from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import EVENT_KINDS
 
 if TYPE_CHECKING:
@@ -119,7 +119,6 @@ def init(
 def segment(
     context: typer.Context,
     output: Annotated[str, Option("URL or path of the store to make.", metavar="NEW", positional=True)],
-    joins: Annotated[int, Option("Joins of letters and parts that parts are made by, at most.", least=1)] = JOINS,
 ) -> None:
     """Make a new store of the same pairs, with words divided into parts, for languages whose words have many forms.
 
@@ -129,7 +128,7 @@ def segment(
     with chosen_store(context) as opened, ExitStack() as stack:
         with progress("segment", opened.notation().many) as shown:
             made = stack.enter_context(
-                opened.in_parts(output, joins=joins, progress=lambda pairs, total: shown.update(pairs, total, pairs))
+                opened.in_parts(output, progress=lambda pairs, total: shown.update(pairs, total, pairs))
             )
         now = made.status()
         source, target = (text.count("\n") + 1 for text in made.settings().joins)

@@ -1,8 +1,8 @@
 """Divide words into parts that a text's own words have in common, and join them again.
 
-Parts are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: beginning with letters, the two parts that most often follow each other
-within words are joined, again and again. The joins, in their order, are all there is to a division of words. So it is a
-setting of a store, a text, and new words are divided as old ones whatever comes later.
+Parts are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: beginning with letters, the two parts that most
+often follow each other within words are joined, again and again. The joins, in their order, are all there is to a
+division of words. So it is a setting of a store, a text, and new words are divided as old ones whatever comes later.
 """
 
 import heapq
