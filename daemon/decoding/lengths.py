@@ -20,6 +20,8 @@ LOWEST, HIGHEST = -8, 12
 """Steps that a weight may be off the one that is built in."""
 STRIDE = 4
 """Steps from one weight to the next, until both a lighter and a heavier one are known."""
+NARROWER = 4
+"""A length is sought by this part of the pops."""
 NEAR = 0.05
 """The share of its words that a translation may have too many or too few; one word is always near enough."""
 
@@ -43,24 +45,31 @@ def words_ratio(grammar: TranslationGrammar) -> float | None:
 class LengthFitter:
     """Decodes sentences to a length; may be used from several threads."""
 
-    def __init__(self, decoder_of: Callable[[float], Decoder], ratio: float) -> None:
-        """`decoder_of` makes a decoder whose weight of words is off by so much; `ratio` is that of `words_ratio`."""
+    def __init__(self, decoder_of: Callable[[float, int], Decoder], ratio: float) -> None:
+        """`decoder_of` makes a decoder whose weight of words is off by so much, and whose pops are divided by so many.
+
+        `ratio` is that of `words_ratio`.
+        """
         self._decoder_of = decoder_of
         self._ratio = ratio
-        self._decoders: dict[int, Decoder] = {}
+        self._decoders: dict[tuple[int, int], Decoder] = {}
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
-        """Return the derivations that are nearest to the length that is wanted, of a few weights of words."""
-        wanted = self._ratio * len(sentence.words)
+        """Return derivations by the weight of words that comes nearest to the length that is wanted, of a few."""
+        step = self._nearest(sentence, self._ratio * len(sentence.words))
+        return self._decoder(step, 1).decode(sentence, best, distinct=distinct)
+
+    def _nearest(self, sentence: InputSentence, wanted: float) -> int:
+        """Return the step whose best translation has about as many words as are wanted, by a narrower search."""
         low, high, step = LOWEST, HIGHEST, 0
-        nearest, off = None, float("inf")
+        nearest, off = 0, float("inf")
         shorter: tuple[int, int] | None = None
         longer: tuple[int, int] | None = None
         while low <= high:
-            found = self._decoder(step).decode(sentence, best, distinct=distinct)
-            length = int(found.outputs.word_start[1] - found.outputs.word_start[0])
+            found = self._decoder(step, NARROWER).decode(sentence).outputs
+            length = int(found.word_start[1] - found.word_start[0])
             if abs(length - wanted) < off:
-                nearest, off = found, abs(length - wanted)
+                nearest, off = step, abs(length - wanted)
             if off <= max(1.0, NEAR * wanted):
                 break
             # The more a word weighs, the longer is what is found.
@@ -72,11 +81,10 @@ class LengthFitter:
                 (left, few), (right, many) = shorter, longer
                 step = round(left + (right - left) * (wanted - few) / (many - few))
             step = min(max(step, low), high)
-        assert nearest is not None
         return nearest
 
-    def _decoder(self, step: int) -> Decoder:
-        decoder = self._decoders.get(step)
+    def _decoder(self, step: int, narrower: int) -> Decoder:
+        decoder = self._decoders.get((step, narrower))
         if decoder is None:
-            decoder = self._decoders[step] = self._decoder_of(STEP * step)
+            decoder = self._decoders[step, narrower] = self._decoder_of(STEP * step, narrower)
         return decoder

@@ -277,16 +277,15 @@ class Translator:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
-        limits = Limits(span, pops)
 
-        def decoder(more: float = 0.0) -> Decoder:
+        def decoder(more: float = 0.0, narrower: int = 1) -> Decoder:
             own = {**weights, WORDS: weights.get(WORDS, 0.0) + more}
             return Decoder(
                 grammar.packed,
                 np.array([float(own.get(name, 0.0)) for name in self.names]),
                 lm_words,
                 None if model is None else model.model,
-                limits,
+                Limits(span, -(-pops // narrower)),
             )
 
         ratio = words_ratio(grammar) if fit_length else None

@@ -14,14 +14,18 @@ WORDS = 20
 
 @dataclass
 class Decoders:
-    """Stand-ins for decoders: lengths by the weight that is added, and what was asked for."""
+    """Stand-ins for decoders: lengths by the weight that is added, what was asked for in the search, and what was taken."""
 
     length: Any
     asked: list[float] = field(default_factory=list)
+    taken: list[float] = field(default_factory=list)
 
-    def __call__(self, more: float) -> Any:
-        def decode(_sentence: Any, best: int, *, distinct: bool) -> Any:
-            self.asked.append(more)
+    def __call__(self, more: float, narrower: int) -> Any:
+        def decode(_sentence: Any, best: int = 1, *, distinct: bool = False) -> Any:
+            if narrower > 1:
+                self.asked.append(more)
+            else:
+                self.taken.append(more)
             words = self.length(more)
             return SimpleNamespace(
                 outputs=SimpleNamespace(word_start=np.array([0, words])), best=best, distinct=distinct
@@ -34,6 +38,8 @@ def _decoded(decoders: Decoders, ratio: float) -> int:
     sentence = cast(Any, SimpleNamespace(words=np.zeros(WORDS, np.int32)))
     found = LengthFitter(decoders, ratio).decode(sentence, 3, distinct=True)
     assert (found.best, found.distinct) == (3, True)
+    assert len(decoders.taken) == 1
+    assert decoders.taken[0] in decoders.asked
     return int(found.outputs.word_start[1])
 
 
