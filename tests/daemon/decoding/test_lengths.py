@@ -14,7 +14,7 @@ WORDS = 20
 
 @dataclass
 class Decoders:
-    """Stand-ins for decoders: lengths by the weight that is added, what was asked for in the search, and what was taken."""
+    """Stand-ins for decoders: lengths by the weight that is added, what was asked for, and what was taken."""
 
     length: Any
     asked: list[float] = field(default_factory=list)
