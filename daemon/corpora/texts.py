@@ -40,7 +40,7 @@ _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
 _LOOKED_AT = 1_000
 
 
-class Word(NamedTuple):
+class TextWord(NamedTuple):
     """A token of a text, where it stands, and whether it stays as it is."""
 
     token: str
@@ -79,7 +79,7 @@ class TextSide:
         line = " ".join(self.rules.tokens(text))
         return line.lower() if self.lower else line
 
-    def words(self, text: str, kept: Sequence[Kept]) -> list[Word]:
+    def words(self, text: str, kept: Sequence[Kept]) -> list[TextWord]:
         """Return the tokens of a text in NFC, with what is to be kept in it, each with its place."""
         # What is kept stands in for a word meanwhile.
         mark = "Qk"
@@ -89,20 +89,20 @@ class TextSide:
         for number, one in enumerate(kept):
             pieces += [text[at : one.start], mark, _letters(number), "Zz"]
             at = one.end
-        found: list[Word] = []
+        found: list[TextWord] = []
         tokens = self.rules.tokens("".join((*pieces, text[at:])))
         at = 0
         for token in tokens:
             for part, number in _parts(token, mark):
                 if number is not None:
                     one = kept[number]
-                    found.append(Word(one.token, one.start, one.end, True))
+                    found.append(TextWord(one.token, one.start, one.end, True))
                     at = one.end
                     continue
                 place = text.find(part, at)
                 start = place if place >= 0 else at
                 at = min(start + len(part), len(text))
-                found.append(Word(part.lower() if self.lower else part, start, at, False))
+                found.append(TextWord(part.lower() if self.lower else part, start, at, False))
         return found
 
     def separators(self, tokens: Sequence[str]) -> list[str]:

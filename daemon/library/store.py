@@ -16,6 +16,7 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
@@ -28,6 +29,8 @@ from hierogram.storage.store import Store, open_store
 if TYPE_CHECKING:
     from hierogram.daemon.answering.exchange import Synchronized
     from hierogram.daemon.corpora.reading import Source
+    from hierogram.daemon.decoding.opening import Follower
+    from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.evidence.gathering import Evidence
     from hierogram.daemon.evidence.options import EvidenceOptions
     from hierogram.daemon.exports.exporting import Published
@@ -145,6 +148,7 @@ class GrammarStore:
         self.store = store
         self.made = made
         self._learning: Learning | None = None
+        self._follower: Follower | None = None
 
     @property
     def url(self) -> str:
@@ -489,6 +493,21 @@ class GrammarStore:
         if missing := set(ids) - {row.id for row in rows}:
             raise InputError(f"{self.url}: there is no pair {min(missing)}")
         return iter(rows)
+
+    def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
+        """Return the translation of a text, `.text`, by what the store has learned by now: as `Decoder(store)` does it.
+
+        A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`.
+        """
+        from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.options import TranslateOptions
+        from hierogram.daemon.decoding.text_translator import TextTranslator
+
+        with silence():
+            if self._follower is None:
+                self._follower = Follower(self.store, equip(TranslateOptions()))
+            translator = TextTranslator(self._follower.refresh())
+        return translator.translate(text, format=format, alternatives=best - 1)
 
     def terms(
         self,
