@@ -1006,7 +1006,7 @@ FAULTS = (
     Fault(
         "a word's own mark is taken for that of a part",
         "daemon/corpora/segments.py",
-        "            return word.replace(MARK, MARK + _GUARD)\n",
+        "            return word.replace(MARK, _GUARD + MARK)\n",
         "            return word\n",
         (_SEGMENTS, "-k", "any_words"),
     ),
