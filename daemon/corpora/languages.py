@@ -26,7 +26,8 @@ _WIDE_ENDS = "。！？｡"
 _CLOSERS = "\"'»”’)]}›」』”）】"
 _OPENERS = "\"'«“„‘‹¿¡([{<%-–—"
 _SENTENCE_END = re.compile(
-    rf"(?P<end>[{re.escape(_ENDS)}]+)[{re.escape(_CLOSERS)}]*(?=\s)|[{_WIDE_ENDS}]+[{re.escape(_CLOSERS)}]*"
+    rf"(?P<end>[{re.escape(_ENDS)}]+)(?:[{re.escape(_CLOSERS)}]|[ \u00a0\u202f]»)*(?=\s)"
+    rf"|[{_WIDE_ENDS}]+[{re.escape(_CLOSERS)}]*"
 )
 _INITIAL = re.compile(r"(?:^|[\s.(\"'«“])([^\W\d_])$")
 _LAST_WORD = re.compile(r"[^\s(\"'«“]+$")

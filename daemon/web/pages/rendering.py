@@ -115,15 +115,18 @@ def _environment() -> Environment:
 
 
 class PageContext:
-    """A site: the store that is looked at, the daemon behind it (None: pairs cannot be taken out), who has entered, and
-    whether SQL can be asked. Renders the contents of pages.
+    """A site: the store that is looked at, the daemon behind it (None: pairs cannot be taken out), who has entered,
+    whether SQL can be asked, and whether text is translated. Renders the contents of pages.
     """
 
-    def __init__(self, reader: Reader, sessions: Sessions, service: Service | None, *, asks: bool) -> None:
+    def __init__(
+        self, reader: Reader, sessions: Sessions, service: Service | None, *, asks: bool, translates: bool
+    ) -> None:
         self.reader = reader
         self.sessions = sessions
         self.service = service
         self.asks = asks
+        self.translates = translates
         self._templates = _environment()
 
     def answer(self, request: Request, name: str, content: Mapping[str, Any]) -> Response:
