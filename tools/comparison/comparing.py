@@ -186,7 +186,7 @@ def _sampled(
             kept = [chosen[k] for k in np.flatnonzero(within)]
             measure.cover(*sides.flat(dict.fromkeys(sources[row] for row in kept)))
             # As `rule_lines` writes it.
-            lines = (f"{sources[row]} ||| {targets[row]} ||| {int(uses[row]) / counted.unit:.6g}\n" for row in kept)
-            measure.write("".join(lines).encode())
+            written = (f"{sources[row]} ||| {targets[row]} ||| {int(uses[row]) / counted.unit:.6g}\n" for row in kept)
+            measure.write("".join(written).encode())
         report(f"rules of {name}", done + len(block_rows), None)
     return measures
