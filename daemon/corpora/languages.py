@@ -267,7 +267,8 @@ class _Joining:
         for k in range(1, len(self._tokens)):
             before, token = self._tokens[k - 1], self._tokens[k]
             wide = [_unspaced(before[-1:]), _unspaced(token[:1])]
-            if all(wide) or (any(wide) and self._code in _UNSPACED):
+            # Thai has spaces around digits and words of other scripts.
+            if all(wide) or (any(wide) and self._code in _UNSPACED and self._code != "th"):
                 found.append("")
             elif self._left[k] or self._right[k - 1]:
                 # French has a space before these, at which no line may end.

@@ -97,9 +97,9 @@ class TextSide:
         tokens = self.rules.tokens("".join((*pieces, text[at:])))
         at = 0
         for token in tokens:
-            for part, number in _parts(token, mark):
-                if number is not None:
-                    one = kept[number]
+            for part, stands_for in _parts(token, mark):
+                if stands_for is not None:
+                    one = kept[stands_for]
                     found.append(TextWord(one.token, one.start, one.end, True))
                     at = one.end
                     continue

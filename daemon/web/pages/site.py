@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
+from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.pages.asking import asking_routes
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
@@ -35,17 +36,18 @@ def build_pages(
     asker: Asker | None = None,
     lifespan: Any = None,
     translations: Translations | None = None,
+    corrections: Corrections | None = None,
 ) -> FastAPI:
     """Return the pages of a store; with a service, those of its daemon, where pairs may be taken out.
 
-    SQL is answered only with `asker`, text translated only with `translations`, of a service.
+    SQL is answered only with `asker`, text translated only with `translations` and `corrections`.
     """
     page = PageContext(reader, sessions, service, asks=asker is not None, translates=translations is not None)
     app = FastAPI(title="Hierogram's pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     for routes in (search_routes, rule_routes, pair_routes, word_routes, now_routes, entering_routes):
         app.include_router(routes(page))
-    if translations is not None:
-        app.include_router(translation_routes(page, translations))
+    if translations is not None and corrections is not None:
+        app.include_router(translation_routes(page, translations, corrections))
     if asker is not None:
         app.include_router(asking_routes(page, asker, configuration.ask_seconds, configuration.ask_rows))
 

@@ -9,7 +9,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.answering.corrections import Corrections
+from hierogram.daemon.corpora.texts import TextSide
+from hierogram.daemon.exceptions import DaemonError, InputError
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
 from hierogram.daemon.web.protocol.problems import ProblemError
@@ -20,16 +22,14 @@ from hierogram.storage.browsing.looking import uses_of
 from hierogram.storage.browsing.reader import Look
 
 if TYPE_CHECKING:
-    from hierogram.daemon.decoding.text_translator import TextParagraph, TextTranslation
+    from hierogram.daemon.decoding.text_translator import TextParagraph, TextTranslation, TextTranslator
 
 MOST_LETTERS = 5_000
 _PAIRS = 5
 _WORDS = 200
 """Words of a text that near pairs are looked for by."""
-_CORRECTIONS = "corrections"
-"""The corpus of pairs that people make of translations."""
 _CORRECT = "/translate/correct"
-_STORED, _KNOWN, _REFUSED = "stored", "known", "refused"
+_STORED, _REFUSED = "stored", "refused"
 """What became of a correction."""
 
 
@@ -53,7 +53,7 @@ class TranslatedPhrase(NamedTuple):
     keys: str
 
 
-def translation_routes(page: PageContext, translations: Translations) -> APIRouter:
+def translation_routes(page: PageContext, translations: Translations, corrections: Corrections) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter()
 
@@ -67,6 +67,7 @@ def translation_routes(page: PageContext, translations: Translations) -> APIRout
             "text": typed,
             "translation": "",
             "paragraphs": [],
+            "corrections": [],
             "position": None,
             "sql": [],
             "_trouble": None,
@@ -90,6 +91,7 @@ def translation_routes(page: PageContext, translations: Translations) -> APIRout
                     content |= {
                         "translation": found.text,
                         "paragraphs": _paragraphs(look, found),
+                        "corrections": [_known(translator, corrections, one.text) for one in found.paragraphs],
                         "position": position,
                         "_symbols": lambda side: symbols_of(side, notation),
                         "sql": look.asked,
@@ -123,25 +125,33 @@ def translation_routes(page: PageContext, translations: Translations) -> APIRout
         values = await form_values(request)
         ours(request, page.sessions, values)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
-        outcome = await to_thread.run_sync(lambda: _store(page, translations, pair[0], pair[1]))
+        outcome = await to_thread.run_sync(lambda: _put(translations, corrections, pair[0], pair[1]))
         back = address("/translate", q=values.get("q") or pair[0], corrected=outcome)
         return RedirectResponse(back, HTTPStatus.SEE_OTHER)
 
     return router
 
 
-def _store(page: PageContext, translations: Translations, source: str, target: str) -> str:
-    """Store a pair, and return what became of it."""
-    from hierogram.daemon.corpora.given import GivenPairs
-    from hierogram.daemon.corpora.ingest import ingest
-
-    assert page.service is not None
+def _put(translations: Translations, corrections: Corrections, source: str, target: str) -> str:
+    """Store a correction, and return what became of it."""
     translator, _ = translations.now()
-    if translator.usual != "text":
-        # The store takes tokens as they come.
-        source, target = translator.texts.pair(source, target)
-    done = ingest(page.service.store, GivenPairs([(source, target)], "page"), _CORRECTIONS).totals
-    return _STORED if done.accepted else _KNOWN if done.duplicates else _REFUSED
+    sides = translator.texts.source, translator.texts.target
+    try:
+        corrections.put(_as_stored(translator, sides[0], source), _as_stored(translator, sides[1], target), "page")
+    except InputError:
+        return _REFUSED
+    return _STORED
+
+
+def _known(translator: "TextTranslator", corrections: Corrections, text: str) -> str | None:
+    """Return what somebody said that a text means."""
+    known = corrections.known(_as_stored(translator, translator.texts.source, text.strip()))
+    return None if known is None else translator.texts.target.joined(known.split(" "))
+
+
+def _as_stored(translator: "TextTranslator", side: TextSide, text: str) -> str:
+    """Return text as a store takes it: in tokens, where it does not divide text itself."""
+    return side.tokens(text) if translator.translator.texts.rules is None else text
 
 
 def _paragraphs(look: Look, found: "TextTranslation") -> list[dict[str, Any]]:

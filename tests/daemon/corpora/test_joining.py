@@ -96,6 +96,8 @@ def test_languages_without_spaces_are_joined_without() -> None:
     rules = UnspacedLanguage("zh", list)
     assert rules.join(["我", "用", "Python", "3", "写", "。"]) == "我用Python 3写。"
     assert rules.join(["New", "York", "很", "大"]) == "New York很大"
+    assert UnspacedLanguage("th", list).join(["กิน", "ข้าว", "3", "จาน"]) == "กินข้าว 3 จาน"
+    assert [one.written for one in kept_in("在http://x.org/a。好")] == ["http://x.org/a"]
 
 
 PACKAGES = {

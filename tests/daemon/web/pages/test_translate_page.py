@@ -71,7 +71,7 @@ def test_a_correction_is_a_pair_at_once(learned: Store, learned_client: TestClie
     assert (row.source, row.target) == ("Zut , la maison .", "Darn , the house .")
     assert learned.find_pair(row.id).corpus == "corrections"
     again = learned_client.post("/translate/correct", data=values | {"target": "Darn, the house."})
-    assert "has this pair already" in again.text
+    assert "is stored" in again.text
     empty = learned_client.post("/translate/correct", data=values | {"target": " "})
     assert "was not stored" in empty.text
     assert learned.count_pairs() == before + 1
