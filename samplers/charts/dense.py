@@ -19,6 +19,8 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
 """Columns that are summed at once, and of which rows are made."""
+LEAST, MOST = 1e-280, 1e280
+"""Sums that are in range: doubles may have lost something beyond."""
 _UPPER, _ABOVE, _BEFORE = range(3)
 """What is multiplied: both factors above the diagonal; the right one below it; the left one below it."""
 
@@ -97,16 +99,21 @@ class Room(NamedTuple):
     sizes: NDArray[np.int64]
 
 
-_SEATS, _ARITY, _ALONE, _LACKING = range(4)
+_SEATS, _ARITY, _ALONE, LACKING = range(4)
 """What `Room.sizes` has: seats, nonterminals for which a seat has room, rules without source words, and seats for which
 there was no room."""
 
 
-def make_room(words: tuple[int, int], rules: int, longest: int, seats: int) -> Room:
-    """Room for pieces of so many words, with so many chosen rules of up to `longest` symbols a side, and seats."""
-    n, m = words
-    spans, size = (n + 1) * (n + 2) // 2, m + 1
-    matrices = spans * size * _row(size)
+def matrices_of(n: int, m: int) -> int:
+    """How many numbers the matrices of a piece of so many words are."""
+    return n * (n + 1) // 2 * (m + 1) * int(_row(m + 1))
+
+
+def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, seats: int) -> Room:
+    """Room for pieces of up to so many words a side and numbers in matrices, with so many chosen rules of up to
+    `longest` symbols a side, and seats; memory that is not used costs nothing."""
+    n, size = words[0], words[1] + 1
+    spans = (n + 1) * (n + 2) // 2
     return Room(
         np.empty(matrices),
         np.empty(matrices),
@@ -371,7 +378,7 @@ def _seat_all(chosen, number, sides, words, piece, room):
             _seat_rule(c, rule, chosen.weight[c], sides, words, piece, room)
     seats = room.sizes[_SEATS]
     if seats > len(room.seat_rule) or seats * room.sizes[_ARITY] > len(room.seat_span):
-        room.sizes[_LACKING] = seats
+        room.sizes[LACKING] = seats
         return False
     spans = _span(0, n + 1)
     for p in range(spans + 1):
@@ -735,8 +742,8 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
     """Sum over all derivations of a piece by the first `number` chosen rules and the base.
 
     Returns the sum, and how many words the base is expected to emit; adds to `together` how often each two words are
-    expected to be emitted by one rule. The sum is 0 where it is out of range, and -1 where there is no room for seats.
-    `base` is `joined`; `null` float64[m] is room.
+    expected to be emitted by one rule. Of a sum that is out of range nothing else is found, and it is -1 where there is
+    no room for seats. `base` is `joined`; `null` float64[m] is room.
     """
     if not _seat_all(chosen, number, sides, words, piece, room):
         return -1.0, 0.0
@@ -746,8 +753,8 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
         null[x] = base.null * words.target_nulls[word] * words.target_scale[word]
     _fill_inside(chosen, sides, words, piece, base, null, room)
     total = room.inside[_span(0, n) * (m + 1) * _row(m + 1) + m]
-    if not 1e-280 < total < 1e280:
-        return 0.0, 0.0
+    if not LEAST < total < MOST:
+        return total, 0.0
     return total, _fill_outside(chosen, sides, words, piece, base, null, together, room)
 
 
@@ -769,10 +776,10 @@ def sum_pair(sides: Sides, weights: NDArray[np.float64], words: PairWords, base:
     both = joined(chosen, len(weights), sides, base)
     seats = 1 << 10
     while True:
-        room = make_room((n, m), len(weights), longest, seats)
+        room = make_room((n, m), matrices_of(n, m), len(weights), longest, seats)
         total, emitted = sum_piece(
             chosen, len(weights), sides, words, Piece(0, n, 0, m), both, null, together, room
         )  # fmt: skip
         if total >= 0:
             return Whole(float(np.log(total)) - words.log_scale, together, emitted)
-        seats = int(room.sizes[_LACKING]) * 2
+        seats = int(room.sizes[LACKING]) * 2

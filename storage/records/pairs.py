@@ -229,10 +229,8 @@ class ScoreRow(NamedTuple):
     scored_at: datetime
     tokens: int
     log_probability: float
-    log_probability_error: float | None
     evidence: float
     unseen: float
-    unseen_error: float | None
     pieces: int
     exact: bool
     source_misfit: float | None
