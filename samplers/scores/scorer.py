@@ -307,10 +307,10 @@ def _choose(rules, pairs, pair, space):
 @njit
 def _is_before(words, k):
     """Return whether a word stands before its position, too."""
-    for other in range(k):
-        if words[other] == words[k]:
-            return True
-    return False
+    first = 0
+    while words[first] != words[k]:
+        first += 1
+    return first < k
 
 
 @njit
