@@ -11,6 +11,8 @@ from hierogram.samplers.scores.scorer import EXPANDED, LARGEST_FEATURE, Classifi
 _RIDGE = 1.0
 _STEPS = 25
 _FEWEST = 5
+_MOST = 20_000
+"""Words of either kind that are learned from: evenly spread over all."""
 
 Learnt = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]
 """Mean and deviation of the features, weights, and log-odds of what was learned from."""
@@ -28,6 +30,7 @@ def learn(kept: NDArray[np.float64], replaced: NDArray[np.float64]) -> Learnt | 
     words that were put in the place of others; None where there are too few."""
     if min(len(kept), len(replaced)) < _FEWEST:
         return None
+    kept, replaced = (rows[:: 1 + len(rows) // _MOST] for rows in (kept, replaced))
     both = np.vstack([kept, replaced])
     mean, deviation = both.mean(axis=0), both.std(axis=0) + 1e-9
     rows = _expanded(both, mean, deviation)

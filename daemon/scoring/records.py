@@ -24,7 +24,7 @@ class ScoreOptions:
             most=2_500,
             expert=True,
         ),
-    ] = 400
+    ] = 256
     misfit: Annotated[
         float | None,
         Option(

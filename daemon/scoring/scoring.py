@@ -188,6 +188,28 @@ _CHANGED = 0.5
 """Rules have changed much where the mean log-probability of those that a derivation uses has moved by this."""
 
 
+def scored_texts(
+    scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]
+) -> list[tuple[int, str, str, PairScore | None, str | None]]:
+    """Return the number of each pair that is not stored, its sides, and its score, or why it has none."""
+    problems = [_problem(source, target) for _, source, target in lines]
+    sound = [line for line, problem in zip(lines, problems, strict=True) if problem is None]
+    scores = iter(scorer.score([(source, target) for _, source, target in sound]) if sound else [])
+    return [
+        (number, " ".join(source), " ".join(target), None if problem else next(scores), problem)
+        for (number, source, target), problem in zip(lines, problems, strict=True)
+    ]
+
+
+def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
+    """Return why a pair has no score; None where it has one."""
+    if not source or not target:
+        return "a side is empty"
+    if max(len(source), len(target)) > MOST_WORDS:
+        return f"a side has more than {MOST_WORDS:,} words"
+    return None
+
+
 def keep_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:
     """Have the store keep these scores of stored pairs."""
     moment = now()

@@ -6,7 +6,7 @@ summed where they arise and never written: joined nonterminals are products of t
 of a learned rule is laid by vectors over positions, once for each place of its source side (*a seat*). A rule without
 source words that puts target words around or between its nonterminals is a *frame*: it changes one factor of a product
 and needs no seats. Outside sums go the same way back. The total is exact, that of `hierogram.samplers.charts.bitexts`
-to the last bits; for what is expected, bispans are left out whose probability is below 1e-14.
+to the last bits; for what is expected, bispans are left out whose probability is below 1e-10.
 
 Nonterminals have words on both sides. Rules have words or two nonterminals; none is one nonterminal on both sides.
 """
@@ -23,7 +23,7 @@ _BLOCK = 8
 """Columns that are summed at once, and of which rows are made."""
 LEAST, MOST = 1e-280, 1e280
 """Sums that are in range: doubles may have lost something beyond."""
-_NEGLIGIBLE = 1e-14
+_NEGLIGIBLE = 1e-10
 """Probability of bispans that are left out of what is expected."""
 _UPPER, _ABOVE, _BEFORE = range(3)
 """What is multiplied: both factors above the diagonal; the right one below it; the left one below it."""
@@ -617,21 +617,18 @@ def _join(i, j, section, size, room):
     """Add to the sums of source span [i, j) those of two nonterminals that cover it."""
     matrix = size * _row(size)
     at = _span(i, j) * matrix
-    number = 0
-    for k in range(i + 1, j):
-        left, right = _span(i, k) * matrix, _span(k, j) * matrix
-        _list_product(number, left, _REAR * section + right, room)
-        _list_product(number + 1, right, _REAR_INVERTED * section + left, room)
-        number += 2
-    _add_products(room.inside, room.inside, room, number, room.inside, at, size, _UPPER, False)
-    if room.sizes[_FRONTS] > 0:
+    for front in range(2 if room.sizes[_FRONTS] > 0 else 1):
         number = 0
         for k in range(i + 1, j):
             left, right = _span(i, k) * matrix, _span(k, j) * matrix
-            _list_product(number, _FRONT * section + left, right, room)
-            _list_product(number + 1, _FRONT_INVERTED * section + right, left, room)
+            if front == 0:
+                _list_product(number, left, _REAR * section + right, room)
+                _list_product(number + 1, right, _REAR_INVERTED * section + left, room)
+            else:
+                _list_product(number, _FRONT * section + left, right, room)
+                _list_product(number + 1, _FRONT_INVERTED * section + right, left, room)
             number += 2
-        _add_products(room.inside, room.inside, room, number, room.inside, at, size, _UPPER, True)
+        _add_products(room.inside, room.inside, room, number, room.inside, at, size, _UPPER, front == 1)
 
 
 @njit
@@ -668,38 +665,47 @@ def _fill_inside(chosen, sides, words, piece, base, null, room):
                 _add_frames(at, section, size, base, room)
 
 
+_LEFT_PART, _RIGHT_PART, _EITHER = range(3)
+_GATHERED = (
+    (_PLAIN, _EITHER, _REAR, _REAR_INVERTED, _ABOVE),
+    (_REAR, _RIGHT_PART, _PLAIN, _PLAIN, _BEFORE),
+    (_REAR_INVERTED, _LEFT_PART, _PLAIN, _PLAIN, _BEFORE),
+    (_PLAIN, _EITHER, _FRONT_INVERTED, _FRONT, _BEFORE),
+    (_FRONT, _LEFT_PART, _PLAIN, _PLAIN, _ABOVE),
+    (_FRONT_INVERTED, _RIGHT_PART, _PLAIN, _PLAIN, _ABOVE),
+)
+"""How spans come to outside sums: those of a section, as which part of the spans above, beside what section of the rest
+where this is the left part and where it is the right one, and whether the spans above are the left factor."""
+
+
 @njit
-def _list_above(number, head, left, right, above, room):
-    """Write a product with the outside sums of a span, which is the left factor (`above`) or the right one."""
-    room.lefts[number] = left
-    room.rights[number] = right
+def _list_heads(i, j, n, way, section, matrix, room):
+    """List the products of the outside sums of the spans above [i, j) with what is beside it; how many."""
+    _, part, right, left, kind = way
+    number = 0
+    for k in range(j + 1, n + 1):
+        if part != _RIGHT_PART:
+            number = _list_head(number, _span(i, k), right * section + _span(j, k) * matrix, kind, matrix, room)
+    for k in range(i):
+        if part != _LEFT_PART:
+            number = _list_head(number, _span(k, j), left * section + _span(k, i) * matrix, kind, matrix, room)
+    return number
+
+
+@njit
+def _list_head(number, head, beside, kind, matrix, room):
+    """Write a product with the outside sums of a span, if all of these are not left out; how many there are now."""
     bounds = room.bounds[head]
+    if bounds[0] > bounds[1]:
+        return number
+    above = kind == _ABOVE
+    room.lefts[number] = head * matrix if above else beside
+    room.rights[number] = beside if above else head * matrix
     room.limits[number, 0] = bounds[0] if above else 0
     room.limits[number, 1] = bounds[1] if above else len(room.front)
     room.limits[number, 2] = bounds[2] if above else bounds[0]
     room.limits[number, 3] = bounds[3] if above else bounds[1]
-
-
-@njit
-def _list_heads(i, j, n, parts, sections, section, matrix, above, room):
-    """List the products of the outside sums of spans that [i, j) is the left part of (`parts` 0), the right part (1), or
-    either (2), with what is beside it, in the section for left parts and in that for right ones."""
-    number = 0
-    for k in range(j + 1, n + 1):
-        head = _span(i, k)
-        if parts != 1 and room.bounds[head, 0] <= room.bounds[head, 1]:
-            beside = sections[0] * section + _span(j, k) * matrix
-            one, other = (head * matrix, beside) if above else (beside, head * matrix)
-            _list_above(number, head, one, other, above, room)
-            number += 1
-    for k in range(i):
-        head = _span(k, j)
-        if parts != 0 and room.bounds[head, 0] <= room.bounds[head, 1]:
-            beside = sections[1] * section + _span(k, i) * matrix
-            one, other = (head * matrix, beside) if above else (beside, head * matrix)
-            _list_above(number, head, one, other, above, room)
-            number += 1
-    return number
+    return number + 1
 
 
 @njit
@@ -708,24 +714,16 @@ def _gather(i, j, base, size, n, room):
     matrix = size * _row(size)
     section = _span(0, n + 1) * matrix
     at = _span(i, j) * matrix
-    outside, across = room.outside, room.across
-    fronts = room.sizes[_FRONTS] > 0
     for k in range(section, section + (_SECTIONS - 1) * matrix):
-        outside[k] = 0.0
-    # As the first factor, and as the second one of straight joins and of inverted ones.
-    number = _list_heads(i, j, n, 2, (_REAR, _REAR_INVERTED), section, matrix, True, room)
-    _add_products(outside, across, room, number, outside, at, size, _ABOVE, False)
-    number = _list_heads(i, j, n, 1, (_PLAIN, _PLAIN), section, matrix, False, room)
-    _add_products(across, outside, room, number, outside, section, size, _BEFORE, False)
-    number = _list_heads(i, j, n, 0, (_PLAIN, _PLAIN), section, matrix, False, room)
-    _add_products(across, outside, room, number, outside, section + matrix, size, _BEFORE, False)
-    if fronts:
-        number = _list_heads(i, j, n, 2, (_FRONT_INVERTED, _FRONT), section, matrix, False, room)
-        _add_products(across, outside, room, number, outside, at, size, _BEFORE, False)
-        number = _list_heads(i, j, n, 0, (_PLAIN, _PLAIN), section, matrix, True, room)
-        _add_products(outside, across, room, number, outside, section + 2 * matrix, size, _ABOVE, True)
-        number = _list_heads(i, j, n, 1, (_PLAIN, _PLAIN), section, matrix, True, room)
-        _add_products(outside, across, room, number, outside, section + 3 * matrix, size, _ABOVE, True)
+        room.outside[k] = 0.0
+    for number in range(6 if room.sizes[_FRONTS] > 0 else 3):
+        way = _GATHERED[number]
+        kind = way[4]
+        products = _list_heads(i, j, n, way, section, matrix, room)
+        left = room.outside if kind == _ABOVE else room.across
+        right = room.across if kind == _ABOVE else room.outside
+        there = at if way[0] == _PLAIN else section + (way[0] - 1) * matrix
+        _add_products(left, right, room, products, room.outside, there, size, kind, way[0] >= _FRONT)
     _take_frames(at, section, size, base, room)
 
 
