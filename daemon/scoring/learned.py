@@ -121,7 +121,7 @@ class Learned:
                 done += 1
                 place = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
                 if place < _EXAMPLES:
-                    self.examples[place : place + 1] = [row._replace(current=None, averages=None)]
+                    self.examples[place : place + 1] = [row._replace(averages=None)]
             sides = self._column(0, [row.source for row in rows]), self._column(1, [row.target for row in rows])
             ends = _linked_positions(rows, sides)
             links.add(sides[0].words[ends[0]], sides[1].words[ends[1]])

@@ -33,6 +33,9 @@ class ScoreOptions:
             shown="all",
         ),
     ] = None
+    doubt: Annotated[
+        float | None, Option("Tell only pairs of at least this doubt.", metavar="DOUBT", shown="all")
+    ] = None
     links: Annotated[float, Option("Tell links of at least this probability.", above=0, most=1, expert=True)] = 0.5
 
 
@@ -72,7 +75,7 @@ class Misfit:
 class PairScore:
     """A pair under what is learned.
 
-    `log_probability`: natural log of the pair's probability, per token of both sides. `evidence`: by how much it is
+    `doubt`: how doubtful the pair is, all in all. `log_probability`: natural log of the pair's probability, per token of both sides. `evidence`: by how much it is
     more than that of the same words each on its own, per token. `unseen`: the share of words that are explained only by
     rules that no other pair uses. `pieces`: in how many a long pair was cut. `exact`: whether it is one: else
     derivations across cuts are left out, and the probability is a lower bound. `source_misfit`, `target_misfit`: the word of each side that belongs least, None where the store is too small to tell. `links`: pairs
@@ -80,6 +83,7 @@ class PairScore:
     """
 
     tokens: int
+    doubt: float
     log_probability: float
     evidence: float
     unseen: float
@@ -99,6 +103,7 @@ def score_of(row: "ScoreRow") -> PairScore:
         links.append(Link(int(source), int(target), float(probability)))
     return PairScore(
         row.tokens,
+        row.doubt,
         row.log_probability,
         row.evidence,
         row.unseen,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.scoring.doubts import Usual, doubt, usual_of
 from hierogram.daemon.scoring.learned import Learned, Report
 from hierogram.daemon.scoring.misfits import Learnt, classifiers_of, learn, spoil
 from hierogram.daemon.scoring.records import Link, Misfit, PairScore, ScoreOptions
@@ -40,6 +41,8 @@ from hierogram.storage.store import Store
 
 MOST_WORDS = 1_000
 """Words of the longest side that is scored."""
+_SAMPLE = 200
+"""Pairs from which it is learned what scores are usual."""
 SCORED_AT_ONCE = 200
 """Pairs that one call of the kernels scores."""
 
@@ -60,6 +63,9 @@ class Scorer:
         self._spaces: list[tuple[Sizes, Space]] = []
         report("learning which words belong", 0, None)
         self._classifiers = classifiers_of((self._learn(0), self._learn(1)))
+        self._usual = Usual((0.0, 1.0), (0.0, 1.0))
+        some = [one.score for one in self.score_stored(learned.examples[:_SAMPLE])]
+        self._usual = usual_of([score.evidence for score in some], [score.log_probability for score in some])
 
     def with_options(self, options: ScoreOptions) -> "Scorer":
         """Return a scorer that knows the same, with other options."""
@@ -72,12 +78,13 @@ class Scorer:
         pairs = self.learned.pairs_of(rows)
         scored = self._scored(pairs)
         derivations = map(_number_or_none, scored.numbers[:, DERIVATION].tolist())
-        return list(map(StoredScore, self._summed_up(pairs, scored), derivations))
+        texts = [(row.source.split(" "), row.target.split(" ")) for row in rows]
+        return list(map(StoredScore, self._summed_up(pairs, scored, texts), derivations))
 
     def score(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[PairScore]:
         """Return the scores of pairs that are not stored. All sides have words, at most `MOST_WORDS`."""
         pairs = self.learned.pairs_of_texts(texts)
-        return self._summed_up(pairs, self._scored(pairs))
+        return self._summed_up(pairs, self._scored(pairs), texts)
 
     def derivations(self, rows: Sequence[PairRow]) -> list[float | None]:
         """Return the mean log-probability of the rules of each stored pair's derivation, by the other pairs.
@@ -128,7 +135,9 @@ class Scorer:
         self._spaces.append((sizes, space))
         return scored
 
-    def _summed_up(self, pairs: Pairs, scored: Scored) -> list[PairScore]:
+    def _summed_up(
+        self, pairs: Pairs, scored: Scored, texts: Sequence[tuple[Sequence[str], Sequence[str]]]
+    ) -> list[PairScore]:
         tokens = np.diff(pairs.source_first) + np.diff(pairs.target_first)
         numbers = scored.numbers
         ends = np.cumsum(numbers[:, LINKS]).astype(np.int64).tolist()
@@ -141,15 +150,16 @@ class Scorer:
             scored.misfits.tolist(),
             [0, *ends],
             ends,
+            texts,
             strict=False,
         )
         every = list(map(Link, *scored.links[: ends[-1]].T.tolist(), scored.probabilities[: ends[-1]].tolist()))
         return [
             PairScore(
-                size, log_probability, evidence, unseen, pieces, pieces == 1, _misfit(*source), _misfit(*target),
-                tuple(every[first:last]),
+                size, doubt(self._usual, evidence, log_probability, *sides), log_probability, evidence, unseen, pieces,
+                pieces == 1, _misfit(*source), _misfit(*target), tuple(every[first:last]),
             )
-            for size, log_probability, evidence, unseen, pieces, (source, target), first, last in columns
+            for size, log_probability, evidence, unseen, pieces, (source, target), first, last, sides in columns
         ]  # fmt: skip
 
     def _learn(self, side: int) -> Learnt | None:
@@ -221,6 +231,7 @@ def keep_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: S
                 scorer.learned.position,
                 moment,
                 score.tokens,
+                score.doubt,
                 score.log_probability,
                 score.evidence,
                 score.unseen,

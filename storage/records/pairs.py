@@ -228,6 +228,7 @@ class ScoreRow(NamedTuple):
     position: int
     scored_at: datetime
     tokens: int
+    doubt: float
     log_probability: float
     evidence: float
     unseen: float

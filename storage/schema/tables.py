@@ -627,6 +627,7 @@ pair_scores = Table(
     Column("position", BigInteger, nullable=False),
     Column("scored_at", MOMENT, nullable=False),
     Column("tokens", Integer, nullable=False),
+    Column("doubt", Double, nullable=False),
     Column("log_probability", Double, nullable=False),
     Column("evidence", Double, nullable=False),
     Column("unseen", Double, nullable=False),
