@@ -52,8 +52,9 @@ def score(
 
     Of a stored pair, what it has itself added to the store's counts is taken out first. A pair of low evidence is
     likely to be noise, and so is one with a word that does not belong. Where more than one of --doubt, --below and
-    --misfit is given, pairs are told for any of them. With --json an object a line as soon as it is known, with the probable links of words, and in
-    little memory. Exits with 1 if a line of a file has no score, as where a side is empty.
+    --misfit is given, pairs are told for any of them. With --json an object a line as soon as it is known, with the
+    probable links of words, and in little memory. Exits with 1 if a line of a file has no score, as where a side is
+    empty.
     """
     if files and (keep or kept):
         raise UsageError("--keep and --kept are for stored pairs: name no files")

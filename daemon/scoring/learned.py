@@ -228,9 +228,7 @@ class Learned:
         source = self.number(0, (source for source, _ in texts))
         target = self.number(1, (target for _, target in texts))
         nothing, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
-        return Pairs(
-            *source, *target, nothing, first, nothing, first, nothing, nothing, first, nothing, nothing, first
-        )
+        return Pairs(*source, *target, nothing, first, nothing, first, nothing, nothing, first, nothing, nothing, first)
 
     def _own_rules(self, rows: Sequence[PairRow]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
         """Return the rules of the pairs' derivations by number, how often each uses them, and where each pair's begin;

@@ -18,7 +18,9 @@ Learnt = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], fl
 """Mean and deviation of the features, weights, and log-odds of what was learned from."""
 
 
-def _expanded(features: NDArray[np.float64], mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+def _expanded(
+    features: NDArray[np.float64], mean: NDArray[np.float64], deviation: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return features, their negative parts, products of each two, and 1."""
     scaled = np.clip((features - mean) / deviation, -LARGEST_FEATURE, LARGEST_FEATURE)
     first, second = np.triu_indices(scaled.shape[1])

@@ -33,9 +33,9 @@ class ScoreOptions:
             shown="all",
         ),
     ] = None
-    doubt: Annotated[
-        float | None, Option("Tell only pairs of at least this doubt.", metavar="DOUBT", shown="all")
-    ] = None
+    doubt: Annotated[float | None, Option("Tell only pairs of at least this doubt.", metavar="DOUBT", shown="all")] = (
+        None
+    )
     links: Annotated[float, Option("Tell links of at least this probability.", above=0, most=1, expert=True)] = 0.5
 
 
@@ -75,11 +75,12 @@ class Misfit:
 class PairScore:
     """A pair under what is learned.
 
-    `doubt`: how doubtful the pair is, all in all. `log_probability`: natural log of the pair's probability, per token of both sides. `evidence`: by how much it is
-    more than that of the same words each on its own, per token. `unseen`: the share of words that are explained only by
-    rules that no other pair uses. `pieces`: in how many a long pair was cut. `exact`: whether it is one: else
-    derivations across cuts are left out, and the probability is a lower bound. `source_misfit`, `target_misfit`: the word of each side that belongs least, None where the store is too small to tell. `links`: pairs
-    of words that are emitted together, the most probable of each source word first.
+    `doubt`: how doubtful the pair is, all in all. `log_probability`: natural log of the pair's probability, per token
+    of both sides. `evidence`: by how much it is more than that of the same words each on its own, per token. `unseen`:
+    the share of words that are explained only by rules that no other pair uses. `pieces`: in how many a long pair was
+    cut. `exact`: whether it is one: else derivations across cuts are left out, and the probability is a lower bound.
+    `source_misfit`, `target_misfit`: the word of each side that belongs least, None where the store is too small to
+    tell. `links`: pairs of words that are emitted together, the most probable of each source word first.
     """
 
     tokens: int

@@ -78,14 +78,14 @@ class Room(NamedTuple):
     `inside` and `across` float64: five sections with a matrix for each source span, `across` transposed; `outside`
     float64: one section, and a matrix for each of the others. Of seat s: `seat_rule` int32 its rule's place among the
     chosen ones, `seat_weight` float64 its weight with its source words, `seat_span` int32 the source span of
-    nonterminal k at s·arity + k, `head` int32 the span that it covers; `order` int32 seats by their heads, those of span
-    p from `first[p]` on. `reach` int16: where the target side of a chosen rule ends at the earliest, from each position.
-    `values` and `back` float64, rows of positions; `low`, `high` int64, the positions that a row has. `lefts`, `rights`
-    int64: matrices to be multiplied, `limits` int64[…, 4] first and last row, first and last summand. `frame` int64[F,
-    3]: kind of a frame, how many words begin and end it; `begins` and `ends` float64: what these weigh at each position.
-    `front` bool[size]: rows that words of front frames begin. `bounds` int64[spans, 4]: first and last row, and first
-    and last column of a span that are not negligible; `live` bool[size] such rows of the span at hand. `start`, `end`
-    int64: a rule's symbols. `sizes` int64[5]: see below.
+    nonterminal k at s·arity + k, `head` int32 the span that it covers; `order` int32 seats by their heads, those of
+    span p from `first[p]` on. `reach` int16: where the target side of a chosen rule ends at the earliest, from each
+    position. `values` and `back` float64, rows of positions; `low`, `high` int64, the positions that a row has.
+    `lefts`, `rights` int64: matrices to be multiplied, `limits` int64[…, 4] first and last row, first and last summand.
+    `frame` int64[F, 3]: kind of a frame, how many words begin and end it; `begins` and `ends` float64: what these weigh
+    at each position. `front` bool[size]: rows that words of front frames begin. `bounds` int64[spans, 4]: first and
+    last row, and first and last column of a span that are not negligible; `live` bool[size] such rows of the span at
+    hand. `start`, `end` int64: a rule's symbols. `sizes` int64[5]: see below.
     """
 
     inside: NDArray[np.float64]
@@ -175,8 +175,8 @@ def _span(i, j):
 
 @njit
 def _add_products(left, right, room, number, out, at, size, kind, front):
-    """Add products of `number` pairs of matrices to the matrix that begins at `at`, above its diagonal; `front`: rows of
-    front frames alone."""
+    """Add products of `number` pairs of matrices to the matrix that begins at `at`, above its diagonal; `front`: rows
+    of front frames alone."""
     stride = _row(size)
     lefts, rights, limits = room.lefts, room.rights, room.limits
     for p in range(size - 1):
@@ -329,17 +329,18 @@ def _note_frame(kind, one, other, rule, weight, sides, words, piece, room):
     number = room.sizes[_FRAMES]
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
     # The nonterminal that has words on one or both sides of it: the second one of rear frames, else the first.
-    rear = kind == _REAR or kind == _REAR_INVERTED
+    front = kind >= _FRONT
+    rear = kind > _ALONE and not front
     begin = one + 1 if rear else first
     middle = other if rear else one
-    end = other if kind == _FRONT or kind == _FRONT_INVERTED else last
+    end = other if front else last
     before, after = middle - begin, end - middle - 1
     for x in range(size):
         room.begins[number * size + x] = weight * _weigh_words(begin, before, x, sides, words, piece)
         room.ends[number * size + x] = _weigh_words(middle + 1, after, x - after, sides, words, piece)
-        if kind == _FRONT or kind == _FRONT_INVERTED:
+        if front:
             room.front[x] = room.front[x] or room.begins[number * size + x] > 0.0
-    if kind == _FRONT or kind == _FRONT_INVERTED:
+    if front:
         room.sizes[_FRONTS] += 1
     room.frame[number, 0] = kind
     room.frame[number, 1] = before
@@ -424,7 +425,7 @@ def _seat_all(chosen, number, sides, words, piece, room):
         room.sizes[_ARITY] = max(room.sizes[_ARITY], _shape(chosen.rule[c], sides)[0])
     for c in range(number):
         rule = chosen.rule[c]
-        arity, source, target = _shape(rule, sides)
+        _, source, target = _shape(rule, sides)
         if _is_join(rule, sides) != 0 or source > n or target > piece.y - piece.x:
             continue
         first, last = sides.source_first[rule], sides.source_first[rule + 1]

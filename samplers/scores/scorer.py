@@ -74,8 +74,8 @@ class KnownRules(NamedTuple):
 
 
 class Classifiers(NamedTuple):
-    """What tells words that do not belong, of each side: `mean` and `deviation` float64[2, 9] of the features, `weights`
-    float64[2, 64], `prior` float64[2] log-odds; NaN where there was too little to learn from."""
+    """What tells words that do not belong, of each side: `mean` and `deviation` float64[2, 9] of the features,
+    `weights` float64[2, 64], `prior` float64[2] log-odds; NaN where there was too little to learn from."""
 
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
@@ -109,10 +109,10 @@ class Pairs(NamedTuple):
 class Scored(NamedTuple):
     """What is found of P pairs.
 
-    `numbers` float64[P, 6]: natural log of the pair's probability, and of its words' each on its own; how many words the
-    base emits; pieces; mean log-probability of the rules of the pair's derivation, NaN where it has none; links.
-    `misfits` float64[P, 2, 2]: the position and the log-odds of the word of each side that belongs least. `links` of the
-    pairs one after the other: int32[…, 2] and their probabilities, float64.
+    `numbers` float64[P, 6]: natural log of the pair's probability, and of its words' each on its own; how many words
+    the base emits; pieces; mean log-probability of the rules of the pair's derivation, NaN where it has none; links.
+    `misfits` float64[P, 2, 2]: the position and the log-odds of the word of each side that belongs least. `links` of
+    the pairs one after the other: int32[…, 2] and their probabilities, float64.
     """
 
     numbers: NDArray[np.float64]
@@ -459,7 +459,7 @@ def _list_links(pair, n, m, least, first, space, scored):
 
 
 @njit
-def _odds(side, row, classifiers):
+def odds_of(side, row, classifiers):
     """Natural log of the odds that a word was replaced: a sum over features, their negative parts, products of each
     two, and 1."""
     for k in range(FEATURES):
@@ -483,7 +483,7 @@ def _find_misfits(pair, n, m, classifiers, space, scored):
         words = m if side == 1 else n
         fill_features(side, (n, m), space.facts, space.features)
         for k in range(words):
-            odds = _odds(side, space.features[k], classifiers)
+            odds = odds_of(side, space.features[k], classifiers)
             if k == 0 or odds > scored.misfits[pair, side, 1]:
                 scored.misfits[pair, side, 0] = k
                 scored.misfits[pair, side, 1] = odds

@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.papers.cut_scores sqlite:///news.db --pairs 100
 
-Stored pairs that a scorer cuts are scored twice: cut in pieces of up to `--exact` word pairs, as `hierogram score` does,
-and whole. All numbers are per token.
+Stored pairs that a scorer cuts are scored twice: cut in pieces of up to `--exact` word pairs, as `hierogram score`
+does, and whole. All numbers are per token.
 """
 
 import time

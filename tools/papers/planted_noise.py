@@ -53,7 +53,7 @@ _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "Â
 
 
 class Planted(NamedTuple):
-    """Pairs as words; `kind` int64[N] how each of the first ones is spoiled, by the place in `KINDS`, -1 of sound ones."""
+    """Pairs as words; `kind` int64[N] how each of the first ones is spoiled, by its place in `KINDS`, -1 if it is not."""
 
     source: list[list[str]]
     target: list[list[str]]
@@ -70,7 +70,7 @@ def area(doubt: NDArray[np.float64], spoiled: NDArray[np.bool_]) -> float:
 
 
 def plant(source: list[list[str]], target: list[list[str]], other: list[list[str]], each: int, seed: int) -> Planted:
-    """Spoil `each` pairs in each way, where there are so many that can be; `other` are sentences of another language."""
+    """Spoil `each` pairs in each way, where so many can be; `other` are sentences of another language."""
     random = np.random.default_rng(seed)
     kind = np.full(len(source), -1)
     sources, targets = [list(words) for words in source], [list(words) for words in target]
@@ -80,7 +80,8 @@ def plant(source: list[list[str]], target: list[list[str]], other: list[list[str
         chosen = [
             pair
             for pair in random.permutation(len(source)).tolist()
-            if kind[pair] < 0 and _changed(way, source[pair], target[pair], tokens, np.random.default_rng(1)) is not None
+            if kind[pair] < 0
+            and _changed(way, source[pair], target[pair], tokens, np.random.default_rng(1)) is not None
         ][:each]
         kind[chosen] = KINDS.index(way)
         for place, pair in enumerate(chosen):

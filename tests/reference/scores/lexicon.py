@@ -63,7 +63,9 @@ def neighbours(others: list[LinkedPair], words: list[int], side: int) -> np.ndar
         triples.update(zip(padded, padded[1:], padded[2:], strict=False))
 
     def count(*wanted: object) -> int:
-        return sum(n for met, n in triples.items() if all(w is None or w == m for w, m in zip(wanted, met, strict=True)))
+        return sum(
+            n for met, n in triples.items() if all(w is None or w == m for w, m in zip(wanted, met, strict=True))
+        )
 
     padded = ["<s>", *words, "</s>"]
     rows = []
