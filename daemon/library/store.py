@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.pairs import StoredPair
     from hierogram.daemon.library.tables import RuleTable
     from hierogram.daemon.scoring.records import PairScore, ScoreOptions
+    from hierogram.daemon.scoring.scoring import Scorer
     from hierogram.daemon.terms.options import TermOptions
     from hierogram.daemon.terms.reports import Terms
     from hierogram.daemon.treebanks.transformations import Transformations
@@ -147,6 +148,8 @@ class GrammarStore:
         self.store = store
         self.made = made
         self._learning: Learning | None = None
+        self._scorer: Scorer | None = None
+        """What was read for scores, for as long as the store stays as it was."""
 
     @property
     def url(self) -> str:
@@ -437,7 +440,10 @@ class GrammarStore:
         from hierogram.daemon.scoring.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
 
         report = progress or (lambda *_: None)
-        scorer = Scorer(Learned(self.store, report), options_of(ScoreOptions, options, chosen), report)
+        wanted = options_of(ScoreOptions, options, chosen)
+        if self._scorer is None or self._scorer.learned.position != self.store.position():
+            self._scorer = Scorer(Learned(self.store, report), wanted, report)
+        scorer = self._scorer.with_options(wanted)
         threads = os.cpu_count() or 1
         if pairs is not None:
             from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of

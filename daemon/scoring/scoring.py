@@ -70,7 +70,9 @@ class Scorer:
     def with_options(self, options: ScoreOptions) -> "Scorer":
         """Return a scorer that knows the same, with other options."""
         other = copy.copy(self)
-        other._options, other._spaces = options, []
+        if options.exact != self._options.exact:
+            other._spaces = []
+        other._options = options
         return other
 
     def score_stored(self, rows: Sequence[PairRow]) -> list[StoredScore]:

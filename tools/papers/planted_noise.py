@@ -53,7 +53,7 @@ _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "Â
 
 
 class Planted(NamedTuple):
-    """Pairs as words; `kind` int64[N] how each of the first ones is spoiled, by its place in `KINDS`, -1 if it is not."""
+    """Pairs as words; `kind` int64[N] how each of the first ones is spoiled, by its place in `KINDS`; -1: it is not."""
 
     source: list[list[str]]
     target: list[list[str]]
