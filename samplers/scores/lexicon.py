@@ -13,6 +13,8 @@ from hierogram.samplers.compiled.jit import njit
 
 _LINK_DISCOUNT = 0.5
 _UNSEEN_WORD = 0.5
+_LEAST_RATE = 1e-6
+"""Share of words that have no link, where each has one."""
 _STRENGTH = 2.0
 """Of a word's probability beside a neighbour, so many uses follow its probability anywhere."""
 FEATURES = 9
@@ -210,7 +212,7 @@ def _weigh_side(side, words, own, lexicon, facts):
         if first and own_words[k] >= 0 and counts.words[own_words[k]] <= _count(own_words, own_words[k]):
             vocabulary -= 1
     total = counts.total - len(own_words)
-    rate = 1.0 - (counts.linked_total - bound) / max(total, 1)
+    rate = max(1.0 - (counts.linked_total - bound) / max(total, 1), _LEAST_RATE)
     for k in range(len(words)):
         word = words[k]
         seen, linked, links, partners = 0.0, 0.0, 0.0, 0.0
@@ -229,7 +231,7 @@ def _weigh_side(side, words, own, lexicon, facts):
         seen = max(seen, 0.0)
         facts.alone[side, k] = (seen + _UNSEEN_WORD) / (total + _UNSEEN_WORD * (vocabulary + 1))
         free = max(seen - max(linked, 0.0), 0.0)
-        facts.nulls[side, k] = facts.alone[side, k] * (free + rate) / (seen + 1) / max(rate, 1e-6)
+        facts.nulls[side, k] = facts.alone[side, k] * (free + rate) / (seen + 1) / rate
         facts.links[side, k, 0] = max(links, 0.0)
         facts.links[side, k, 1] = max(partners, 0.0)
 

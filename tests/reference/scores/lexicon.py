@@ -30,8 +30,8 @@ def nulls(others: list[LinkedPair], words: list[int], side: int) -> np.ndarray:
         for place, word in enumerate(pair.side(side))
         if place not in {link[side] for link in pair.links}
     )
-    rate = free.total() / max(counts.total(), 1) if counts else 1.0
-    shares = [(free[word] + rate) / (counts[word] + 1) / max(rate, 1e-6) for word in words]
+    rate = max(free.total() / max(counts.total(), 1) if counts else 1.0, 1e-6)
+    shares = [(free[word] + rate) / (counts[word] + 1) / rate for word in words]
     return alone(others, words, side) * np.array(shares)
 
 

@@ -91,7 +91,8 @@ def test_sums_equal_those_of_charts_with_edges() -> None:
         scores = score(bitext.graph)
         found = sum_pair(sides_of(rules), np.array([rule[2] for rule in rules]), words, BASE)
         assert found.log_total == pytest.approx(np.log(scores.total), abs=1e-9)
+        # Of what is expected, negligible bispans are left out.
         links = expected_emissions(bitext, scores.expected, task).links
-        np.testing.assert_allclose(found.together, links, atol=1e-9)
+        np.testing.assert_allclose(found.together, links, atol=1e-7)
         uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], scores.expected, len(table.weight))
-        assert found.emitted == pytest.approx(float((EMITTED * uses[: len(EMITTED)]).sum()), abs=1e-9)
+        assert found.emitted == pytest.approx(float((EMITTED * uses[: len(EMITTED)]).sum()), abs=1e-7)

@@ -27,8 +27,9 @@ def random_pairs(seed: int) -> list[LinkedPair]:
         n, m = random.integers(1, 6, 2)
         links = [(int(i), int(x)) for i, x in np.argwhere(random.random((n, m)) < 0.3)]
         pairs.append(LinkedPair(random.integers(0, WORDS, n).tolist(), random.integers(0, WORDS, m).tolist(), links))
-    # Words and links that one pair alone has.
-    return [*pairs, LinkedPair([WORDS, 0, WORDS], [1, WORDS], [(0, 1), (2, 1), (1, 0)])]
+    # Each word is used; some, and some links, by one pair alone.
+    every = list(range(WORDS))
+    return [*pairs, LinkedPair(every, every, []), LinkedPair([WORDS, 0, WORDS], [1, WORDS], [(0, 1), (2, 1), (1, 0)])]
 
 
 def counted(pairs: list[LinkedPair]) -> Lexicon:
