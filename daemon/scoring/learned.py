@@ -190,7 +190,7 @@ class Learned:
             near.astype(np.int32),
             np.searchsorted(group[near], np.arange(wordless + 2)),
             np.bincount(lengths, uses, longest).astype(np.int64),
-            np.bincount(lengths, kept, longest),
+            np.asarray(np.bincount(lengths, kept, longest), np.float64),
             np.ones(longest) if pooled else prior,
             discount,
             settings.strength,
@@ -244,7 +244,8 @@ class Learned:
         if rows:
             try:
                 loaded = kind_of(self.settings).load(rows, self.settings)
-                return tuple(loaded.occurrences(loaded.decode(join_blobs([row.current or b"" for row in rows]))))
+                found = loaded.occurrences(loaded.decode(join_blobs([row.current or b"" for row in rows])))
+                return found.pairs, found.keys, found.uses
             except (SamplerError, ValueError, IndexError, OverflowError):
                 if len(rows) > 1:
                     middle = len(rows) // 2
@@ -292,7 +293,8 @@ def _linked_positions(
     """Return the places of all links' words in the two columns."""
     source, target, first = read_links([row.alignment for row in rows])
     sizes = np.diff(first)
-    return source + np.repeat(sides[0].first[:-1], sizes), target + np.repeat(sides[1].first[:-1], sizes)
+    begins = np.repeat(sides[0].first[:-1], sizes), np.repeat(sides[1].first[:-1], sizes)
+    return source.astype(np.int64) + begins[0], target.astype(np.int64) + begins[1]
 
 
 def rows_of(store: Store, after: int = 0) -> Iterator[PairRow]:

@@ -125,12 +125,15 @@ def count_neighbours(tokens: NDArray[np.int32], first: NDArray[np.int64], words:
     left, here, right = padded[place - 1], padded[place], padded[place + 1]
     ends = place[np.cumsum(sizes) - 1]
     pairs = np.concatenate([left * wide + here, padded[ends] * wide + padded[ends + 1]])
-    columns = []
-    for codes in (pairs, (left * wide + here) * wide + right, left * wide + right):
-        met, times = np.unique(codes, return_counts=True)
-        columns += [met, times.astype(np.int32)]
-    counted = [np.bincount(side.astype(np.int64), minlength=base).astype(np.int32) for side in (left, right)]
-    return Neighbours(*columns, *counted, base)
+    before, after = (np.bincount(side.astype(np.int64), minlength=base).astype(np.int32) for side in (left, right))
+    triples, around = (left * wide + here) * wide + right, left * wide + right
+    return Neighbours(*_counted(pairs), *_counted(triples), *_counted(around), before, after, base)
+
+
+def _counted(codes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Return the different codes, ascending, and how often each is there."""
+    met, times = np.unique(codes, return_counts=True)
+    return met, times.astype(np.int32)
 
 
 @njit

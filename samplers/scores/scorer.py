@@ -501,7 +501,18 @@ def own_of(pairs, pair):
 
 
 @njit
-def score_pairs(begin, pairs, rules, lexicon, classifiers, largest, least, space, scored, links):
+def score_pairs(
+    begin: int,
+    pairs: Pairs,
+    rules: KnownRules,
+    lexicon: Lexicon,
+    classifiers: Classifiers,
+    largest: int,
+    least: float,
+    space: Space,
+    scored: Scored,
+    links: int,
+) -> tuple[int, int]:
     """Score pairs from number `begin` on, with links from place `links` on; (pair, links) where there is no room for
     the seats of a pair, else how many there are."""
     for pair in range(begin, len(pairs.source_first) - 1):
@@ -546,7 +557,7 @@ def score_pairs(begin, pairs, rules, lexicon, classifiers, largest, least, space
 
 
 @njit
-def list_features(pairs, lexicon, side, facts, features):
+def list_features(pairs: Pairs, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]) -> None:
     """Fill the features of all words of a side of the pairs, one after the other, float64[words, 9]."""
     at = 0
     for pair in range(len(pairs.source_first) - 1):
@@ -559,7 +570,7 @@ def list_features(pairs, lexicon, side, facts, features):
 
 
 @njit
-def weigh_derivations(pairs, rules, space, found):
+def weigh_derivations(pairs: Pairs, rules: KnownRules, space: Space, found: NDArray[np.float64]) -> None:
     """Fill the mean log-probability of the rules of each pair's derivation, float64[P]; NaN where it has none."""
     for pair in range(len(found)):
         new, total = _fill_factors(rules, pairs, pair, space)
