@@ -6,21 +6,21 @@ that takes text (ingest, alignment, evidence, language models, translation, tuni
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.corpora.kept import Kept, kept_in
+from hierogram.daemon.corpora.languages import GENERAL, Language, language_of
+from hierogram.daemon.corpora.segments import segmenter_of, spread_links
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records import KEPT, LOWERED, Settings
-
-if TYPE_CHECKING:
-    from sacremoses import MosesTokenizer
 
 Languages = tuple[str, str]
 """Source and target, as in ("fr", "en")."""
@@ -41,36 +41,107 @@ _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
 _LOOKED_AT = 1_000
 
 
+class TextWord(NamedTuple):
+    """A token of a text, where it stands, and whether it stays as it is."""
+
+    token: str
+    start: int
+    end: int
+    stays: bool
+
+
 @dataclass(frozen=True, slots=True)
 class TextSide:
     """Text of one side: divided by the rules of `language` (None: it is tokens already), with `lower` in small letters.
 
-    What makes words for people of tokens again belongs here, too, as the other direction of `tokens`.
+    `words` and `tokens` are the way in, `separators` and `joined` the way out. With `joins` the tokens are parts of
+    words, see `segments`.
     """
 
     language: str | None = None
     lower: bool = False
+    joins: str = ""
+
+    @property
+    def rules(self) -> Language:
+        """The rules of the language, or general ones."""
+        return language_of(self.language or GENERAL)
 
     @property
     def changes(self) -> bool:
         """Return whether text may be changed."""
-        return self.language is not None or self.lower
+        return self.language is not None or self.lower or bool(self.joins)
 
     def tokens(self, text: str) -> str:
         """Return a line of text as a store holds it: tokens with spaces between them."""
-        if self.language is not None:
-            # Left as they are, & and quotes are what other tools and people see, too.
-            text = str(_moses(self.language).tokenize(text, return_str=True, escape=False))
-        return text.lower() if self.lower else text
+        if self.language is None:
+            line = text.lower() if self.lower else text
+        elif kept := kept_in(text := unicodedata.normalize("NFC", text)):
+            line = " ".join(word.token for word in self.words(text, kept))
+        else:
+            line = " ".join(self.rules.tokens(text))
+            line = line.lower() if self.lower else line
+        return segmenter_of(self.joins).tokens(line) if self.joins else line
+
+    def words(self, text: str, kept: Sequence[Kept]) -> list[TextWord]:
+        """Return the tokens of a text in NFC, with what is to be kept in it, each with its place."""
+        # What is kept stands in for a word meanwhile.
+        mark = "Qk"
+        while mark in text:
+            mark += "k"
+        pieces, at = [], 0
+        for number, one in enumerate(kept):
+            pieces += [text[at : one.start], mark, _letters(number), "Zz"]
+            at = one.end
+        found: list[TextWord] = []
+        tokens = self.rules.tokens("".join((*pieces, text[at:])))
+        at = 0
+        for token in tokens:
+            for part, stands_for in _parts(token, mark):
+                if stands_for is not None:
+                    one = kept[stands_for]
+                    found.append(TextWord(one.token, one.start, one.end, True))
+                    at = one.end
+                    continue
+                place = text.find(part, at)
+                start = place if place >= 0 else at
+                at = min(start + len(part), len(text))
+                found.append(TextWord(part.lower() if self.lower else part, start, at, False))
+        return found
+
+    def separators(self, tokens: Sequence[str]) -> list[str]:
+        """Return what stands before each token in text."""
+        return self.rules.separators(tokens)
+
+    def joined(self, tokens: Sequence[str]) -> str:
+        """Return the text that tokens are."""
+        return self.rules.join(tokens)
 
     def tokens_of_bytes(self, line: bytes) -> bytes:
-        """Return the same of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""
+        """Return the tokens of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""
         if not self.changes:
             return line
         try:
             return self.tokens(line.decode()).encode()
         except UnicodeDecodeError:
             return line
+
+
+def _letters(number: int) -> str:
+    """Return a number in letters, which no tokenizer divides."""
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
+def _parts(token: str, mark: str) -> Iterator[tuple[str, int | None]]:
+    """Yield what a token is of text, and the numbers of what stands in it for something kept."""
+    if mark not in token:
+        yield token, None
+        return
+    for text, letters in re.findall(rf"(.*?)(?:{mark}([a-j]+)Zz|$)", token):
+        if text:
+            yield text, None
+        if letters:
+            yield "", int("".join(str(ord(letter) - ord("a")) for letter in letters))
 
 
 TOKENS = TextSide()
@@ -88,16 +159,25 @@ class TextPipeline:
     languages: Languages | None = None
     rules: Languages | None = None
     lower: bool = False
+    joins: tuple[str, ...] = ()
 
     @property
     def source(self) -> TextSide:
         """The preparation of source sentences."""
-        return TextSide(self.rules[0] if self.rules else None, self.lower)
+        return TextSide(self.rules[0] if self.rules else None, self.lower, self.joins[0] if self.joins else "")
 
     @property
     def target(self) -> TextSide:
         """The preparation of target sentences."""
-        return TextSide(self.rules[1] if self.rules else None, self.lower)
+        return TextSide(self.rules[1] if self.rules else None, self.lower, self.joins[1] if self.joins else "")
+
+    def of_words(self) -> "TextPipeline":
+        """Return the pipeline of text that is words already, with spaces between them: it divides them into parts."""
+        return TextPipeline(joins=self.joins)
+
+    def to_words(self) -> "TextPipeline":
+        """Return the pipeline whose tokens are words, even where the store holds parts of them."""
+        return replace(self, joins=())
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Return a sentence and its translation as a store holds them."""
@@ -108,13 +188,18 @@ class TextPipeline:
         source, target = self.source, self.target
         if not source.changes:
             return fields
-        case = TextSide(None, self.lower)
+        # Links count words.
+        words = TextSide(None, self.lower)
         bare = [alignment is None and k not in fields.known for k, alignment in enumerate(fields.alignments)]
-        return replace(
-            fields,
-            sources=[(source if own else case).tokens_of_bytes(s) for s, own in zip(fields.sources, bare, strict=True)],
-            targets=[(target if own else case).tokens_of_bytes(t) for t, own in zip(fields.targets, bare, strict=True)],
+        sources, targets = (
+            [(side if own else words).tokens_of_bytes(line) for line, own in zip(lines, bare, strict=True)]
+            for side, lines in ((source, fields.sources), (target, fields.targets))
         )
+        prepared = replace(fields, sources=sources, targets=targets)
+        if not self.joins or all(bare):
+            return prepared
+        linked = [k for k, own in enumerate(bare) if not own]
+        return spread_links(prepared, linked, segmenter_of(self.joins[0]), segmenter_of(self.joins[1]))
 
     def as_plain(self) -> dict[str, object]:
         """Return the settings of a store that make this pipeline, as JSON has them."""
@@ -123,7 +208,12 @@ class TextPipeline:
             "languages": list(languages),
             "tokenize": self.rules is not None,
             "case": LOWERED if self.lower else KEPT,
+            "joins": list(self.joins),
         }
+
+    def running(self) -> "TextPipeline":
+        """Return the pipeline of running text, which divides it even where the store's pairs come as tokens."""
+        return replace(self, rules=self.rules or self.languages or (GENERAL, GENERAL))
 
 
 AS_IT_IS = TextPipeline()
@@ -135,11 +225,11 @@ def pipeline_of(
 ) -> TextPipeline:
     """Return how a store with these settings prepares text of `languages`, to be divided by rules of `tokenize`.
 
-    `settings` may be those of a manifest. Raises `UsageError` where the languages are not the store's, or there are no
-    rules for one of them.
+    `settings` may be those of a manifest. Raises `UsageError` where the languages are not the store's, or what divides
+    one of them is missing.
     """
     if isinstance(settings, Settings):
-        settings = {"languages": settings.languages, "tokenize": settings.tokenize, "case": settings.case}
+        settings = {name: getattr(settings, name) for name in ("languages", "tokenize", "case", "joins")}
     known: Sequence[str] = settings.get("languages") or []
     own = (str(known[0]), str(known[1])) if len(known) == 2 else None
     for given, named in ((languages, "languages"), (tokenize, "tokenize")):
@@ -150,28 +240,15 @@ def pipeline_of(
             )
     rules = tokenize or (own if settings.get("tokenize") else None)
     for language in rules or ():
-        _moses(language)
-    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED)
+        language_of(language)
+    joins = tuple(map(str, settings.get("joins") or ()))
+    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED, joins)
 
 
 def side_of(language: str) -> TextSide:
-    """Return what divides text of a language into tokens; raises `UsageError` where there are no rules for it."""
-    _moses(language)
+    """Return what divides text of a language into tokens; raises `UsageError` where what divides it is missing."""
+    language_of(language)
     return TextSide(language)
-
-
-@cache
-def _moses(language: str) -> "MosesTokenizer":
-    """Return a language's tokenizer; raises `UsageError` where there are no rules for it, or sacremoses is missing."""
-    try:
-        from sacremoses import MosesTokenizer
-        from sacremoses.corpus import NonbreakingPrefixes
-    except ImportError as error:
-        raise UsageError("dividing text into tokens needs sacremoses: pip install 'hierogram[tokenize]'") from error
-    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
-    if language not in known:
-        raise UsageError(f"--tokenize: there are no rules for {language!r}; there are for {', '.join(known)}")
-    return MosesTokenizer(lang=language)
 
 
 def looks(divided: bool, lines: Iterable[str | bytes]) -> bool:

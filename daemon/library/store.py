@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 from hierogram.daemon.corpora.entries import Entries
 from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs
@@ -24,12 +24,15 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
 from hierogram.storage.exceptions import StoreError, StoreMissingError
 from hierogram.storage.options import declared
-from hierogram.storage.records import Claim, Settings, StoreStatus
+from hierogram.storage.records import GIVEN, JOINS, Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
 
 if TYPE_CHECKING:
+    from hierogram.daemon.answering.exchange import Synchronized
     from hierogram.daemon.corpora.reading import Source
+    from hierogram.daemon.decoding.opening import Follower
+    from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.evidence.gathering import Evidence
     from hierogram.daemon.evidence.options import EvidenceOptions
     from hierogram.daemon.exports.exporting import Published
@@ -55,6 +58,8 @@ Steps = Callable[[int, int], None]
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
+
+_LEAVING_SECONDS, _LOOK_SECONDS = 60.0, 0.1
 
 DICTIONARY_CORPUS = "dictionary"
 """Corpus of entries, where none is named."""
@@ -116,14 +121,14 @@ def open(url: PathLike, *, create: bool = False, settings: Settings | None = Non
     if settings is not None:
         # The salt of the keys is the store's own affair.
         chosen = {name: getattr(settings, name) for name in declared(Settings)} | chosen
-    wanted = settings_of(chosen)
+    wanted = settings_of(chosen) if chosen or create else Settings()
     try:
         opened = open_store(str(url))
     except StoreMissingError:
         if not create:
             raise
         return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
-    has, asked = asdict(opened.settings()), asdict(wanted)
+    has, asked = asdict(opened.settings()) if chosen else {}, asdict(wanted)
     unlike = [name for name in has if name in chosen and has[name] != asked[name]]
     if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in unlike]:
         opened.close()
@@ -148,6 +153,7 @@ class GrammarStore:
         self.store = store
         self.made = made
         self._learning: Learning | None = None
+        self._follower: Follower | None = None
         self._scorer: Scorer | None = None
         """What was read for scores, for as long as the store stays as it was."""
 
@@ -165,9 +171,7 @@ class GrammarStore:
         """Return the store."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 
@@ -289,6 +293,23 @@ class GrammarStore:
             self._learning.stop()
             self._learning = None
 
+    def synchronize(
+        self, memory: PathLike, corpus: str = DEFAULT_CORPUS, *, languages: tuple[str, str] | None = None
+    ) -> Synchronized:
+        """Make a corpus what a TMX file is: new units come in under their `tuid`, what is gone or changed leaves.
+
+        Where another process writes the grammar, it is waited for, for a minute. Raises `InputError`.
+        """
+        from hierogram.daemon.answering.exchange import synchronize
+
+        def leave(ids: Sequence[int]) -> None:
+            left = self.withdraw(ids)
+            until = time.monotonic() + _LEAVING_SECONDS
+            while left.left_to and self.store.pairs_by_id(ids[:1] + ids[-1:]) and time.monotonic() < until:
+                time.sleep(_LOOK_SECONDS)
+
+        return synchronize(self.store, str(memory), corpus, leave, languages=languages)
+
     def rules(
         self,
         source: str | None = None,
@@ -331,6 +352,46 @@ class GrammarStore:
         [row] = self._chosen([number])
         return StoredPair(row, self.settings())
 
+    def in_parts(self, url: PathLike, *, joins: int = JOINS, progress: Steps = lambda *_: None) -> GrammarStore:
+        """Make a new store of the same pairs, with words divided into parts, and return it; nothing is learned yet.
+
+        Which parts, is learned from the words of each side, by that many joins at most. Links that people made, or that
+        pairs came with, hold between all parts of two linked words; the aligner's links are made again. Raises
+        `UsageError` where words have parts already, `StoreError` where there is a store at `url`.
+        """
+        from hierogram.daemon.corpora.ingest import ingest
+        from hierogram.daemon.corpora.reading import IngestOptions
+        from hierogram.daemon.corpora.segments import settings_in_parts
+
+        settings = self.settings()
+        if settings.joins:
+            raise UsageError(f"{self.url}: words have parts already: take a store of words")
+        if self.notation().takes == PARSES:
+            raise UsageError(f"{self.url}: {self.notation().cannot('have parts of words')}")
+        rows = self.store.pairs()
+        divided = settings_in_parts(settings, [row.source for row in rows], [row.target for row in rows], joins)
+        known = self.store.human_links([row.id for row in rows])
+        by_corpus: dict[str, list[dict[str, Any]]] = {}
+        for number, row in enumerate(rows, 1):
+            record = self.store.find_pair(row.id)
+            assert record is not None
+            own = {"source": row.source, "target": row.target, "id": record.external_id}
+            if row.aligned_by == GIVEN:
+                own["alignment"] = row.alignment
+            if row.id in known:
+                own |= {"fixed": sorted(known[row.id].fixed), "forbidden": sorted(known[row.id].forbidden)}
+            by_corpus.setdefault(record.corpus, []).append(own)
+            progress(number, len(rows))
+        try:
+            open_store(str(url)).close()
+        except StoreMissingError:
+            made = GrammarStore(open_store(str(url), create=True, settings=divided), made=True)
+        else:
+            raise StoreError(f"there is a store at {url} already: name one that is not there")
+        for corpus, pairs in by_corpus.items():
+            ingest(made.store, GivenPairs(pairs), corpus, options=IngestOptions(words=True))
+        return made
+
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Claim | None:
         """Fix and forbid links of pairs, by their numbers, in place of all that was said of their links before.
 
@@ -368,7 +429,7 @@ class GrammarStore:
 
     def export(
         self,
-        path: PathLike | None = None,
+        path: PathLike | BinaryIO | None = None,
         *,
         options: ExportOptions | None = None,
         progress: ExportProgress | None = None,
@@ -377,13 +438,16 @@ class GrammarStore:
         """Write the grammar to a file, whole or not at all, with a manifest beside it, which is returned.
 
         Options are those of `ExportOptions`: `max_scope=2, min_count=0.5`. The name says format and compression:
-        `grammar.cdec.gz`, `rules.parquet`. Raises `ExportError`, `UsageError`, `NothingLearnedError`.
+        `grammar.cdec.gz`, `rules.parquet`. To an open file in binary mode the rules alone are written. Raises
+        `ExportError`, `UsageError`, `NothingLearnedError`.
         """
-        from hierogram.daemon.exports.exporting import export
+        from hierogram.daemon.exports.exporting import export, export_to
         from hierogram.daemon.exports.options import ExportOptions
 
         wanted = options_of(ExportOptions, options, chosen)
-        return export(self.store, None if path is None else Path(path), wanted, progress)
+        if path is None or isinstance(path, str | Path):
+            return export(self.store, None if path is None else Path(path), wanted, progress)
+        return export_to(self.store, path, wanted, progress)
 
     def publish(
         self,
@@ -391,31 +455,29 @@ class GrammarStore:
         name: str = "grammar",
         *,
         keep: int | None = None,
+        sentences: PathLike | None = None,
         options: ExportOptions | None = None,
         progress: ExportProgress | None = None,
         **chosen: Any,
     ) -> Published:
         """Write the grammar as a new version into a folder, of which `keep` stay; `latest` leads to it.
 
-        Options are those of `ExportOptions`. Raises as `export` does.
+        With `sentences`, a file, it is a cdec grammar for each of them. Options are those of `ExportOptions`. Raises as
+        `export` does.
         """
         from hierogram.daemon.exports.exporting import publish
         from hierogram.daemon.exports.options import ExportOptions
         from hierogram.daemon.exports.publication import Versions
 
         wanted = options_of(ExportOptions, options, chosen)
-        return publish(self.store, Versions(Path(folder), name, keep), wanted, report=progress)
-
-    def pack(self, path: PathLike, *, max_scope: int = 2, drawn: bool = False) -> int:
-        """Write the grammar as `Decoder` maps it into memory, so that it starts at once; return how many rules."""
-        from hierogram.daemon.decoding.grammars import write_grammar
-        from hierogram.daemon.decoding.opening import equip
-        from hierogram.daemon.decoding.options import TranslateOptions
-
-        with silence():
-            found, _ = equip(TranslateOptions(max_scope=max_scope, drawn=drawn)).of_store(self.store)
-        write_grammar(Path(path), found)
-        return int(found.packed.rules)
+        if sentences is not None:
+            if wanted.format not in (None, "cdec"):
+                raise UsageError("--sentences writes a folder of cdec grammars: give no other format")
+            if wanted.filter_for is not None:
+                raise UsageError("--sentences filters for its own file: give no --filter-for")
+            wanted = replace(wanted, format="cdec", filter_for=Path(sentences))
+        versions, by_sentence = Versions(Path(folder), name, keep), sentences is not None
+        return publish(self.store, versions, wanted, report=progress, by_sentence=by_sentence)
 
     def score(
         self,
@@ -446,9 +508,10 @@ class GrammarStore:
         scorer = self._scorer.with_options(wanted)
         threads = os.cpu_count() or 1
         if pairs is not None:
-            from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of
+            from hierogram.daemon.corpora.texts import pipeline_of
 
-            texts = AS_IT_IS if tokenized else pipeline_of(self.settings())
+            texts = pipeline_of(self.settings())
+            texts = texts.of_words() if tokenized else texts
             numbered = ((number, texts.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
             read = ((number, source.split(), target.split()) for number, (source, target) in numbered)
             parts = iter(lambda: list(islice(read, SCORED_AT_ONCE)), [])
@@ -484,6 +547,21 @@ class GrammarStore:
         if missing := set(ids) - {row.id for row in rows}:
             raise InputError(f"{self.url}: there is no pair {min(missing)}")
         return iter(rows)
+
+    def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
+        """Return the translation of a text, `.text`, by what the store has learned by now: as `Decoder(store)` does it.
+
+        A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`.
+        """
+        from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.options import TranslateOptions
+        from hierogram.daemon.decoding.text_translator import TextTranslator
+
+        with silence():
+            if self._follower is None:
+                self._follower = Follower(self.store, equip(TranslateOptions()))
+            translator = TextTranslator(self._follower.refresh())
+        return translator.translate(text, format=format, alternatives=best - 1)
 
     def terms(
         self,

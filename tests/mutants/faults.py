@@ -45,6 +45,7 @@ _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations 
 _PRUNING = ("tests/samplers/decoding/test_cube_pruning.py", "-k", "twin")
 _DISTINCT = ("tests/samplers/decoding/test_decoding.py", "-k", "distinct_translations_are")
 _TRANSLATING = "tests/daemon/decoding/test_translating.py"
+_SEGMENTS = "tests/daemon/corpora/test_segments.py"
 _GRADIENT = ("tests/daemon/tuning/test_tuning.py", "-k", "gradient")
 _LONG = (DRAWS, "-k", "long_rules")
 _SHORT = (DRAWS, "-m", "campaign", "-k", "longer_pairs and PY-0")
@@ -54,7 +55,8 @@ FAULTS = (
     Fault(
         "options' probabilities are credited after the draw",
         "synchronous/gibbs.py",
-        """    credit_cut(v, lower, one.value / total, at)
+        """    if work.registers[0]["averaged"]:
+        credit(lower, v, 1.0 - one.value / total, at)
     choice = draw_of_two(one.value, total, np.int64(present), u, at.leaving)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
 """,
@@ -62,7 +64,8 @@ FAULTS = (
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
     one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)
     two = score(work.used, _list_cut(joined, upper, lower, 1, work), at)
-    credit_cut(v, lower, one.value / (one.value + value_beside(two, one)), at)
+    if work.registers[0]["averaged"]:
+        credit(lower, v, 1.0 - one.value / (one.value + value_beside(two, one)), at)
     _list_cut(joined, upper, lower, choice, work)
 """,
         (CREDITS, "-k", "kernel_credits"),
@@ -70,8 +73,8 @@ FAULTS = (
     Fault(
         "a rule is credited with the probability that it is not there",
         "synchronous/gibbs.py",
-        "credit_cut(v, lower, one.value / total, at)",
-        "credit_cut(v, lower, 1.0 - one.value / total, at)",
+        "credit(lower, v, 1.0 - one.value / total, at)",
+        "credit(lower, v, one.value / total, at)",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
@@ -537,8 +540,8 @@ FAULTS = (
     Fault(
         "a word of the highest fertility reads beyond its row",
         "alignment/models/fertility.py",
-        "if fertility >= MOST_FERTILITY:",
-        "if fertility > MOST_FERTILITY:",
+        "or fertility >= MOST_FERTILITY:",
+        "or fertility > MOST_FERTILITY:",
         (ALIGNMENT, "-k", "more_links"),
     ),
     Fault(
@@ -1050,6 +1053,27 @@ FAULTS = (
         "_LOOK_BACK = 3\n",
         "_LOOK_BACK = 6\n",
         (_TRANSLATING, "-k", "division"),
+    ),
+    Fault(
+        "a word's own mark is taken for that of a part",
+        "daemon/corpora/segments.py",
+        "            return word.replace(MARK, _GUARD + MARK)\n",
+        "            return word\n",
+        (_SEGMENTS, "-k", "any_words"),
+    ),
+    Fault(
+        "parts are joined from the left, not by rank",
+        "daemon/corpora/segments.py",
+        "            _, at = min(ranked)\n",
+        "            _, at = ranked[0]\n",
+        (_SEGMENTS, "-k", "in_their_order"),
+    ),
+    Fault(
+        "lengths are sought on the wrong side",
+        "daemon/decoding/lengths.py",
+        "            if length < wanted:\n",
+        "            if length > wanted:\n",
+        ("tests/daemon/decoding/test_lengths.py", "-k", "is_found"),
     ),
     Fault(
         "the gradient lacks the regularization that the loss has",

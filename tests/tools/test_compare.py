@@ -61,18 +61,20 @@ def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_
     occurrences, _ = reference.extract(pairs_of(LINES), 10, 5, loose=False)
     heuristic = {notation.Rule(rule.source, rule.target): n for rule, n in occurrences.items()}
     stored = [
-        (notation.Rule.parse(f"{source} ||| {target}"), count, sampled, hiero)
-        for source, target, count, sampled, hiero in query(
-            store_url, "SELECT source, target, count, expected_uses, hiero FROM rules"
+        (notation.Rule.parse(f"{source} ||| {target}"), count, sampled, minimal, hiero)
+        for source, target, count, sampled, minimal, hiero in query(
+            store_url, "SELECT source, target, count, expected_uses, minimal_uses, hiero FROM rules"
         )
     ]
     expected = {
         "Hiero": list(heuristic),
         "no singletons": [rule for rule, n in heuristic.items() if n > 1 or rule.source_terminals < 2],
-        "single sample": [rule for rule, count, _, _ in stored if count],
-        "single sample, Hiero's constraints": [rule for rule, count, _, hiero in stored if count and hiero],
-        "posterior means": [rule for rule, _, sampled, _ in stored if sampled],
-        "posterior means, Hiero's constraints": [rule for rule, _, sampled, hiero in stored if sampled and hiero],
+        "single sample": [rule for rule, count, *_ in stored if count],
+        "single sample, Hiero's constraints": [rule for rule, count, *_, hiero in stored if count and hiero],
+        "posterior means": [rule for rule, _, sampled, *_ in stored if sampled],
+        "posterior means, Hiero's constraints": [rule for rule, _, sampled, _, hiero in stored if sampled and hiero],
+        "translation grammar": [rule for rule, _, *uses, _ in stored if any(uses)],
+        "translation grammar, Hiero's constraints": [rule for rule, _, *uses, hiero in stored if any(uses) and hiero],
     }
     assert [row.name for row in compared.grammars] == list(expected)
     whole = sum(by_scope(expected["Hiero"], max_scope))

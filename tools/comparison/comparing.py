@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hierogram.daemon.corpora.lines import open_lines
-from hierogram.daemon.corpora.reading import Source
-from hierogram.daemon.corpora.texts import Languages
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exports.options import Counted
 from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import UNALIGNED, WAITING, RuleRow
+from hierogram.storage.records import UNALIGNED, WAITING
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.bitexts import Bitexts, Numbering, RuleSides
 from hierogram.tools.comparison.extraction import HeuristicGrammar, Limits, read_sources, rule_lines
@@ -32,60 +30,44 @@ def read_sentences(path: str) -> list[str]:
         return [text for lines in file.chunks() for line in lines if (text := sentence(line))]
 
 
-class HoldingOut:
-    """An input without every `every`-th line, whose source sides are kept in `held_out` (0: nothing is held out)."""
+class HoldingOut(Input):
+    """Files without every `every`-th line, whose source sides are kept in `held_out` (0: nothing is held out)."""
 
-    def __init__(self, source: Source, every: int) -> None:
-        self._source = source
+    def __init__(self, paths: Sequence[str], every: int) -> None:
+        super().__init__(paths)
         self._every = every
         self.held_out: list[str] = []
 
     @property
-    def origin(self) -> str:
-        """The input's name."""
-        return self._source.origin
-
-    @property
-    def format(self) -> str:
-        """The input's format."""
-        return self._source.format
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read so far."""
-        return self._source.bytes_read
-
-    @property
-    def bytes_total(self) -> int | None:
-        """Bytes in all; None where that is not known."""
-        return self._source.bytes_total
-
-    def choose(self, languages: Languages | None) -> None:
-        """See `Source.choose`."""
-        self._source.choose(languages)
-
-    @property
     def fields(self) -> Iterator[LineColumns]:
         """The lines that are not held out."""
-        for fields in self._source.fields:
-            yield self._without_held_out(fields) if self._every else fields
-
-    def _without_held_out(self, fields: LineColumns) -> LineColumns:
-        kept = [k for k, number in enumerate(fields.numbers) if number % self._every]
-        out = set(range(len(fields.numbers))).difference(kept)
-        self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]
-        return replace(
-            fields,
-            numbers=[fields.numbers[k] for k in kept],
-            sources=[fields.sources[k] for k in kept],
-            targets=[fields.targets[k] for k in kept],
-            alignments=[fields.alignments[k] for k in kept],
-            ids=[fields.ids[k] for k in kept],
-            lines=None if fields.lines is None else [fields.lines[k] for k in kept],
-        )
+        for fields in super().fields:
+            if not self._every:
+                yield fields
+                continue
+            kept = [k for k, number in enumerate(fields.numbers) if number % self._every]
+            out = set(range(len(fields.numbers))).difference(kept)
+            self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]
+            yield replace(
+                fields,
+                numbers=[fields.numbers[k] for k in kept],
+                sources=[fields.sources[k] for k in kept],
+                targets=[fields.targets[k] for k in kept],
+                alignments=[fields.alignments[k] for k in kept],
+                ids=[fields.ids[k] for k in kept],
+                lines=None if fields.lines is None else [fields.lines[k] for k in kept],
+            )
 
 
 LONGEST_NGRAM = 4
+_SAMPLED = (
+    ("single sample", Counted.DRAWN),
+    ("posterior means", Counted.MEANS),
+    ("translation grammar", Counted.TRANSLATION),
+)
+_COLUMNS = ("source", "target", "scope", "hiero")
+_YES = ("1", "true")
+"""How databases write that it is so."""
 _RULES_A_BLOCK = 20_000
 
 Report = Callable[[str, int, int | None], None]
@@ -142,8 +124,8 @@ def compare(
             heuristic = _heuristic(grammar, source, target, max_scope, ngrams, report)
         hiero = heuristic[0].figures()
         rows = [hiero, *(measure.figures(hiero.rules) for measure in heuristic[1:])]
-        for name, averaged in (("single sample", False), ("posterior means", True)):
-            measures = _sampled(snapshot, sides, name, averaged, max_scope, ngrams, report)
+        for name, counted in _SAMPLED:
+            measures = _sampled(snapshot, sides, name, counted, max_scope, ngrams, report)
             rows += [measure.figures(hiero.rules) for measure in measures]
     return Comparison(total, bitexts.source_words, bitexts.target_words, max_scope, len(held_out), limits.loose, rows)
 
@@ -182,27 +164,29 @@ def _sampled(
     snapshot: Snapshot,
     sides: RuleSides,
     name: str,
-    averaged: bool,
+    counted: Counted,
     max_scope: int,
     ngrams: NGrams | None,
     report: Report,
 ) -> list[Measure]:
-    """Return a sampled grammar (posterior means, or the present sample), whole and as Hiero admits."""
+    """Return a sampled grammar, whole and as Hiero admits."""
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
-    rules = snapshot.iterate_rules(expected=averaged, min_count=0)
-    done = 0
-    while block := list(islice(rules, _RULES_A_BLOCK)):
-        for measure, chosen in zip(measures, (block, [rule for rule in block if rule.hiero]), strict=True):
-            scopes: NDArray[np.int32] = np.array([rule.scope for rule in chosen], np.int32)
-            kept = [chosen[k] for k in np.flatnonzero(measure.count(scopes))]
-            measure.cover(*sides.flat(dict.fromkeys(rule.source for rule in kept)))
-            measure.write("".join(_line(rule, averaged) for rule in kept).encode())
-        done += len(block)
-        report(f"rules of {name}", done, None)
+    columns: list[list[str]] = [[], [], [], [], []]
+    expected, minimal = counted is not Counted.DRAWN, counted is Counted.TRANSLATION
+    for _, block in snapshot.rule_blocks(_COLUMNS, expected=expected, minimal=minimal):
+        for column, lines in zip(columns, block, strict=True):
+            column += lines.split("\n")
+    sources, targets, scopes, hiero, uses = columns
+    order = sorted(range(len(sources)), key=lambda row: (sources[row], targets[row]))
+    for done in range(0, len(order), _RULES_A_BLOCK):
+        block_rows = order[done : done + _RULES_A_BLOCK]
+        admitted = [row for row in block_rows if hiero[row] in _YES]
+        for measure, chosen in zip(measures, (block_rows, admitted), strict=True):
+            within = measure.count(np.array([scopes[row] for row in chosen], np.int32))
+            kept = [chosen[k] for k in np.flatnonzero(within)]
+            measure.cover(*sides.flat(dict.fromkeys(sources[row] for row in kept)))
+            # As `rule_lines` writes it.
+            lines = (f"{sources[row]} ||| {targets[row]} ||| {int(uses[row]) / counted.unit:.6g}\n" for row in kept)
+            measure.write("".join(lines).encode())
+        report(f"rules of {name}", done + len(block_rows), None)
     return measures
-
-
-def _line(rule: RuleRow, averaged: bool) -> str:
-    """As `rule_lines` writes it."""
-    count = f"{rule.expected_uses:.4f}".rstrip("0").rstrip(".") if averaged else str(rule.count)
-    return f"{rule.source} ||| {rule.target} ||| {count}\n"

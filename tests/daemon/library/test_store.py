@@ -97,6 +97,7 @@ with hg.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.database("sqlite")
 def test_pandas_needs_no_pyarrow(new: hg.GrammarStore) -> None:
     url = new.store.engine.url.render_as_string(hide_password=False)
     script = [sys.executable, "-c", WITHOUT_PYARROW, url]
@@ -216,7 +217,8 @@ def test_several_threads_read_while_one_learns(new: hg.GrammarStore) -> None:
     def read() -> None:
         try:
             for _ in range(5):
-                assert len(new.rules()) == len(new.rules().column("id"))
+                rules = new.rules()
+                assert len(rules) == len(rules.column("id"))
                 new.status()
         except BaseException as error:
             failed.append(error)
@@ -236,7 +238,7 @@ def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
     for _ in range(3):
         made = opened.publish(tmp_path / "versions", "news", keep=2, format="jsonl")
     assert made.retired
-    assert opened.pack(tmp_path / "grammar.packed") > 10
+    assert hg.Decoder(opened).pack(tmp_path / "grammar.packed") > 10
     line = opened.rules(source="la").top(1)[0]
     assert hg.Decoder(tmp_path / "grammar.packed").translate("la").text == line.target
 
@@ -327,7 +329,9 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("way", ["loop", "run"])
+@pytest.mark.parametrize(
+    ("store_url", "way"), [("sqlite", "loop"), ("sqlite", "run"), ("postgres", "run")], indirect=["store_url"]
+)
 def test_ctrl_c_commits_the_sweep_at_hand_and_leaves_a_sound_store(store_url: str, way: str) -> None:
     with hg.open(store_url, create=True) as store:
         store.add([(pair.source, pair.target, pair.alignment) for pair in some_pairs(30)])
