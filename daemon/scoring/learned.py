@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.samplers.charts.dense import Sides
+from hierogram.samplers.charts.dense import RuleSides
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.columns import Texts, join_blobs
 from hierogram.samplers.grammar.rules import escape_terminal, parse_side
@@ -183,7 +183,7 @@ class Learned:
         log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(every[1:], 1)))))
         prior = np.exp(every * np.log(settings.rate) - settings.rate - log_factorial)
         return KnownRules(
-            Sides(*source, *target),
+            RuleSides(*source, *target),
             uses,
             lengths,
             usable,

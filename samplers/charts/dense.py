@@ -35,7 +35,7 @@ _ALONE = 0
 _SECTIONS = 5
 
 
-class Sides(NamedTuple):
+class RuleSides(NamedTuple):
     """The sides of rules, all symbols one after the other, int32: words by number, nonterminal k (from 1) as -k.
 
     Rule r has `source[source_first[r] : source_first[r + 1]]`, and the same of `target`; firsts are int64[R + 1].
@@ -54,7 +54,7 @@ class Chosen(NamedTuple):
     weight: NDArray[np.float64]
 
 
-class Base(NamedTuple):
+class BaseWeights(NamedTuple):
     """What the base's rules weigh: one word of each side, a word beside a nonterminal, and two nonterminals."""
 
     pair: float
@@ -282,7 +282,7 @@ def joined(chosen, number, sides, base):
             straight += chosen.weight[c]
         elif join < 0:
             inverted += chosen.weight[c]
-    return Base(base.pair, base.null, straight, inverted)
+    return BaseWeights(base.pair, base.null, straight, inverted)
 
 
 @njit
@@ -947,7 +947,7 @@ class Whole(NamedTuple):
     emitted: float
 
 
-def sum_pair(sides: Sides, weights: NDArray[np.float64], words: PairWords, base: Base) -> Whole:
+def sum_pair(sides: RuleSides, weights: NDArray[np.float64], words: PairWords, base: BaseWeights) -> Whole:
     """Sum over all derivations of a pair, by all these rules and the base."""
     n, m = words.pairs.shape
     longest = int(max(np.diff(sides.source_first).max(initial=1), np.diff(sides.target_first).max(initial=1)))

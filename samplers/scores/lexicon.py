@@ -69,7 +69,7 @@ class Lexicon(NamedTuple):
     neighbours: tuple[Neighbours, Neighbours]
 
 
-class Own(NamedTuple):
+class OwnPart(NamedTuple):
     """What one pair has itself added: its words, int32, and links of them, by their positions, int32; all empty where
     it is not stored."""
 

@@ -13,11 +13,11 @@ from hierogram.samplers.charts.dense import (
     LACKING,
     LEAST,
     MOST,
-    Base,
+    BaseWeights,
     Chosen,
     Piece,
     Room,
-    Sides,
+    RuleSides,
     joined,
     make_room,
     matrices_of,
@@ -28,7 +28,7 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.scores.lexicon import (
     FEATURES,
     Lexicon,
-    Own,
+    OwnPart,
     PairFacts,
     fill_features,
     make_facts,
@@ -59,7 +59,7 @@ class KnownRules(NamedTuple):
     are not told apart (a Dirichlet process).
     """
 
-    sides: Sides
+    sides: RuleSides
     uses: NDArray[np.int64]
     lengths: NDArray[np.int32]
     usable: NDArray[np.bool_]
@@ -495,7 +495,7 @@ def own_of(pairs, pair):
     links = slice(pairs.link_first[pair], pairs.link_first[pair + 1])
     source = slice(pairs.own_source_first[pair], pairs.own_source_first[pair + 1])
     target = slice(pairs.own_target_first[pair], pairs.own_target_first[pair + 1])
-    return Own(
+    return OwnPart(
         (pairs.own_source[source], pairs.own_target[target]), (pairs.link_source[links], pairs.link_target[links])
     )
 
@@ -533,7 +533,7 @@ def score_pairs(
             space.chosen,
             chosen,
             rules.sides,
-            Base(new * _PAIR, new * _NULL, new * _STRAIGHT, new * _INVERTED),
+            BaseWeights(new * _PAIR, new * _NULL, new * _STRAIGHT, new * _INVERTED),
         )
         for i in range(n):
             space.expected[i, :m] = 0.0

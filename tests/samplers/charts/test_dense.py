@@ -6,11 +6,11 @@ from tests.reference.charts.bitexts import Pair, classes, expectations
 from tests.samplers.charts.pairs import ANY, X1, X2, X3, compiled, random_pair
 
 from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
-from hierogram.samplers.charts.dense import Base, Sides, sum_pair
+from hierogram.samplers.charts.dense import BaseWeights, RuleSides, sum_pair
 from hierogram.samplers.charts.hypergraph import score
 from hierogram.samplers.charts.pairs import unmasked
 
-BASE = Base(0.5, 0.06, 0.25, 0.05)
+BASE = BaseWeights(0.5, 0.06, 0.25, 0.05)
 OF_THE_BASE = [
     ([ANY], [ANY], 0.5),
     ([ANY, X1], [X1], 0.06),
@@ -51,14 +51,14 @@ OTHERS = [
 ]
 
 
-def sides_of(rules: list) -> Sides:
+def sides_of(rules: list) -> RuleSides:
     """Learned rules as the kernels take them."""
     columns = []
     for side in (0, 1):
         symbols = [symbol for rule in rules for symbol in rule[side]]
         first = np.cumsum([0, *(len(rule[side]) for rule in rules)])
         columns += [np.array(symbols, np.int32), first.astype(np.int64)]
-    return Sides(*columns)
+    return RuleSides(*columns)
 
 
 @pytest.mark.parametrize("rules", [[], OTHERS, FRAMES, OTHERS + FRAMES], ids=["base", "others", "frames", "all"])
