@@ -97,6 +97,6 @@ def test_a_store_without_languages_says_so_in_its_memory(tmp_path: Path) -> None
 def test_the_command_synchronizes(hierogram: Run, opened: hg.GrammarStore, tmp_path: Path) -> None:
     path = memory(tmp_path / "m.tmx", FIRST)
     for done in ("0 as they were, 0 withdrawn", "2 as they were, 0 withdrawn"):
-        found = hierogram("--store", opened.url, "ingest", str(path), "--corpus", "memory", "--sync")
+        found = hierogram("--store", opened.url, "ingest", str(path), "--corpus", "memory", "--format", "memory")
         assert (found.code, done in found.err) == (0, True)
-    assert hierogram("--store", opened.url, "ingest", str(path), "--sync", "--trees").code == 2
+    assert hierogram("--store", opened.url, "ingest", str(path), "--format", "memory", "--dictionary").code == 2
