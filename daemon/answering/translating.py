@@ -2,14 +2,12 @@
 
 import threading
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from math import exp, log
-from typing import TYPE_CHECKING, Any
-from unicodedata import normalize
+from typing import TYPE_CHECKING
 
 from hierogram.daemon.answering.corrections import Corrections
-from hierogram.daemon.corpora.texts import TextPipeline, pipeline_of
+from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.browsing.reader import Reader
@@ -18,7 +16,7 @@ from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
     from hierogram.daemon.decoding.opening import Follower
-    from hierogram.daemon.decoding.translating import Translator
+    from hierogram.daemon.decoding.text_translator import TextTranslator
 
 TEXT, HTML = "text", "html"
 FORMS = (TEXT, HTML)
@@ -29,7 +27,7 @@ _WORD_ODDS = 3.0
 _MOST_ODDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlainTranslation:
     """A text's translation, and other ones, best first."""
 
@@ -59,19 +57,27 @@ class PlainTranslator:
         if not text.strip():
             return PlainTranslation(text, [])
         corrected = self._corrections.known(text)
-        found = [] if corrected is None else [plain(corrected, pipeline_of(self._store.settings()))]
+        found = [] if corrected is None else [self._corrected(text, corrected)]
         if alternatives or not found:
-            found += translated(self._now(), text, alternatives + 1, form)
+            found += self._now().translate(text, format=form, alternatives=alternatives).texts
         best, *others = dict.fromkeys(found)
         return PlainTranslation(best, others[:alternatives])
 
-    def _now(self) -> "Translator":
+    def _corrected(self, text: str, tokens: str) -> str:
+        """Return the tokens of a correction as they are written; a capital letter begins what it began in the text."""
+        from hierogram.daemon.decoding.casing import capitalized, first_cased
+
+        written = pipeline_of(self._store.settings()).running().target.joined(tokens.split(" "))
+        return capitalized(written) if first_cased(text).isupper() else written
+
+    def _now(self) -> "TextTranslator":
         from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.text_translator import TextTranslator
 
         with self._lock:
             if self._follower is None:
                 self._follower = Follower(self._store, equip(self._options))
-        return self._follower.now()[0]
+        return TextTranslator(self._follower.now()[0])
 
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return the store's languages, the likelier one of the text first, and the probability of each.
@@ -80,7 +86,7 @@ class PlainTranslator:
         """
         with self._reader.look() as look:
             settings = look.settings()
-            texts = pipeline_of(settings)
+            texts = pipeline_of(settings).running()
             words = [side.tokens(text).split() for side in (texts.source, texts.target)]
             spelled = dict.fromkeys(form for own in words for word in own for form in (word, word.lower()))
             asked = list(islice(spelled, _MOST_WORDS_LOOKED_UP))
@@ -93,26 +99,3 @@ class PlainTranslator:
         source = 1 / (1 + exp(-max(-_MOST_ODDS, min(_MOST_ODDS, odds))))
         found = zip(settings.languages or (), (source, 1 - source), strict=False)
         return sorted(found, key=lambda one: -one[1])
-
-
-def translated(translator: "Translator", text: str, best: int, form: str) -> list[str]:
-    """Translate a text line by line; return at most `best` translations, the k-th of all its lines together."""
-    lines: list[list[str]] = []
-    for line in normalize("NFC", text).split("\n"):
-        found = translator.translate(line, best, distinct=True)
-        lines.append([plain(candidate.text, translator.texts) for candidate in found.candidates] or [line])
-    most = max(map(len, lines))
-    return ["\n".join(own[min(k, len(own) - 1)] for own in lines) for k in range(most)]
-
-
-def plain(tokens: str, texts: TextPipeline) -> str:
-    """Return tokens of the target side as people write them, where the store divides text."""
-    language = texts.target.language
-    return tokens if language is None else str(_detokenizer(language).detokenize(tokens.split()))
-
-
-@cache
-def _detokenizer(language: str) -> Any:
-    from sacremoses import MosesDetokenizer
-
-    return MosesDetokenizer(lang=language)

@@ -40,6 +40,21 @@ class TranslateOptions:
     max_words: Annotated[int, Option("Longer sentences are translated in parts.", least=1, most=1000, expert=True)] = (
         100
     )
+    alike: Annotated[
+        float,
+        Option(
+            "A word that no rule knows is translated as a known one that has at least this share of its letters; "
+            "0: it is passed through.",
+            least=0, most=1, expert=True,
+        ),
+    ] = 0.75  # fmt: skip
+    fit_length: Annotated[
+        bool,
+        Option(
+            "Without --weights, make translations as long as those of the store's pairs; always so in parts of words.",
+            expert=True,
+        ),
+    ] = False
     glossary: Annotated[
         str | None, Option("Given translations: words, a tab, their translation, a line each.", metavar="FILE")
     ] = None

@@ -408,7 +408,7 @@ def _candidates(piece: Piece) -> int:
 
 def _faithful(piece: Piece) -> list[int]:
     """Return the derivations whose target words have the numbers of the source words."""
-    wanted = _numbers([word for words in piece.positions for word in words])
+    wanted = _numbers(piece.source_words())
     return [k for k in range(_candidates(piece)) if _numbers(piece.words(k)) == wanted]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
+from hierogram.daemon.corpora.texts import TextPipeline, pipeline_of
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, options_of
 from hierogram.daemon.library.store import GrammarStore
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.alignment.requests import Request
     from hierogram.daemon.decoding.options import TranslateOptions
     from hierogram.daemon.decoding.text_translator import TextTranslation, TextTranslator
-    from hierogram.daemon.decoding.translating import Translator
     from hierogram.daemon.treebanks.requests import ParseRequest
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import LearnedCounts
@@ -59,7 +58,7 @@ def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, token
     if tokenized:
         if tokenize is not None:
             raise UsageError("--tokenize divides text, and --tokenized leaves it as it is: give one of them")
-        return AS_IT_IS
+        return pipeline_of({} if store is None else store.settings()).of_words()
     return pipeline_of({} if store is None else store.settings(), tokenize=tokenize)
 
 
@@ -96,20 +95,23 @@ class Decoder:
     ) -> None:
         from hierogram.daemon.decoding.opening import Follower, equip
         from hierogram.daemon.decoding.options import TranslateOptions
+        from hierogram.daemon.decoding.text_translator import TextTranslator
 
         wanted = options_of(
             TranslateOptions, options, {name: str(v) if isinstance(v, Path) else v for name, v in chosen.items()}
         )
         with silence():
             self.resources = equip(wanted)
+            self._now: Callable[[], TextTranslator]
             if isinstance(grammar, GrammarStore):
-                self._now: Callable[[], Translator] = Follower(grammar.store, self.resources).refresh
+                follower = Follower(grammar.store, self.resources)
+                self._now = lambda: TextTranslator(follower.refresh())
             else:
-                translator = self.resources.translator(self.resources.grammar(str(grammar)))
+                translator = TextTranslator(self.resources.translator(self.resources.grammar(str(grammar))))
                 self._now = lambda: translator
         self.translator()
 
-    def translator(self) -> Translator:
+    def translator(self) -> TextTranslator:
         """Return what translates with the grammar as it is now."""
         with silence():
             return self._now()
@@ -118,15 +120,9 @@ class Decoder:
         """Write the grammar as a `Decoder` maps it into memory, so that it starts at once; return how many rules."""
         from hierogram.daemon.decoding.grammars import write_grammar
 
-        grammar = self.translator().grammar
+        grammar = self.translator().translator.grammar
         write_grammar(Path(path), grammar)
         return int(grammar.packed.rules)
-
-    def texts(self) -> TextTranslator:
-        """Return what translates text with the grammar as it is now."""
-        from hierogram.daemon.decoding.text_translator import TextTranslator
-
-        return TextTranslator(self.translator())
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
         """Return the translation of a text, `.text`, and at most `best`, `.texts`, with scores, features and links.
@@ -134,14 +130,16 @@ class Decoder:
         `format` is `text`, `html` or `tokens`; by default text, where the grammar's store divides text, else tokens.
         """
         markup = self.resources.options.markup
-        return self.texts().translate(text, format=format, alternatives=best - 1, markup=markup)
+        return self.translator().translate(text, format=format, alternatives=best - 1, markup=markup)
 
     def translate_all(
         self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
     ) -> Iterator[TextTranslation]:
         """Yield the translations of texts in their order, by threads (0: one a core)."""
         markup = self.resources.options.markup
-        return self.texts().translate_all(texts, format=format, alternatives=best - 1, markup=markup, threads=threads)
+        return self.translator().translate_all(
+            texts, format=format, alternatives=best - 1, markup=markup, threads=threads
+        )
 
 
 class ParsedText(NamedTuple):
