@@ -1,6 +1,7 @@
 """Translate plain text by a store as it is now, the corrections of people first."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from math import exp, log
@@ -35,19 +36,45 @@ class PlainTranslation:
     alternatives: list[str]
 
 
+class FollowedGrammar:
+    """A store's grammar for translating, read at the first text and followed; may be used from several threads."""
+
+    def __init__(self, store: Store, options: TranslateOptions) -> None:
+        self._store = store
+        self._options = options
+        self._lock = threading.Lock()
+        self._follower: Follower | None = None
+
+    def now(self) -> "tuple[TextTranslator, int]":
+        """Return the translator of now, and the store position of its grammar.
+
+        Raises `InputError` where what the options name cannot be read, `NothingLearnedError`, `WrongKindError` and
+        `StoreError`.
+        """
+        from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.text_translator import TextTranslator
+
+        with self._lock:
+            if self._follower is None:
+                self._follower = Follower(self._store, equip(self._options))
+        translator, position = self._follower.now()
+        return TextTranslator(translator), position
+
+
 class PlainTranslator:
     """Translates texts as people write them; may be used from several threads at once.
 
-    What somebody corrected word for word is said as it was corrected. All that is needed is read at the first text.
+    What somebody corrected word for word is said as it was corrected.
     """
 
-    def __init__(self, store: Store, reader: Reader, options: TranslateOptions, corrections: Corrections) -> None:
+    def __init__(
+        self, store: Store, reader: Reader, now: "Callable[[], TextTranslator]", corrections: Corrections
+    ) -> None:
+        """`now` returns the translator with the store's grammar as it is."""
         self._store = store
         self._reader = reader
-        self._options = options
+        self._now = now
         self._corrections = corrections
-        self._lock = threading.Lock()
-        self._follower: Follower | None = None
 
     def translate(self, text: str, alternatives: int = 0, form: str = TEXT) -> PlainTranslation:
         """Translate a text, with up to so many other translations.
@@ -69,15 +96,6 @@ class PlainTranslator:
 
         written = pipeline_of(self._store.settings()).running().target.joined(tokens.split(" "))
         return capitalized(written) if first_cased(text).isupper() else written
-
-    def _now(self) -> "TextTranslator":
-        from hierogram.daemon.decoding.opening import Follower, equip
-        from hierogram.daemon.decoding.text_translator import TextTranslator
-
-        with self._lock:
-            if self._follower is None:
-                self._follower = Follower(self._store, equip(self._options))
-        return TextTranslator(self._follower.now()[0])
 
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return the store's languages, the likelier one of the text first, and the probability of each.

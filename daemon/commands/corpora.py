@@ -51,7 +51,8 @@ def ingest(
     format: Annotated[
         str,
         Option(
-            "auto, parallel, pipes (`source ||| target` lines), tsv, jsonl or tmx; tbx, csv or tsv with --dictionary."
+            "auto, parallel, pipes (`source ||| target` lines), tsv, jsonl, tmx, burrito (a .json and two .tsv); "
+            "tbx, csv or tsv with --dictionary."
         ),
     ] = "auto",
     languages: Annotated[
@@ -104,6 +105,8 @@ def ingest(
         raise UsageError("--trees takes one file, and no --format")
     if sync and (len(files) != 1 or trees or dictionary or tokenize is not None):
         raise UsageError("--sync takes one TMX memory, and is divided into tokens as the store does")
+    from hierogram.daemon.corpora.burrito import BURRITO, burrito_pairs
+    from hierogram.daemon.corpora.given import GivenPairs
     from hierogram.daemon.corpora.ingest import IngestReport
     from hierogram.daemon.corpora.ingest import ingest as take_in
     from hierogram.daemon.corpora.reading import IngestOptions, Input
@@ -137,6 +140,10 @@ def ingest(
                 from hierogram.daemon.corpora.dictionaries import Dictionary
 
                 source: Source = stack.enter_context(Dictionary(files[0], format, limits))
+            elif format == BURRITO:
+                if len(files) != 3:
+                    raise UsageError("--format burrito takes three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
+                source = GivenPairs(burrito_pairs(files[0], files[1], files[2]), files[0])
             else:
                 source = stack.enter_context(Input(files, format, limits))
             settings = {"languages": known}

@@ -33,7 +33,7 @@ from hierogram.storage.options import Option, OptionError
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import TextSide
-    from hierogram.daemon.decoding.text_translator import TextTranslation, TextTranslator
+    from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.library.texts import Decoder
 
 
@@ -104,30 +104,31 @@ def translate(
     """
     announce_compilation()
     from hierogram.daemon.corpora.lines import read_sentences
+    from hierogram.daemon.decoding.text_translator import TOKENS
     from hierogram.daemon.library.texts import Decoder
-
-    if options.tokenized and (wanted.text or wanted.html):
-        raise UsageError("--tokenized says that the text is tokens, --text and --html that it is not: give one")
 
     with ExitStack() as stack, interruptible("the rest was not translated"):
         grammar, sentences = grammar_and_sentences(context, files, stack)
+        if options.tokenized and (wanted.text or wanted.html):
+            raise UsageError("--tokenized says that the text is tokens, --text and --html that it is not: give one")
         decoder = Decoder(grammar, options=options)
         _tell(decoder)
-        texts = decoder.translator()
-        format = wanted.format(texts.usual)
         writer = stack.enter_context(_Writer(wanted, sentences))
+        texts = decoder.texts()
+        format = wanted.format(texts.usual)
+        side = (texts.translator.texts if format == TOKENS else texts.texts).source
         if sentences == STANDARD and not wanted.html:
             # Each line as soon as it is there.
             for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
                 line = typed.decode(errors="replace").rstrip("\r\n")
                 if number == 1:
-                    note_text(_dividing(texts, format), "<stdin>", [line], options.tokenized)
+                    note_text(side, "<stdin>", [line], options.tokenized)
                 writer.write(number, decoder.translate(line, wanted.best, format=format))
             return
         lines = read_sentences(sentences)
         if wanted.html:
             lines = ["\n".join(lines)]
-        note_text(_dividing(texts, format), sentences, lines, options.tokenized)
+        note_text(side, sentences, lines, options.tokenized)
         with progress("translate", "sentences") as shown:
             done = decoder.translate_all(lines, wanted.best, wanted.threads, format=format)
             for number, translation in enumerate(done, 1):
@@ -137,14 +138,9 @@ def translate(
             note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
 
 
-def _dividing(texts: "TextTranslator", format: str) -> "TextSide":
-    """Return what divides source sentences."""
-    return (texts.translator.texts if format == "tokens" else texts.texts).source
-
-
 def _tell(decoder: "Decoder") -> None:
     """Note what of the grammar and of the weights is not used."""
-    grammar = decoder.translator().translator.grammar
+    grammar = decoder.translator().grammar
     if grammar.circular:
         note(f"{plural(grammar.circular, 'rule')} left out whose source side is empty or a single nonterminal")
     if grammar.wide:

@@ -18,9 +18,9 @@ from hierogram.samplers.grammar.numbers import LONGEST_SIDE
 from hierogram.storage.records import Settings
 
 MARK = "￭"
-"""Ends each part of a word but the last."""
+"""Begins each part of a word but the first."""
 _GUARD = "￬"
-"""Follows a mark that a word has of its own."""
+"""Stands before a mark that a word has of its own."""
 _ONCE = 2
 """Parts that follow each other less often than this stay apart."""
 
@@ -52,7 +52,7 @@ class Segmenter:
 
     def _divided(self, word: str) -> str:
         if MARK in word:
-            return word.replace(MARK, MARK + _GUARD)
+            return word.replace(MARK, _GUARD + MARK)
         parts = list(word)
         while len(parts) > 1:
             ranked = [(self._ranks[pair], k) for k, pair in enumerate(pairwise(parts)) if pair in self._ranks]
@@ -60,17 +60,17 @@ class Segmenter:
                 break
             _, at = min(ranked)
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        return f"{MARK} ".join(parts)
+        return f" {MARK}".join(parts)
 
 
 def joined(tokens: str) -> str:
-    """Return the words of a line of parts; what has no mark at its end is a word, or the last part of one.
+    """Return the words of a line of parts; what has no mark at its beginning is a word, or the first part of one.
 
-    A mark at the end of the line joins nothing and is left out.
+    A mark at the beginning of the line joins nothing and is left out.
     """
     if MARK not in tokens:
         return tokens
-    return tokens.replace(f"{MARK} ", "").removesuffix(MARK).replace(MARK + _GUARD, MARK)
+    return tokens.removeprefix(MARK).replace(f" {MARK}", "").replace(_GUARD + MARK, MARK)
 
 
 def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
@@ -184,6 +184,7 @@ def _between_parts(links: Iterable[Link], source: Sequence[range], target: Seque
     return [(i, j) for s, t in sorted(links) for i in source[s] for j in target[t]]
 
 
-def last_parts(tokens: Iterable[str]) -> list[bool]:
-    """Return of each token of a line whether a word ends in it."""
-    return [not token.endswith(MARK) for token in tokens]
+def words_of_parts(tokens: Sequence[str]) -> list[int]:
+    """Return which word of a line each token belongs to, and how many words there are."""
+    begun = [k > 0 and not token.startswith(MARK) for k, token in enumerate(tokens)]
+    return [*accumulate(begun), sum(begun) + 1] if tokens else [0]

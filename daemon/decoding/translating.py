@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from hierogram.daemon.corpora.segments import Segmenter, joined, last_parts, segmenter_of
+from hierogram.daemon.corpora.segments import Segmenter, joined, segmenter_of, words_of_parts
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
@@ -77,7 +77,7 @@ class Piece:
         tokens = self.tokens(number)
         if not self.grammar.texts.joins:
             return list(range(len(tokens) + 1))
-        return list(accumulate(last_parts(tokens), initial=0))
+        return words_of_parts(tokens)
 
     def word(self, number: int) -> str:
         """Return a target word, one of the grammar's or the sentence's own."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.alignment.requests import Request
     from hierogram.daemon.decoding.options import TranslateOptions
     from hierogram.daemon.decoding.text_translator import TextTranslation, TextTranslator
+    from hierogram.daemon.decoding.translating import Translator
     from hierogram.daemon.treebanks.requests import ParseRequest
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import LearnedCounts
@@ -95,23 +96,20 @@ class Decoder:
     ) -> None:
         from hierogram.daemon.decoding.opening import Follower, equip
         from hierogram.daemon.decoding.options import TranslateOptions
-        from hierogram.daemon.decoding.text_translator import TextTranslator
 
         wanted = options_of(
             TranslateOptions, options, {name: str(v) if isinstance(v, Path) else v for name, v in chosen.items()}
         )
         with silence():
             self.resources = equip(wanted)
-            self._now: Callable[[], TextTranslator]
             if isinstance(grammar, GrammarStore):
-                follower = Follower(grammar.store, self.resources)
-                self._now = lambda: TextTranslator(follower.refresh())
+                self._now: Callable[[], Translator] = Follower(grammar.store, self.resources).refresh
             else:
-                translator = TextTranslator(self.resources.translator(self.resources.grammar(str(grammar))))
+                translator = self.resources.translator(self.resources.grammar(str(grammar)))
                 self._now = lambda: translator
         self.translator()
 
-    def translator(self) -> TextTranslator:
+    def translator(self) -> Translator:
         """Return what translates with the grammar as it is now."""
         with silence():
             return self._now()
@@ -120,9 +118,15 @@ class Decoder:
         """Write the grammar as a `Decoder` maps it into memory, so that it starts at once; return how many rules."""
         from hierogram.daemon.decoding.grammars import write_grammar
 
-        grammar = self.translator().translator.grammar
+        grammar = self.translator().grammar
         write_grammar(Path(path), grammar)
         return int(grammar.packed.rules)
+
+    def texts(self) -> TextTranslator:
+        """Return what translates text with the grammar as it is now."""
+        from hierogram.daemon.decoding.text_translator import TextTranslator
+
+        return TextTranslator(self.translator())
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
         """Return the translation of a text, `.text`, and at most `best`, `.texts`, with scores, features and links.
@@ -130,16 +134,14 @@ class Decoder:
         `format` is `text`, `html` or `tokens`; by default text, where the grammar's store divides text, else tokens.
         """
         markup = self.resources.options.markup
-        return self.translator().translate(text, format=format, alternatives=best - 1, markup=markup)
+        return self.texts().translate(text, format=format, alternatives=best - 1, markup=markup)
 
     def translate_all(
         self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
     ) -> Iterator[TextTranslation]:
         """Yield the translations of texts in their order, by threads (0: one a core)."""
         markup = self.resources.options.markup
-        return self.translator().translate_all(
-            texts, format=format, alternatives=best - 1, markup=markup, threads=threads
-        )
+        return self.texts().translate_all(texts, format=format, alternatives=best - 1, markup=markup, threads=threads)
 
 
 class ParsedText(NamedTuple):

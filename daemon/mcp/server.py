@@ -8,7 +8,7 @@ from pydantic import Field
 from starlette.types import ASGIApp
 
 from hierogram.daemon.answering.corrections import Corrections, Withdraw
-from hierogram.daemon.answering.translating import PlainTranslation, PlainTranslator
+from hierogram.daemon.answering.translating import FollowedGrammar, PlainTranslation, PlainTranslator
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.mcp.desk import MOST_CHARACTERS, MOST_LINES, ConcordanceLine, Desk, LinkedWords, UsualTerm
@@ -40,7 +40,8 @@ Lines = Annotated[int, Field(ge=1, le=MOST_LINES, description="Most lines of the
 def desk_of(store: Store, reader: Reader, withdraw: Withdraw, options: TranslateOptions) -> Desk:
     """Return what answers for a store that is open."""
     corrections = Corrections(store, reader, withdraw)
-    return Desk(store, reader, PlainTranslator(store, reader, options, corrections), corrections)
+    grammar = FollowedGrammar(store, options)
+    return Desk(store, reader, PlainTranslator(store, reader, lambda: grammar.now()[0], corrections), corrections)
 
 
 def make_server(desk: Desk, *, may_add: bool) -> "MCPServer":

@@ -15,7 +15,8 @@ from hierogram.daemon.answering.translating import PlainTranslator
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.mcp.server import PATH, desk_of, make_server, over_http
+from hierogram.daemon.mcp.desk import Desk
+from hierogram.daemon.mcp.server import PATH, make_server, over_http
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.grammar import evidence_routes, grammar_routes
@@ -75,10 +76,13 @@ def build_app(
     metrics = RequestMetrics()
     reader = Reader(service.store.engine.url)
     asker = _asker(reader, configuration) if configuration.pages else None
+    translations = Translations(service.store, translating or TranslateOptions())
+    corrections = Corrections(service.store, reader, service.withdraw)
+    translator = PlainTranslator(service.store, reader, lambda: translations.now()[0], corrections)
     models: ASGIApp | None = None
     running: Running = nullcontext
     if configuration.mcp != "off":
-        desk = desk_of(service.store, reader, service.withdraw, translating or TranslateOptions())
+        desk = Desk(service.store, reader, translator, corrections)
         models, running = over_http(make_server(desk, may_add=configuration.mcp == "add"))
     app = FastAPI(
         title="Hierogram",
@@ -100,7 +104,6 @@ def build_app(
     app.include_router(link_routes(service))
     app.include_router(evidence_routes(reader))
     app.include_router(memory_routes(service, reader))
-    translations = Translations(service.store, translating or TranslateOptions())
     app.include_router(translate_routes(translations))
 
     @app.get("/openapi.json", include_in_schema=False)
@@ -108,7 +111,6 @@ def build_app(
         return JSONResponse(app.openapi())
 
     sessions = Sessions(configuration.token)
-    corrections = Corrections(service.store, reader, service.withdraw)
     pages = None
     if configuration.pages:
         pages = build_pages(
@@ -116,7 +118,6 @@ def build_app(
         )
     door: ASGIApp | None = None
     if configuration.libretranslate:
-        translator = PlainTranslator(service.store, reader, translating or TranslateOptions(), corrections)
         door = libretranslate(service.store, translator, corrections, sessions)
 
     async def by_address(scope: Scope, receive: Receive, send: Send) -> None:

@@ -232,7 +232,7 @@ def width(text: str) -> float:
     return ems
 
 
-class Word(NamedTuple):
+class ShownWord(NamedTuple):
     """A word of a sentence: its key (`s3`, `t0`), the keys of those it is linked to, and whether it is marked."""
 
     text: str
@@ -248,7 +248,7 @@ def links_of(alignment: str) -> list[tuple[int, int]]:
 
 def sentences(
     source: str, target: str, alignment: str, marked: Mapping[str, Collection[int]] = MappingProxyType({})
-) -> dict[str, list[Word]]:
+) -> dict[str, list[ShownWord]]:
     """Return the words of both texts of a pair, by side; an empty text has none. `marked` are positions by side."""
     partners: dict[str, dict[int, list[str]]] = {SOURCE: defaultdict(list), TARGET: defaultdict(list)}
     for i, j in links_of(alignment):
@@ -256,7 +256,7 @@ def sentences(
         partners[TARGET][j].append(f"s{i}")
     return {
         side: [
-            Word(word, f"{side[0]}{n}", " ".join(partners[side].get(n, ())), n in marked.get(side, ()))
+            ShownWord(word, f"{side[0]}{n}", " ".join(partners[side].get(n, ())), n in marked.get(side, ()))
             for n, word in enumerate(text.split(" "))
             if text
         ]
