@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
+from hierogram.daemon.corpora.segments import joined
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
 from hierogram.daemon.decoding.casing import NO_CASING, Casing, learn_casing
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
@@ -224,7 +225,7 @@ def _target_sides(snapshot: Snapshot) -> Iterator[str]:
     """Yield the target sides of a store's pairs, of very many the first ones."""
     taken = 0
     for pairs, (_, targets, _) in snapshot.pair_blocks():
-        yield from targets.split("\n")
+        yield from map(joined, targets.split("\n"))
         taken += pairs
         if taken > _CASED_PAIRS:
             return
