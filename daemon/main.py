@@ -120,6 +120,7 @@ for panel, command, example in (
     (TRANSLATE, translating.parse, "hierogram parse grammar.txt news.en -o news.trees"),
     (TRANSLATE, evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
     (SERVE, serving.serve, "hierogram serve --spool incoming"),
+    (SERVE, serving.mcp, "hierogram --store sqlite:///news.db mcp"),
     (SERVE, serving.browse, "hierogram browse hierogram-demo.db"),
 ):
     app.command(

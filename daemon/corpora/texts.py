@@ -41,7 +41,7 @@ _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
 _LOOKED_AT = 1_000
 
 
-class Word(NamedTuple):
+class TextWord(NamedTuple):
     """A token of a text, where it stands, and whether it stays as it is."""
 
     token: str
@@ -83,7 +83,7 @@ class TextSide:
             line = line.lower() if self.lower else line
         return segmenter_of(self.joins).tokens(line) if self.joins else line
 
-    def words(self, text: str, kept: Sequence[Kept]) -> list[Word]:
+    def words(self, text: str, kept: Sequence[Kept]) -> list[TextWord]:
         """Return the tokens of a text in NFC, with what is to be kept in it, each with its place."""
         # What is kept stands in for a word meanwhile.
         mark = "Qk"
@@ -93,20 +93,20 @@ class TextSide:
         for number, one in enumerate(kept):
             pieces += [text[at : one.start], mark, _letters(number), "Zz"]
             at = one.end
-        found: list[Word] = []
+        found: list[TextWord] = []
         tokens = self.rules.tokens("".join((*pieces, text[at:])))
         at = 0
         for token in tokens:
-            for part, number in _parts(token, mark):
-                if number is not None:
-                    one = kept[number]
-                    found.append(Word(one.token, one.start, one.end, True))
+            for part, stands_for in _parts(token, mark):
+                if stands_for is not None:
+                    one = kept[stands_for]
+                    found.append(TextWord(one.token, one.start, one.end, True))
                     at = one.end
                     continue
                 place = text.find(part, at)
                 start = place if place >= 0 else at
                 at = min(start + len(part), len(text))
-                found.append(Word(part.lower() if self.lower else part, start, at, False))
+                found.append(TextWord(part.lower() if self.lower else part, start, at, False))
         return found
 
     def separators(self, tokens: Sequence[str]) -> list[str]:

@@ -1,13 +1,13 @@
 """Translating sentences with a grammar, weights and a language model."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -337,16 +337,8 @@ class Translator:
         self, lines: Sequence[str], best: int = 1, *, markup: bool = False, distinct: bool = False, threads: int = 0
     ) -> Iterator[Translation]:
         """Yield the translations of lines, in order, the same on any number of threads (0: one for each core)."""
-        threads = threads or os.cpu_count() or 1
-        ahead = _AHEAD * threads
-        with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
-            translate = partial(self.translate, best=best, markup=markup, distinct=distinct)
-            going = [pool.submit(translate, line) for line in lines[:ahead]]
-            for number in range(len(lines)):
-                done = going.pop(0).result()
-                if number + ahead < len(lines):
-                    going.append(pool.submit(translate, lines[number + ahead]))
-                yield done
+        translate = partial(self.translate, best=best, markup=markup, distinct=distinct)
+        return in_threads(translate, lines, threads)
 
     def _divided(self, parts: list[SentencePart]) -> Iterator[list[SentencePart]]:
         """Yield lists of positions to decode at once: single words, and parts with a given translation."""
@@ -435,6 +427,22 @@ class Translator:
         return found
 
 
+T = TypeVar("T")
+
+
+def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int = 0) -> Iterator[T]:
+    """Yield what is made of each line, in order, on some threads (0: one for each core)."""
+    threads = threads or os.cpu_count() or 1
+    ahead = _AHEAD * threads
+    with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
+        going = [pool.submit(translate, line) for line in lines[:ahead]]
+        for number in range(len(lines)):
+            done = going.pop(0).result()
+            if number + ahead < len(lines):
+                going.append(pool.submit(translate, lines[number + ahead]))
+            yield done
+
+
 def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
     """Return the `best` choices of one candidate of each list by the sum of their scores, best first."""
     found: list[tuple[Candidate, ...]] = [()]
@@ -481,22 +489,3 @@ def warm_up(loaded: "Loaded", state: Any) -> None:
     grammar = packed(reader.table(np.ones((reader.rules, 1))), 2)
     model = NamedModel(no_model(), GrowingVocabulary().finish())
     Translator(grammar, DEFAULT_WEIGHTS, model).translate("a b c")
-
-
-def as_plain(translation: Translation) -> dict[str, Any]:
-    """Return a sentence with its translations, best first, and of each its score, features, links and rules."""
-    return {
-        "source": " ".join(translation.source),
-        "translation": translation.text,
-        "parts": translation.parts,
-        "candidates": [
-            {
-                "translation": candidate.text,
-                "score": candidate.score,
-                "features": candidate.features,
-                "alignment": translation.alignment(number),
-                "derivation": [asdict(use) for use in translation.derivation(number)],
-            }
-            for number, candidate in enumerate(translation.candidates)
-        ],
-    }

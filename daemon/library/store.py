@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
@@ -15,6 +16,7 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
@@ -25,7 +27,10 @@ from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
 
 if TYPE_CHECKING:
+    from hierogram.daemon.answering.exchange import Synchronized
     from hierogram.daemon.corpora.reading import Source
+    from hierogram.daemon.decoding.opening import Follower
+    from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.evidence.gathering import Evidence
     from hierogram.daemon.evidence.options import EvidenceOptions
     from hierogram.daemon.exports.exporting import Published
@@ -50,6 +55,8 @@ Steps = Callable[[int, int], None]
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
+
+_LEAVING_SECONDS, _LOOK_SECONDS = 60.0, 0.1
 
 DICTIONARY_CORPUS = "dictionary"
 """Corpus of entries, where none is named."""
@@ -141,6 +148,7 @@ class GrammarStore:
         self.store = store
         self.made = made
         self._learning: Learning | None = None
+        self._follower: Follower | None = None
 
     @property
     def url(self) -> str:
@@ -277,6 +285,23 @@ class GrammarStore:
         if self._learning is not None:
             self._learning.stop()
             self._learning = None
+
+    def synchronize(
+        self, memory: PathLike, corpus: str = DEFAULT_CORPUS, *, languages: tuple[str, str] | None = None
+    ) -> Synchronized:
+        """Make a corpus what a TMX file is: new units come in under their `tuid`, what is gone or changed leaves.
+
+        Where another process writes the grammar, it is waited for, for a minute. Raises `InputError`.
+        """
+        from hierogram.daemon.answering.exchange import synchronize
+
+        def leave(ids: Sequence[int]) -> None:
+            left = self.withdraw(ids)
+            until = time.monotonic() + _LEAVING_SECONDS
+            while left.left_to and self.store.pairs_by_id(ids[:1] + ids[-1:]) and time.monotonic() < until:
+                time.sleep(_LOOK_SECONDS)
+
+        return synchronize(self.store, str(memory), corpus, leave, languages=languages)
 
     def rules(
         self,
@@ -509,6 +534,21 @@ class GrammarStore:
         if missing := set(ids) - {row.id for row in rows}:
             raise InputError(f"{self.url}: there is no pair {min(missing)}")
         return iter(rows)
+
+    def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
+        """Return the translation of a text, `.text`, by what the store has learned by now: as `Decoder(store)` does it.
+
+        A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`.
+        """
+        from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.options import TranslateOptions
+        from hierogram.daemon.decoding.text_translator import TextTranslator
+
+        with silence():
+            if self._follower is None:
+                self._follower = Follower(self.store, equip(TranslateOptions()))
+            translator = TextTranslator(self._follower.refresh())
+        return translator.translate(text, format=format, alternatives=best - 1)
 
     def terms(
         self,
