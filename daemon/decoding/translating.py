@@ -278,7 +278,7 @@ class Translator:
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
 
-        def decoder(more: float = 0.0, narrower: int = 1) -> Decoder:
+        def decoder(more: float = 0.0, narrower: int = 1, beside: Decoder | None = None) -> Decoder:
             own = {**weights, WORDS: weights.get(WORDS, 0.0) + more}
             return Decoder(
                 grammar.packed,
@@ -286,11 +286,13 @@ class Translator:
                 lm_words,
                 None if model is None else model.model,
                 Limits(span, -(-pops // narrower)),
+                beside,
             )
 
         ratio = letters_ratio(grammar) if fit_length else None
-        self._fitter = None if ratio is None else LengthFitter(decoder, grammar.target_words, ratio)
         self._decoder = decoder()
+        other = partial(decoder, beside=self._decoder)
+        self._fitter = None if ratio is None else LengthFitter(other, grammar.target_words, ratio)
 
     def translate(
         self,
