@@ -112,7 +112,7 @@ def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[i
     return end + gaps[-1] <= length
 
 
-_ADJACENT = r"(^| )\[X,[1-9][0-9]*\] \[X,[1-9][0-9]*\]( |$)"
+ADJACENT = r"(^| )\[X,[1-9][0-9]*\] \[X,[1-9][0-9]*\]( |$)"
 
 
 def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
@@ -154,7 +154,7 @@ def predicates(options: ExportOptions, samples: int, linked: bool) -> Iterator[t
     if options.no_adjacent:
         yield (
             "no adjacent source nonterminals",
-            f"NOT (nonterminals > 1 AND contains(source, '] [X,') AND regexp_matches(source, '{_ADJACENT}'))",
+            f"NOT (nonterminals > 1 AND contains(source, '] [X,') AND regexp_matches(source, '{ADJACENT}'))",
         )
     if options.max_source_symbols is not None:
         symbols = options.max_source_symbols

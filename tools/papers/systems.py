@@ -13,6 +13,7 @@ from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import Counted, ExportOptions
+from hierogram.daemon.exports.scratch import load_compositions, load_rules, scratch
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.learning.learning import ALIGNED, learn
@@ -26,6 +27,7 @@ from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.comparison.heuristic_export import export_heuristic
 from hierogram.tools.comparison.pruning import Pruning
+from hierogram.tools.measures.results import temporary_folder
 
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that all grammars of the table have."""
@@ -159,16 +161,13 @@ def make_grammar(system: System, url: str, held_out: Path, path: Path, max_scope
 
 
 def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
-    counts = np.zeros(1, np.int64)
-    expected, minimal = system.counted is not Counted.DRAWN, system.counted is Counted.TRANSLATION
-    for _, (scopes, hiero, *_) in snapshot.rule_blocks(("scope", "hiero"), expected=expected, minimal=minimal):
-        numbers = np.array(scopes.split("\n"), np.int64)
-        if system.hiero:
-            numbers = numbers[np.array(hiero.split("\n"), np.int64) > 0]
-        found = np.bincount(numbers, minlength=len(counts))
-        found[: len(counts)] += counts
-        counts = found
-    return [int(number) for number in counts]
+    with temporary_folder() as folder, scratch(folder) as database:
+        load_rules(database, snapshot, None, system.counted, ("scope", "hiero"))
+        if system.counted is Counted.TRANSLATION:
+            load_compositions(database, snapshot, None, ("scope",))
+        only = "WHERE hiero > 0" if system.hiero else ""
+        numbers = database.numbers(f"(SELECT scope FROM rules {only})", ["scope"])
+    return np.bincount(numbers[:, 0].astype(np.int64), minlength=1).tolist()
 
 
 def commit_averaged_samples(store: Store, options: LearnOptions) -> None:
