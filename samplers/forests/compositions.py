@@ -2,7 +2,8 @@
 
 Each phrase of the tree is a rule as it is, whole, and once for each phrase below it, that one left open. So rules that
 a derivation has joined, or divided, are there as well: new text needs phrases of all granularities
-[Neubig et al. 2011]. The tree is the one in which every node has its first edge, so compositions follow from a pair's links alone.
+[Neubig et al. 2011]. The tree is the one in which every node has its first edge, so compositions follow from a pair's
+links alone.
 """
 
 from typing import NamedTuple
@@ -27,6 +28,7 @@ _BYTES_A_NODE = 3
 
 @njit_inline
 def _words(node, side):
+    """Return the words of a node on a side."""
     if side == 0:
         return np.int64(node["source_end"]) - np.int64(node["source_start"])
     return np.int64(node["target_end"]) - np.int64(node["target_start"])
@@ -36,13 +38,6 @@ def _words(node, side):
 def _is_short(v, view):
     node = view.node[v]
     return node["free"] and _words(node, 0) <= LONGEST and _words(node, 1) <= LONGEST
-
-
-@njit_inline
-def _leaves_words(v, x, view):
-    """Return whether the rule at v has words on both sides, and few symbols on the source side, where x is open."""
-    source = _words(view.node[v], 0) - _words(view.node[x], 0)
-    return 0 < source < HIERO_MAX_SOURCE_SYMBOLS and _words(view.node[v], 1) > _words(view.node[x], 1)
 
 
 @njit
@@ -105,7 +100,8 @@ def _compose(batch, state, nodes, below, work, found):
                 taken += 1
             for j in range(_below(v, view, work.stack, below)):
                 x = below[j]
-                if _leaves_words(v, x, view):
+                # Both phrases end in linked words, so that the rule has words of its own on both sides.
+                if _words(view.node[v], 0) - _words(view.node[x], 0) < HIERO_MAX_SOURCE_SYMBOLS:
                     view.cut[x] = 1
                     position = _write(pair, v, view, batch, work, found, taken, position)
                     view.cut[x] = 0
@@ -128,7 +124,7 @@ class Compositions(NamedTuple):
 def compositions(batch: Batch, weight: int) -> Compositions:
     """Return the compositions of a batch's pairs, each of which counts for `weight`.
 
-    They are those of phrases of at most `LONGEST` words whose cut is free. A rule has words on both sides, and at most
+    They are those of phrases of at most `LONGEST` words whose cut is free. A rule has at most
     `HIERO_MAX_SOURCE_SYMBOLS` source symbols.
     """
     state, work = empty_state(batch.forests), walk_space(batch)

@@ -135,6 +135,16 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
         ExportOptions(means=True, drawn=True)
 
 
+def test_compositions_of_pairs_that_are_read_apart_come_twice(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(learned, tmp_path / "together.jsonl", ExportOptions())
+    monkeypatch.setattr("hierogram.daemon.exports.scratch._PAIRS_A_READ", 1)
+    export(learned, tmp_path / "apart.jsonl", ExportOptions())
+    together, apart = ((tmp_path / f"{name}.jsonl").read_text() for name in ("together", "apart"))
+    assert together == apart
+
+
 def test_counts_are_means_where_they_are_asked_for(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g"
     manifest = export(learned, path, ExportOptions(max_scope=None, means=True))
