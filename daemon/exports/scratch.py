@@ -303,7 +303,7 @@ def load_compositions(
 
 
 _TWICE = 2
-_BUCKETS = 1 << 26
+_BUCKETS = 1 << 25
 """Rules share a bucket by chance so seldom that few compositions are written out in vain."""
 
 
