@@ -22,7 +22,7 @@ from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.scoring.records import KeepOptions
-from hierogram.daemon.workers.options import Sharing, Workers, parse_blocks, parse_workers
+from hierogram.daemon.workers.options import Sharing
 from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
 from hierogram.storage.options import DEFAULT_STORE, constraints, declared
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
@@ -162,19 +162,14 @@ class WorkersSection(Section):
     @model_validator(mode="after")
     def _parsed(self) -> Self:
         try:
-            self.chosen()
-            self.in_blocks()
+            self.options().parsed()
         except UsageError as error:
             raise ValueError(str(error).removeprefix("--")) from error
         return self
 
-    def chosen(self) -> Workers | None:
-        """Return which workers are asked for."""
-        return None if self.workers is None else parse_workers(self.workers)
-
-    def in_blocks(self) -> tuple[int, int] | None:
-        """Return pairs a block and blocks a round; None where they follow from the number of pairs."""
-        return None if self.blocks is None else parse_blocks(self.blocks)
+    def options(self) -> Sharing:
+        """Return the same as one value."""
+        return Sharing(**dict(self))
 
 
 class AlignmentSection(Section):
@@ -302,6 +297,9 @@ class HttpConfiguration(Section):
         default=48.0, gt=0, description="Hours for which the answer to an Idempotency-Key is kept."
     )
 
+    libretranslate: bool = Field(
+        default=False, description="Whether programs may ask as LibreTranslate; see [integrations.md](integrations.md)."
+    )
     pages: bool = Field(default=True, description="Whether there are pages for browsers; see [pages.md](pages.md).")
     ask: bool = Field(default=True, description="Whether people may ask SQL on a page.")
     ask_url: SecretStr | None = Field(

@@ -13,7 +13,6 @@ from hierogram.daemon.commands import (
     demo,
     evaluation,
     exports,
-    language_models,
     learning,
     rules,
     scores,
@@ -21,12 +20,12 @@ from hierogram.daemon.commands import (
     stores,
     terms,
     translating,
-    treebanks,
     upkeep,
 )
 from hierogram.daemon.commands.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.memory import collect_seldom
+from hierogram.daemon.progress import COMMANDS
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 from hierogram.storage.options import DEFAULT_STORE
@@ -115,9 +114,9 @@ for panel, command, example in (
     (TRANSLATE, exports.schedule, "hierogram schedule nightly --run"),
     (TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
     (TRANSLATE, translating.translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en"),
-    (TRANSLATE, language_models.lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3"),
+    (TRANSLATE, translating.lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3"),
     (TRANSLATE, translating.tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml"),
-    (TRANSLATE, treebanks.parse, "hierogram parse grammar.txt news.en -o news.trees"),
+    (TRANSLATE, translating.parse, "hierogram parse grammar.txt news.en -o news.trees"),
     (TRANSLATE, evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
     (SERVE, serving.serve, "hierogram serve --spool incoming"),
     (SERVE, serving.browse, "hierogram browse hierogram-demo.db"),
@@ -136,6 +135,7 @@ for entry in sorted(entry_points(group="hierogram.commands")):
 def main() -> None:
     """Run the command line; errors that a person can repair are one line on standard error."""
     collect_seldom()
+    COMMANDS.set(True)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a letter shows its code instead; it must not end the command.
         if hasattr(stream, "reconfigure"):

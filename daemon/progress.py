@@ -54,12 +54,14 @@ class _Bar(Progress):
 
 
 _SILENT = ContextVar("silent", default=False)
+COMMANDS = ContextVar("commands", default=False)
+"""Whether the command line calls the library, so that progress is printed."""
 
 
 @contextmanager
 def silence() -> Iterator[None]:
     """Print no progress within, where a program calls that has a terminal of its own."""
-    before = _SILENT.set(True)
+    before = _SILENT.set(not COMMANDS.get())
     try:
         yield
     finally:

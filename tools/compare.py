@@ -125,8 +125,7 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
             with Input(files) as counted:
                 every = max(sum(len(fields.numbers) for fields in counted.fields) // held_out, 10)
         with open_store(f"sqlite:///{path.absolute()}", create=True) as store:
-            with Input(files) as whole, progress("ingest", "lines") as shown:
-                source = HoldingOut(whole, every)
+            with HoldingOut(files, every) as source, progress("ingest", "lines") as shown:
                 done = ingest(
                     store,
                     source,

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -60,12 +59,13 @@ class AlignerRow:
     peak_mib: float
 
 
-def corpus_of(folders: Sequence[Path]) -> CorpusFiles:
-    """Return the corpus of one folder, or of several joined; manual links are those of the first.
+def corpus_of(names: str) -> CorpusFiles:
+    """Return the corpus of one folder, or of several joined, `+` between them; manual links are those of the first.
 
     A folder holds `corpus.XX` for two languages, in the order in which its name has them (else of the alphabet), and
     `gold.talp` where there are manual links. Raises `InputError`.
     """
+    folders = [Path(name) for name in names.split("+")]
     first = folders[0]
     languages = sorted(path.suffix[1:] for path in first.glob("corpus.*") if len(path.suffix) == 3)
     if len(languages) != 2:
@@ -225,7 +225,7 @@ def compare(
     for folders in corpora:
         with tempfile.TemporaryDirectory() as made:
             demo = folders == DEMO
-            corpus = demo_corpus(Path(made)) if demo else corpus_of([Path(folder) for folder in folders.split("+")])
+            corpus = demo_corpus(Path(made)) if demo else corpus_of(folders)
             for name in aligner or [EFLOMAL, DEFAULT_MODEL]:
                 with tempfile.TemporaryDirectory() as folder:
                     rows.append(measure(corpus, name, seed, threads, Path(folder), symmetrize))

@@ -62,7 +62,7 @@ def main(
         for links in ([POSTERIOR] if name in JOINT_MODELS else symmetrize or [POSTERIOR])
     ]
     for folders in corpora:
-        corpus = corpus_of([Path(folder) for folder in folders.split("+")])
+        corpus = corpus_of(folders)
         for name, links in ways:
             runs = []
             for seed in range(1, seeds + 1):

@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -137,7 +136,7 @@ def incremental(
     if not as_json:
         print(_LAYOUT.format(*HEAD))
     for folders in corpora:
-        rows.append(measure(corpus_of([Path(folder) for folder in folders.split("+")]), threads))
+        rows.append(measure(corpus_of(folders), threads))
         if not as_json:
             print(_LAYOUT.format(*_cells(rows[-1])), flush=True)
     if as_json:

@@ -58,7 +58,7 @@ def reliability_of(corpus: str, probability: NDArray[np.float64], right: NDArray
 
 def measure(folders: str, threads: int) -> Reliability:
     """Learn from a part of the corpus, align the rest, compare."""
-    corpus = corpus_of([Path(folder) for folder in folders.split("+")])
+    corpus = corpus_of(folders)
     sources, targets, gold = read_corpus(corpus)
     kept = len(sources) - min(len(gold) // 2, _MOST_LEFT_OUT)
     with tempfile.TemporaryDirectory() as folder:

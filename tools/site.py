@@ -113,12 +113,10 @@ def llms_text(found: dict[str, str]) -> str:
         title, _, rest = text.partition("\n")
         paragraphs = re.sub(r"```.*?```", "", rest, flags=re.DOTALL).split("\n\n")
         prose = next((" ".join(part.split()) for part in paragraphs if part.lstrip()[:1].isalnum()), "")
-        lines.append(f"- [{title.lstrip('# ')}]({name}): {_LINK.sub(_shown, prose).split('. ')[0].rstrip('.:')}")
+        lines.append(
+            f"- [{title.lstrip('# ')}]({name}): {_LINK.sub(lambda link: link[2], prose).split('. ')[0].rstrip('.:')}"
+        )
     return "\n".join(lines) + "\n"
-
-
-def _shown(link: re.Match[str]) -> str:
-    return link[2]
 
 
 def stage(folder: Path) -> None:

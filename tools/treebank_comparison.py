@@ -140,15 +140,6 @@ def parsed_scores(
     return {"scores": scores, "sentences_per_second": (len(gold) - 1) / max(seconds, 1e-9), "flat": flat}
 
 
-def all_runs(tasks: Sequence[Task], results: Path, jobs: int) -> list[dict[str, Any]]:
-    """Return the runs of the tasks, in order, those that are missing made by `jobs` processes."""
-    kept = Kept(results)
-    names = [json.dumps({**asdict(task), "treebank": Path(task.treebank).name}, sort_keys=True) for task in tasks]
-    with ProcessPoolExecutor(jobs) as pool:
-        made = {name: pool.submit(run, task) for name, task in zip(names, tasks, strict=True) if name not in kept}
-        return [kept.find(name, made[name].result if name in made else dict) for name in names]
-
-
 METHODS = {
     MPD: "MPD, best derivation",
     MPP: "MPP, tree drawn most often",
@@ -249,7 +240,12 @@ def compare(
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
     growing = [runs.task(trees, seed, size, (train, dev), 0) for size in sizes for seed in (0, 1)]
-    rows = all_runs([*tasks, *growing], results, runs.jobs)
+    kept = Kept(results)
+    every = [*tasks, *growing]
+    names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in every]
+    with ProcessPoolExecutor(runs.jobs) as pool:
+        made = {name: pool.submit(run, task) for name, task in zip(names, every, strict=True) if name not in kept}
+        rows = [kept.find(name, made[name].result if name in made else dict) for name in names]
     print(table(rows[: len(tasks)]))
     for row in rows[: len(tasks)]:
         task, flat = row["task"], row["flat"]

@@ -35,8 +35,8 @@ from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
 
-_INCREMENTAL_SWEEPS, _INCREMENTAL_BURN_IN, _INCREMENTAL_WARMING, _INCREMENTAL_CHAINS = 12, 6, 3, 4
-_REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN, _REJUVENATING_CHAINS = 6, 2, 2
+_INCREMENTAL = {"sweeps": 12, "burn_in": 6, "chains": 4, "warming": 3}
+_REJUVENATING = {"sweeps": 6, "burn_in": 2, "chains": 2, "warming": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +93,7 @@ def incremental_options(pairs: int, request: Request, *, linked: bool = False) -
 
     `linked`: the pairs start from the links that they have.
     """
-    options = replace(options_for(request, pairs), thinning=1)
-    if linked:
-        return replace(
-            options,
-            sweeps=_REJUVENATING_SWEEPS,
-            burn_in=_REJUVENATING_BURN_IN,
-            chains=_REJUVENATING_CHAINS,
-            warming=0,
-        )
-    return replace(
-        options,
-        sweeps=_INCREMENTAL_SWEEPS,
-        burn_in=_INCREMENTAL_BURN_IN,
-        chains=_INCREMENTAL_CHAINS,
-        warming=_INCREMENTAL_WARMING,
-    )
+    return replace(options_for(request, pairs), thinning=1, **(_REJUVENATING if linked else _INCREMENTAL))
 
 
 class _Sweeps:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,9 +46,12 @@ def is_store(named: str) -> bool:
     return named.endswith(".db") or "://" in named
 
 
-def grammar_and_sentences(context: typer.Context, files: list[str]) -> tuple[str, bool, str]:
-    """Return the grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
+def grammar_and_sentences(
+    context: typer.Context, files: list[str], stack: ExitStack
+) -> tuple["GrammarStore | str", str]:
+    """Return the grammar, a file or a store that the stack closes, and the file of sentences; raises `UsageError`."""
     from hierogram.daemon.decoding.grammars import is_grammar
+    from hierogram.daemon.library.store import open
 
     if len(files) == 1:
         [path] = files
@@ -56,12 +59,13 @@ def grammar_and_sentences(context: typer.Context, files: list[str]) -> tuple[str
             raise UsageError(
                 f"{path} is a grammar, and no file of sentences is named: name both: {path} FILE (or - for stdin)"
             )
-        return store_url(context), True, path
+        return stack.enter_context(chosen_store(context)), path
     if len(files) != 2:
         raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
+    grammar, sentences = files
     if named_store(context):
-        raise UsageError(f"--store and {files[0]} are two grammars: name one")
-    return files[0], is_store(files[0]), files[1]
+        raise UsageError(f"--store and {grammar} are two grammars: name one")
+    return stack.enter_context(open(grammar)) if is_store(grammar) else grammar, sentences
 
 
 def was_given(context: typer.Context, name: str) -> bool:

@@ -1,7 +1,6 @@
 """The command that shows everything at work on real data: demo."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +19,6 @@ from hierogram.daemon.progress import progress
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
-    from hierogram.daemon.corpora.texts import Languages
-    from hierogram.daemon.corpora.validation import LineColumns
     from hierogram.daemon.demo.data import VersePair
     from hierogram.storage.store import Store
 
@@ -32,20 +29,6 @@ DEMO_EXPORT = Path("hierogram-demo.cdec.gz")
 CORPUS = "new-testament"
 
 _SHOWN_RULES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class _Verses:
-    """The verses as a source for ingest."""
-
-    origin: str
-    format: str
-    fields: "Iterator[LineColumns]"
-    bytes_read: int = 0
-    bytes_total: int | None = None
-
-    def choose(self, languages: "Languages | None") -> None:
-        """See `Source.choose`: there are the same ones always."""
 
 
 @with_options
@@ -104,17 +87,14 @@ def demo(
 
 
 def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str, without_links: bool) -> None:
-    from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
+    from hierogram.daemon.corpora.given import GivenPairs
     from hierogram.daemon.corpora.ingest import ingest
-    from hierogram.daemon.corpora.lines import in_chunks
 
-    lines = [verse.line(not without_links).encode() for verse in verses]
-    source = _Verses(origin, JSONL, fields_of_lines(in_chunks([lines]), json_object))
-    done = ingest(store, source, CORPUS)
+    done = ingest(store, GivenPairs([verse.given(not without_links) for verse in verses], origin), CORPUS)
     links = plural(sum(len(verse.links) for verse in verses), "link")
     with_links = f"without the {links} made by hand" if without_links else f"with {links} made by hand"
     known = f" ({done.totals.duplicates:,} known already)" if done.totals.duplicates else ""
-    print(f"{plural(len(lines), 'pair')} of verses in {store.url}{known}, {with_links}")
+    print(f"{plural(len(verses), 'pair')} of verses in {store.url}{known}, {with_links}")
 
 
 def _align(store: "Store", verses: "Sequence[VersePair]") -> None:

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from hierogram.daemon.commands.common import AsJson, interruptible, plural, print_json, print_table
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.progress import progress
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.tuning.options import EvaluationOptions
 from hierogram.storage.options import Option
 
@@ -60,13 +59,10 @@ def evaluate(
 def _evaluate_translations(
     translations: list[str], reference: list[str], options: EvaluationOptions, as_json: bool
 ) -> None:
-    from hierogram.daemon.corpora.lines import read_sentences
-    from hierogram.daemon.tuning.evaluation import evaluate as compare
+    from hierogram.daemon.library.quality import evaluate as compare
 
-    files = [(name, read_sentences(name)) for name in translations]
-    against = [(name, read_sentences(name)) for name in reference]
-    with interruptible("nothing was compared"), progress("evaluate", "metrics") as shown:
-        found = compare(files, against, options, shown)
+    with interruptible("nothing was compared"):
+        found = compare(translations, reference, options=options)
     if as_json:
         print_json([{**metric._asdict(), "scores": [score._asdict() for score in metric.scores]} for metric in found])
         return
@@ -84,15 +80,9 @@ def _evaluate_translations(
 
 
 def _evaluate_links(gold: str, hypothesis: str, as_json: bool) -> None:
-    from hierogram.daemon.alignment.evaluation import evaluate, read_gold, read_links
+    from hierogram.daemon.library.quality import evaluate_links
 
-    right, found = read_gold(gold), read_links(hypothesis)
-    if len(found) < len(right):
-        raise InputError(
-            f"{hypothesis} has {plural(len(found), 'line')}, {gold} {plural(len(right), 'line')}: "
-            "every pair with manual links must be aligned"
-        )
-    result = evaluate(right, found[: len(right)])
+    result = evaluate_links(hypothesis, gold)
     if as_json:
         print_json(asdict(result))
         return
@@ -102,15 +92,10 @@ def _evaluate_links(gold: str, hypothesis: str, as_json: bool) -> None:
 
 
 def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
-    from hierogram.daemon.treebanks.evaluation import CUTOFF, evaluate
-    from hierogram.daemon.treebanks.reading import read_trees
+    from hierogram.daemon.library.quality import evaluate_trees
+    from hierogram.daemon.treebanks.evaluation import CUTOFF
 
-    right, found = read_trees(gold), read_trees(hypothesis)
-    if len(found) != len(right):
-        raise InputError(
-            f"{hypothesis} has {plural(len(found), 'tree')}, {gold} {plural(len(right), 'tree')}: their numbers differ"
-        )
-    result = evaluate(right, found)
+    result = evaluate_trees(hypothesis, gold)
     if as_json:
         print_json({which: asdict(score) for which, score in result.items()})
         return

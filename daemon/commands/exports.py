@@ -1,6 +1,7 @@
 """Commands about grammars as files: export, diff, schedule."""
 
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,20 +114,13 @@ def export(
     if any(value is not None for value in when.values()):
         _schedule(context, destination, when, options, as_json)
         return
-    if destination.sentences is not None:
-        if options.format not in (None, "cdec"):
-            raise UsageError("--sentences writes a folder of cdec grammars: give no other format")
-        if options.filter_for is not None:
-            raise UsageError("--sentences filters for its own file: give no --filter-for")
-        options = replace(options, format="cdec", filter_for=destination.sentences)
     if as_json and destination.is_standard_output:
         raise UsageError("--json and --output - both write to standard output: give one of them")
-    from hierogram.daemon.exports.exporting import export_to, publish
-    from hierogram.daemon.exports.publication import MANIFEST, Versions, manifest_path
+    from hierogram.daemon.exports.publication import MANIFEST, manifest_path
 
     with interruptible("no file was written"), chosen_store(context) as opened, progress("export", "rules") as shown:
         if destination.is_standard_output:
-            manifest = export_to(opened.store, sys.stdout.buffer, options, telling(shown))
+            manifest = opened.export(sys.stdout.buffer, options=options, progress=telling(shown))
             note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
             for left in manifest.filters:
                 note(f"  {left.filter}: {left.before:,} → {left.after:,}")
@@ -139,13 +133,10 @@ def export(
             place = destination.output or Path(manifest.file)
             beside = manifest_path(place)
         else:
-            made = publish(
-                opened.store,
-                Versions(destination.to, destination.name, destination.keep),
-                options,
-                report=telling(shown),
-                by_sentence=destination.sentences is not None,
-            )
+            made = opened.publish(
+                destination.to, destination.name, keep=destination.keep, sentences=destination.sentences,
+                options=options, progress=telling(shown),
+            )  # fmt: skip
             manifest, place, beside = made.manifest, made.folder / made.manifest.file, made.folder / MANIFEST
     if as_json:
         print_json(asdict(manifest) | {"path": str(place)})
@@ -160,22 +151,16 @@ def export(
 
 def _pack(context: typer.Context, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
     """Write a packed grammar, of a store or of an export."""
-    from hierogram.daemon.decoding.grammars import write_grammar
-    from hierogram.daemon.decoding.opening import equip
-    from hierogram.daemon.decoding.options import TranslateOptions
-
     if destination.to is not None or destination.output is None or destination.is_standard_output:
         raise UsageError(f"--format {PACKED} writes one file: name it with -o grammar.{PACKED}")
     if options.max_scope is None:
         raise UsageError(f"--format {PACKED}: name a --max-scope")
-    equipment = equip(TranslateOptions(max_scope=options.max_scope, means=options.means, drawn=options.drawn))
-    if grammar is None:
-        with chosen_store(context) as store:
-            found = equipment.of_store(store.store)[0]
-    else:
-        found = equipment.grammar(grammar)
-    write_grammar(destination.output, found)
-    note(f"{destination.output}: {plural(found.packed.rules, 'rule')}")
+    from hierogram.daemon.library.texts import Decoder
+
+    with ExitStack() as stack:
+        of = grammar or stack.enter_context(chosen_store(context))
+        decoder = Decoder(of, max_scope=options.max_scope, means=options.means, drawn=options.drawn)
+        note(f"{destination.output}: {plural(decoder.pack(destination.output), 'rule')}")
 
 
 def _configure_datasette(url: str, destination: Destination) -> None:

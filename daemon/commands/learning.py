@@ -26,7 +26,7 @@ from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.grammar.options import ChainOptions
 from hierogram.daemon.progress import Progress, progress
-from hierogram.daemon.workers.options import Sharing, parse_blocks, parse_workers
+from hierogram.daemon.workers.options import Sharing
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ def learn(
     With --workers other processes sample, on this machine or on others (extra `cluster`); what is learned does not
     depend on how many they are, nor on which of them are lost.
     """
-    chosen = None if sharing.workers is None else parse_workers(sharing.workers)
-    blocks = None if sharing.blocks is None else parse_blocks(sharing.blocks)
-
+    chosen, blocks = sharing.parsed()
     announce_compilation()
     from hierogram.daemon.alignment.incremental import correct_requested
     from hierogram.daemon.learning.learner import LearnOptions
@@ -118,7 +116,8 @@ def learn(
                 opened.finish_run()
     if not done.finished:
         note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
-        raise typer.Exit(stop.exit_code)
+        # 130 for SIGINT, 143 for SIGTERM, as shells have it.
+        raise typer.Exit(128 + stop.number)
 
 
 def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":
@@ -259,11 +258,6 @@ class Stop:
     def __call__(self) -> bool:
         """Return whether to stop."""
         return bool(self.number)
-
-    @property
-    def exit_code(self) -> int:
-        """130 for SIGINT, 143 for SIGTERM, as shells have it."""
-        return 128 + self.number
 
     def ignore(self) -> None:
         """Do not hear signals to the end of the process: all is done that they could interrupt.

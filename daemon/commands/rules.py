@@ -1,6 +1,7 @@
 """Commands that show what is learned: rules and the pairs that use them, evidence."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -13,7 +14,6 @@ from hierogram.daemon.commands.common import (
     plural,
     print_json,
     print_table,
-    store_url,
 )
 from hierogram.daemon.commands.flags import Without, given, with_options
 from hierogram.daemon.evidence.options import EvidenceOptions
@@ -66,14 +66,12 @@ def rules(
     words = words if containing else []
     with chosen_store(context) as made:
         opened, notation = made.store, made.notation()
-        found = opened.find_rules(source, wanted.target, words=words, limit=wanted.limit, drawn=drawn)
+        look_up = partial(opened.find_rules, source, wanted.target, words=words, limit=wanted.limit, drawn=drawn)
+        found = look_up()
         if not found and not opened.status().rules:
             raise NothingLearnedError(opened.url)
-        respelled = not found
-        if respelled:
-            found = opened.find_respelled_rules(
-                source, wanted.target, words=words, limit=wanted.limit, drawn=drawn
-            )  # fmt: skip
+        if respelled := not found:
+            found = look_up(respelled=True)
         like = [] if found else opened.like_words((words or (source or wanted.target or "").split(" "))[0])
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
@@ -93,36 +91,16 @@ def rules(
         (str(rule.count),) if drawn else (f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}")
         for rule in found
     ]
-    numeric = range(len(columns) + (1 if fragments else 2))
     if tree:
-        _draw_fragments(
-            found,
-            [
-                plural(rule.count, "use") if drawn else f"{' ± '.join(own)} uses"
-                for rule, own in zip(found, uses, strict=True)
-            ],
-        )
-    elif fragments:
-        rows = [
-            (*own, f"{rule.p_target_given_source:.4f}", rule.source, rule.target)
-            for rule, own in zip(found, uses, strict=True)
-        ]
-        print_table((*columns, "p", "root", "fragment"), rows, numeric)
-    else:
-        print_table(
-            (*columns, "p(e|f)", "p(f|e)", "source", "target"),
-            [
-                (
-                    *own,
-                    f"{rule.p_target_given_source:.4f}",
-                    f"{rule.p_source_given_target:.4f}",
-                    rule.source,
-                    rule.target,
-                )
-                for rule, own in zip(found, uses, strict=True)
-            ],
-            numeric,
-        )
+        told = [plural(rule.count, "use") for rule in found] if drawn else [f"{' ± '.join(own)} uses" for own in uses]
+        _draw_fragments(found, told)
+        return
+    of_a_rule = ("p", "root", "fragment") if fragments else ("p(e|f)", "p(f|e)", "source", "target")
+    rows = []
+    for rule, own in zip(found, uses, strict=True):
+        shares = (rule.p_target_given_source, rule.p_source_given_target)[: len(of_a_rule) - 2]
+        rows.append((*own, *(f"{share:.4f}" for share in shares), rule.source, rule.target))
+    print_table((*columns, *of_a_rule), rows, range(len(columns) + len(of_a_rule) - 2))
 
 
 def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
@@ -193,14 +171,12 @@ def evidence(
 
     Rules with gaps match too. Nothing is changed, and no daemon is needed.
     """
-    from hierogram.daemon.evidence.gathering import as_prompt, gather
-    from hierogram.storage.browsing.reader import Reader
+    from hierogram.daemon.evidence.gathering import as_prompt
 
     if as_json and format not in (None, JSON):
         raise UsageError(f"--json and --format {format} are two ways to write it: give one")
-    with Reader(store_url(context)) as reader, reader.look() as look:
-        found = gather(look, sentence, wanted)
-        languages = tuple(look.settings().languages or ())
+    with chosen_store(context) as opened:
+        found, languages = opened.evidence(sentence, options=wanted), tuple(opened.settings().languages or ())
     if as_json or format == JSON:
         print_json(asdict(found))
     elif format == PROMPT:

@@ -1,4 +1,4 @@
-"""The commands that translate: translate, tune."""
+"""The commands that translate and parse, and make what they need: translate, tune, lm, parse."""
 
 import sys
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from hierogram.daemon.commands.common import (
     AsJson,
     grammar_and_sentences,
     interruptible,
+    named_store,
     note,
     note_text,
     plural,
@@ -22,14 +23,18 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import Without, with_options
 from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import ExportError, InputError
+from hierogram.daemon.exceptions import ExportError, InputError, UsageError
+from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress
+from hierogram.daemon.treebanks.requests import ParseRequest
 from hierogram.daemon.tuning.options import TuningOptions
+from hierogram.samplers.grammar.settings import PCFG
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
-    from hierogram.daemon.decoding.opening import TranslationResources
-    from hierogram.daemon.decoding.translating import Translation, Translator
+    from hierogram.daemon.corpora.texts import TextSide
+    from hierogram.daemon.decoding.translating import Translation
+    from hierogram.daemon.library.texts import Decoder
 
 
 STANDARD = "-"
@@ -75,57 +80,42 @@ def translate(
     store, by what it has learned until then.
     """
     announce_compilation()
-    from hierogram.daemon.decoding.opening import Follower, equip
-    from hierogram.storage.store import open_store
+    from hierogram.daemon.corpora.lines import read_sentences
+    from hierogram.daemon.library.texts import Decoder
 
-    grammar, stored, sentences = grammar_and_sentences(context, files)
     with ExitStack() as stack, interruptible("the rest was not translated"):
-        equipment = equip(options)
-        if stored:
-            follower = Follower(stack.enter_context(open_store(grammar)), equipment)
-            translator = follower.refresh()
-        else:
-            follower = None
-            translator = equipment.translator(equipment.grammar(grammar))
-        _tell(translator, equipment)
+        grammar, sentences = grammar_and_sentences(context, files, stack)
+        decoder = Decoder(grammar, options=options)
+        _tell(decoder)
         writer = stack.enter_context(_Writer(wanted, sentences))
+        side = decoder.translator().texts.source
         if sentences == STANDARD:
             # Each line as soon as it is there.
             for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
                 line = typed.decode(errors="replace").rstrip("\r\n")
                 if number == 1:
-                    note_text(translator.texts.source, "<stdin>", [line], options.tokenized)
-                if follower is not None:
-                    translator = follower.refresh()
-                writer.write(number, translator.translate(line, wanted.best, markup=options.markup))
+                    note_text(side, "<stdin>", [line], options.tokenized)
+                writer.write(number, decoder.translate(line, wanted.best))
             return
-        _translate_file(translator, sentences, options, writer)
+        lines = read_sentences(sentences)
+        note_text(side, sentences, lines, options.tokenized)
+        with progress("translate", "sentences") as shown:
+            for number, translation in enumerate(decoder.translate_all(lines, wanted.best, wanted.threads), 1):
+                writer.write(number, translation)
+                shown.update(number, len(lines), number)
+        if wanted.output != STANDARD:
+            note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
 
 
-def _translate_file(translator: "Translator", sentences: str, options: TranslateOptions, writer: "_Writer") -> None:
-    from hierogram.daemon.corpora.lines import read_sentences
-
-    lines = read_sentences(sentences)
-    note_text(translator.texts.source, sentences, lines, options.tokenized)
-    wanted = writer.wanted
-    with progress("translate", "sentences") as shown:
-        done = translator.translate_all(lines, wanted.best, markup=options.markup, threads=wanted.threads)
-        for number, translation in enumerate(done, 1):
-            writer.write(number, translation)
-            shown.update(number, len(lines), number)
-    if wanted.output != STANDARD:
-        note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
-
-
-def _tell(translator: "Translator", equipment: "TranslationResources") -> None:
+def _tell(decoder: "Decoder") -> None:
     """Note what of the grammar and of the weights is not used."""
-    grammar = translator.grammar
+    grammar = decoder.translator().grammar
     if grammar.circular:
         note(f"{plural(grammar.circular, 'rule')} left out whose source side is empty or a single nonterminal")
     if grammar.wide:
         note(f"{plural(grammar.wide, 'rule')} left out of a larger scope: --max-scope takes more")
-    if unused := equipment.unused(grammar):
-        note(f"{equipment.options.weights}: the grammar has no feature {', '.join(unused)}")
+    if unused := decoder.resources.unused(grammar):
+        note(f"{decoder.resources.options.weights}: the grammar has no feature {', '.join(unused)}")
 
 
 class _Writer:
@@ -239,45 +229,149 @@ def tune(
 
     need_scipy()
     announce_compilation()
-    from hierogram.daemon.corpora.lines import read_sentences
-    from hierogram.daemon.decoding.opening import equip
-    from hierogram.daemon.tuning.evaluation import check_lines
-    from hierogram.daemon.tuning.runs import GrammarDecoder, as_plain, split_references, write_tuned
-    from hierogram.daemon.tuning.tuning import tune as find_weights
-    from hierogram.storage.store import open_store
+    from hierogram.daemon.library.quality import tune as find_weights
 
-    grammar, stored, sentences = grammar_and_sentences(context, files)
-    lines = read_sentences(sentences)
-    against = [(name, read_sentences(name)) for name in reference]
-    check_lines([(sentences, lines)], against)
     with ExitStack() as stack, interruptible("no weights were written"):
-        equipment = equip(options)
-        if stored:
-            rules = equipment.of_store(stack.enter_context(open_store(grammar)))[0]
-        else:
-            rules = equipment.grammar(grammar)
-        with progress("tune", "sentences") as shown:
-            decode = GrammarDecoder(
-                equipment, rules, lines, shown, best=tuning.best, rounds=tuning.iterations + 1, threads=threads
-            )
-            pipeline = equipment.texts(rules)
-            for side, name, own in ((pipeline.source, sentences, lines), *((pipeline.target, *of) for of in against)):
-                note_text(side, name, own, options.tokenized)
-            divided = ([pipeline.target.tokens(line) for line in own] for _, own in against)
-            texts = split_references(divided, len(lines))
-            tuned = find_weights(decode, texts, decode.start(), tuning, decode.words)
-    inputs = {"grammar": grammar, "lm": options.lm, "sentences": sentences, "references": reference}
-    write_tuned(Path(output), tuned, decode.by_name, tuning, inputs)
-    rounds = [as_plain(iteration) for iteration in tuned.history]
+        grammar, sentences = grammar_and_sentences(context, files, stack)
+        tuned = find_weights(
+            grammar, sentences, reference, output, options=tuning, translate=options, threads=threads, advise=note
+        )
     if as_json:
-        made = {"weights": decode.by_name(tuned.weights), "best_round": tuned.best + 1, "start_won": not tuned.best}
-        print_json({**made, "rounds": rounds})
+        print_json(tuned._asdict())
         return
     rows = [
         [f"{number}", f"{own['bleu']:.2f}", f"{own['ratio']:.3f}", f"{own['candidates']:,}", f"{own['sentences']:,}"]
-        for number, own in enumerate(rounds, 1)
+        for number, own in enumerate(tuned.rounds, 1)
     ]
     print_table(["round", "BLEU", "ratio", "candidates", "sentences"], rows, numeric=range(5))
-    note(f"{output}: weights of round {tuned.best + 1}, with BLEU {rounds[tuned.best]['bleu']:.2f}")
-    if not tuned.best:
+    note(f"{output}: weights of round {tuned.best_round}, with BLEU {tuned.rounds[tuned.best_round - 1]['bleu']:.2f}")
+    if tuned.start_won:
         note("the starting weights won: no round translated better, so they are what was written")
+
+
+@with_options
+def lm(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        Option(
+            "Text, a sentence a line; gzip and zstd are unpacked, - is standard input.",
+            metavar="FILE...",
+            positional=True,
+        ),
+    ],
+    output: Annotated[
+        list[str],
+        Option(
+            "Language model to write, may be given again: an ARPA file if it ends in .arpa, .gz or .zst, else "
+            "the binary form that decoding maps into memory.",
+            metavar="FILE",
+            flags=("--output", "-o"),
+        ),
+    ],
+    options: EstimationOptions,
+    tokenize: Annotated[
+        str | None, Option("Divide text into tokens, by the rules of a language: en.", metavar="LANGUAGE")
+    ] = None,
+    tokenized: Annotated[bool, Option("Text is tokens separated by spaces: leave it as it is.")] = False,
+    convert: Annotated[bool, Option("FILE is a language model, ARPA or binary: write it in another form.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate an n-gram language model by interpolated modified Kneser-Ney smoothing.
+
+    Tokens are separated by spaces or tabs, where --tokenize or --store does not say what divides text into tokens;
+    empty lines are passed over. <s> and </s> are added, <unk> gets its share.
+    Memory is bounded, whatever the size of the text: what does not fit goes to files beside the output.
+    """
+    if tokenize is not None and tokenized:
+        raise UsageError("--tokenize: divides text, and --tokenized leaves it as it is: give one of them")
+    if convert and (len(files) > 1 or options != EstimationOptions() or tokenize is not None or tokenized):
+        raise UsageError("--convert takes one FILE, and none of the options of estimation")
+    side = _side(named_store(context), tokenize, tokenized)
+    announce_compilation()
+    from hierogram.daemon.language_models import files as models
+    from hierogram.daemon.language_models.estimation import Report
+
+    outputs = [Path(name) for name in output]
+    with interruptible("no language model was written"), progress("lm", "n-grams") as shown:
+        if convert:
+            named = models.convert(files[0], outputs, shown)
+            report = Report(0, 0, named.counts(), 0, [])
+        else:
+            report = models.make(files, outputs, options, shown, side)
+    note_text(side, ", ".join(files), report.beginning, tokenized, "en")
+    for order in report.without_discounts:
+        note(f"the text is too small to estimate the discounts of {order}-grams: they are 0.5, 1 and 1.5")
+    if as_json:
+        print_json({"outputs": output, **report._replace(beginning=())._asdict()})
+        return
+    ngrams = " + ".join(f"{number:,}" for number in report.ngrams)
+    unknown = f", {report.unknown:,} of them <unk>" if report.unknown else ""
+    text = f" of {plural(report.sentences, 'sentence')}, {plural(report.words, 'word')}{unknown}"
+    for name in output:
+        note(f"{name}: {ngrams} n-grams" + ("" if convert else text))
+
+
+def _side(store: str | None, tokenize: str | None, tokenized: bool) -> "TextSide":
+    """Return what divides text, by options or by what a store does with target sentences."""
+    from hierogram.daemon.corpora.texts import TOKENS, pipeline_of, side_of
+    from hierogram.storage.store import open_store
+
+    if tokenize is not None:
+        if store is not None:
+            raise UsageError("--store says how text is divided, and so does --tokenize: give one of them")
+        return side_of(tokenize)
+    if tokenized or store is None:
+        return TOKENS
+    with open_store(store) as opened:
+        return pipeline_of(opened.settings()).target
+
+
+@with_options
+def parse(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        Option(
+            "GRAMMAR: lines of `(NP (DT the) (NN)) ||| 17`, fragment and count, or a store of trees; without it, "
+            "the store. FILE: sentences, one a line; - is standard input.",
+            metavar="[GRAMMAR] FILE",
+            positional=True,
+        ),
+    ],
+    request: ParseRequest,
+    output: Annotated[
+        str,
+        Option(
+            "Trees to write; .gz or .zst compresses; - is standard output.", metavar="FILE", flags=("--output", "-o")
+        ),
+    ] = STANDARD,
+) -> None:
+    """Parse sentences with a grammar of tree fragments; trees in brackets, line for line.
+
+    Tokens are separated by spaces. Words that the grammar does not know are parsed as their class. A sentence without
+    a parse gets a flat tree, and an empty line stays empty.
+    """
+    announce_compilation()
+    from hierogram.daemon.corpora.lines import read_sentences, write_lines
+    from hierogram.daemon.library.texts import parse as find_trees
+
+    with interruptible("no trees were written"), ExitStack() as stack:
+        grammar, sentences = grammar_and_sentences(context, files, stack)
+        lines = read_sentences(sentences)
+        if request.base is None and isinstance(grammar, str):
+            note(
+                f"{grammar}: a file does not say which base distribution its grammar was trained with: "
+                f"smoothing with {PCFG} (--base names another)"
+            )
+        shown = stack.enter_context(progress("parse", "sentences"))
+        parsed = find_trees(lines, grammar, options=request, progress=lambda done: shown.update(done, len(lines), done))
+        flat = [number for number, one in enumerate(parsed, 1) if not one.found]
+        for number in flat:
+            note(f"{sentences}: line {number}: no parse: its tree is flat")
+        trees = [one.tree for one in parsed]
+        if output == STANDARD:
+            sys.stdout.writelines(tree + "\n" for tree in trees)
+            return
+        write_lines(Path(output), trees)
+    note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} of them without a parse")

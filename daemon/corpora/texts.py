@@ -6,21 +6,20 @@ that takes text (ingest, alignment, evidence, language models, translation, tuni
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.corpora.kept import Kept, kept_in
+from hierogram.daemon.corpora.languages import GENERAL, Language, language_of
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records import KEPT, LOWERED, Settings
-
-if TYPE_CHECKING:
-    from sacremoses import MosesTokenizer
 
 Languages = tuple[str, str]
 """Source and target, as in ("fr", "en")."""
@@ -41,15 +40,29 @@ _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
 _LOOKED_AT = 1_000
 
 
+class Word(NamedTuple):
+    """A token of a text, where it stands, and whether it stays as it is."""
+
+    token: str
+    start: int
+    end: int
+    stays: bool
+
+
 @dataclass(frozen=True, slots=True)
 class TextSide:
     """Text of one side: divided by the rules of `language` (None: it is tokens already), with `lower` in small letters.
 
-    What makes words for people of tokens again belongs here, too, as the other direction of `tokens`.
+    `words` and `tokens` are the way in, `separators` and `joined` the way out.
     """
 
     language: str | None = None
     lower: bool = False
+
+    @property
+    def rules(self) -> Language:
+        """The rules of the language, or general ones."""
+        return language_of(self.language or GENERAL)
 
     @property
     def changes(self) -> bool:
@@ -58,19 +71,73 @@ class TextSide:
 
     def tokens(self, text: str) -> str:
         """Return a line of text as a store holds it: tokens with spaces between them."""
-        if self.language is not None:
-            # Left as they are, & and quotes are what other tools and people see, too.
-            text = str(_moses(self.language).tokenize(text, return_str=True, escape=False))
-        return text.lower() if self.lower else text
+        if self.language is None:
+            return text.lower() if self.lower else text
+        text = unicodedata.normalize("NFC", text)
+        if kept := kept_in(text):
+            return " ".join(word.token for word in self.words(text, kept))
+        line = " ".join(self.rules.tokens(text))
+        return line.lower() if self.lower else line
+
+    def words(self, text: str, kept: Sequence[Kept]) -> list[Word]:
+        """Return the tokens of a text in NFC, with what is to be kept in it, each with its place."""
+        # What is kept stands in for a word meanwhile.
+        mark = "Qk"
+        while mark in text:
+            mark += "k"
+        pieces, at = [], 0
+        for number, one in enumerate(kept):
+            pieces += [text[at : one.start], mark, _letters(number), "Zz"]
+            at = one.end
+        found: list[Word] = []
+        tokens = self.rules.tokens("".join((*pieces, text[at:])))
+        at = 0
+        for token in tokens:
+            for part, number in _parts(token, mark):
+                if number is not None:
+                    one = kept[number]
+                    found.append(Word(one.token, one.start, one.end, True))
+                    at = one.end
+                    continue
+                place = text.find(part, at)
+                start = place if place >= 0 else at
+                at = min(start + len(part), len(text))
+                found.append(Word(part.lower() if self.lower else part, start, at, False))
+        return found
+
+    def separators(self, tokens: Sequence[str]) -> list[str]:
+        """Return what stands before each token in text."""
+        return self.rules.separators(tokens)
+
+    def joined(self, tokens: Sequence[str]) -> str:
+        """Return the text that tokens are."""
+        return self.rules.join(tokens)
 
     def tokens_of_bytes(self, line: bytes) -> bytes:
-        """Return the same of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""
+        """Return the tokens of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""
         if not self.changes:
             return line
         try:
             return self.tokens(line.decode()).encode()
         except UnicodeDecodeError:
             return line
+
+
+def _letters(number: int) -> str:
+    """Return a number in letters, which no tokenizer divides."""
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
+def _parts(token: str, mark: str) -> Iterator[tuple[str, int | None]]:
+    """Yield what a token is of text, and the numbers of what stands in it for something kept."""
+    if mark not in token:
+        yield token, None
+        return
+    for text, letters in re.findall(rf"(.*?)(?:{mark}([a-j]+)Zz|$)", token):
+        if text:
+            yield text, None
+        if letters:
+            yield "", int("".join(str(ord(letter) - ord("a")) for letter in letters))
 
 
 TOKENS = TextSide()
@@ -125,6 +192,10 @@ class TextPipeline:
             "case": LOWERED if self.lower else KEPT,
         }
 
+    def running(self) -> "TextPipeline":
+        """Return the pipeline of running text, which divides it even where the store's pairs come as tokens."""
+        return replace(self, rules=self.rules or self.languages or (GENERAL, GENERAL))
+
 
 AS_IT_IS = TextPipeline()
 """Leaves text as it is: tokens with spaces between them."""
@@ -135,8 +206,8 @@ def pipeline_of(
 ) -> TextPipeline:
     """Return how a store with these settings prepares text of `languages`, to be divided by rules of `tokenize`.
 
-    `settings` may be those of a manifest. Raises `UsageError` where the languages are not the store's, or there are no
-    rules for one of them.
+    `settings` may be those of a manifest. Raises `UsageError` where the languages are not the store's, or what divides
+    one of them is missing.
     """
     if isinstance(settings, Settings):
         settings = {"languages": settings.languages, "tokenize": settings.tokenize, "case": settings.case}
@@ -150,28 +221,14 @@ def pipeline_of(
             )
     rules = tokenize or (own if settings.get("tokenize") else None)
     for language in rules or ():
-        _moses(language)
+        language_of(language)
     return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED)
 
 
 def side_of(language: str) -> TextSide:
-    """Return what divides text of a language into tokens; raises `UsageError` where there are no rules for it."""
-    _moses(language)
+    """Return what divides text of a language into tokens; raises `UsageError` where what divides it is missing."""
+    language_of(language)
     return TextSide(language)
-
-
-@cache
-def _moses(language: str) -> "MosesTokenizer":
-    """Return a language's tokenizer; raises `UsageError` where there are no rules for it, or sacremoses is missing."""
-    try:
-        from sacremoses import MosesTokenizer
-        from sacremoses.corpus import NonbreakingPrefixes
-    except ImportError as error:
-        raise UsageError("dividing text into tokens needs sacremoses: pip install 'hierogram[tokenize]'") from error
-    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
-    if language not in known:
-        raise UsageError(f"--tokenize: there are no rules for {language!r}; there are for {', '.join(known)}")
-    return MosesTokenizer(lang=language)
 
 
 def looks(divided: bool, lines: Iterable[str | bytes]) -> bool:

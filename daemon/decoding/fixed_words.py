@@ -9,7 +9,7 @@ from hierogram.daemon.corpora.lines import numbered_lines
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.exceptions import InputError
 
-_MARKED = re.compile(
+MARKED = re.compile(
     r"<(?P<tag>[A-Za-z][\w-]*)\s+translation=(?P<quote>[\"'])(?P<given>.*?)(?P=quote)\s*>(?P<inside>.*?)</(?P=tag)\s*>"
 )
 _ALTERNATIVES = "||"
@@ -39,7 +39,7 @@ def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[SentencePart
     """
     parts: list[SentencePart] = []
     at = 0
-    for match in _MARKED.finditer(line):
+    for match in MARKED.finditer(line):
         parts.append(SentencePart(split_words(texts.source.tokens(line[at : match.start()]))))
         choices = map(unescape, match["given"].split(_ALTERNATIVES))
         given = tuple(split_words(texts.target.tokens(choice)) for choice in choices)

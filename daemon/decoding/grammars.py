@@ -4,7 +4,7 @@ import json
 import math
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
+from hierogram.daemon.decoding.casing import NO_CASING, Casing, learn_casing
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.exports.exporting import decided, score_rules
@@ -26,6 +27,7 @@ from hierogram.daemon.progress import Progress
 from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, lines_of
 from hierogram.samplers.grammar.kinds import TRANSLATION, notation_of
+from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.store import Store
 
 
@@ -65,10 +67,12 @@ def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
 _json = partial(json.dumps, ensure_ascii=False)
 
 
-_KIND, _VERSION = "grammar", 2
+_KIND, _VERSION = "grammar", 3
 _TEXTS = ("source_words", "target_words")
 _TABLE = "parquet"
 """The format whose features a store's grammar has."""
+_CASED_PAIRS = 100_000
+"""Pairs whose target sides say which words have capital letters."""
 _MEMORY = 1 << 30
 """Bound of the scratch database's memory, bytes."""
 
@@ -77,9 +81,9 @@ _MEMORY = 1 << 30
 class TranslationGrammar:
     """A packed grammar, the words of each side by their numbers, the names of its features, and what was left out.
 
-    `texts` is what the store that the grammar comes from does to text, and so what is done to sentences. `circular`
-    rules have a source side that is empty or a single nonterminal, `wide` ones a scope beyond the limit. `alone` are
-    the words, by their numbers, that are the whole source side of a rule.
+    `texts` is what the store that the grammar comes from does to text, and so what is done to sentences; `casing` is
+    that of its target sides. `circular` rules have a source side that is empty or a single nonterminal, `wide` ones a
+    scope beyond the limit. `alone` are the words, by their numbers, that are the whole source side of a rule.
     """
 
     packed: Grammar
@@ -89,6 +93,7 @@ class TranslationGrammar:
     circular: int = 0
     wide: int = 0
     texts: TextPipeline = AS_IT_IS
+    casing: Casing = NO_CASING
     source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     alone: set[int] = field(default_factory=set, repr=False)
@@ -101,7 +106,9 @@ class TranslationGrammar:
         self.alone.update(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
 
 
-def packed(table: WordedRules, max_scope: int, texts: TextPipeline = AS_IT_IS) -> TranslationGrammar:
+def packed(
+    table: WordedRules, max_scope: int, texts: TextPipeline = AS_IT_IS, casing: Casing = NO_CASING
+) -> TranslationGrammar:
     """Return the grammar of the rules up to a scope, for text that goes through `texts`."""
     usable = is_usable(table.columns)
     narrow = scopes(table.columns) <= max_scope
@@ -113,6 +120,7 @@ def packed(table: WordedRules, max_scope: int, texts: TextPipeline = AS_IT_IS) -
         int((~usable).sum()),
         int((usable & ~narrow).sum()),
         texts,
+        casing,
     )
 
 
@@ -138,7 +146,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
     for name in _TEXTS:
         arrays[name] = join_texts(getattr(grammar, name)).content
     values = {"features": list(grammar.features), "circular": grammar.circular, "wide": grammar.wide}
-    values["texts"] = grammar.texts.as_plain()
+    values |= {"texts": grammar.texts.as_plain(), "casing": grammar.casing.forms}
     write_arrays(path, _KIND, _VERSION, values, arrays)
 
 
@@ -156,6 +164,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             values["circular"],
             values["wide"],
             pipeline_of(values["texts"]),
+            Casing({small: tuple(forms) for small, forms in values["casing"].items()}),
         )
     except KeyError as error:
         raise InputError(f"{path}: is damaged: it has no {error}") from error
@@ -190,4 +199,16 @@ def stored_grammar(
         if not reader.rules:
             raise InputError("the filters leave no rule: widen them")
         table = reader.table(database.numbers("sorted", names))
-        return packed(table, max_scope, pipeline_of(snapshot.settings())), snapshot.position()
+        texts = pipeline_of(snapshot.settings())
+        casing = NO_CASING if texts.lower else learn_casing(_target_sides(snapshot))
+        return packed(table, max_scope, texts, casing), snapshot.position()
+
+
+def _target_sides(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the target sides of a store's pairs, of very many the first ones."""
+    taken = 0
+    for pairs, (_, targets, _) in snapshot.pair_blocks():
+        yield from targets.split("\n")
+        taken += pairs
+        if taken > _CASED_PAIRS:
+            return

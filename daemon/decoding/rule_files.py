@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.corpora.lines import open_lines
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.exports.formats.cdec import NAMES
+from hierogram.daemon.exports.formats.decoders import MOSES, MOSES_SCORES, NAMES
 from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES
-from hierogram.daemon.exports.formats.moses import MOSES
-from hierogram.daemon.exports.formats.moses import SCORES as MOSES_SCORES
 from hierogram.daemon.exports.formats.registry import FORMATS, promised_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import Scratch, quoted

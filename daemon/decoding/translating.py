@@ -1,10 +1,11 @@
 """Translating sentences with a grammar, weights and a language model."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from heapq import nlargest
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -136,11 +137,12 @@ _AHEAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One translation: words, the score w · f, the features that are not 0."""
+    """One translation: words, the score w · f, the features that are not 0, the derivation of each part."""
 
     words: Words
     score: float
     features: dict[str, float]
+    choice: tuple[int, ...]
 
     @property
     def text(self) -> str:
@@ -149,9 +151,9 @@ class Candidate:
 
 
 class Translation:
-    """The translations of a sentence, best first: at least one, none of an empty line.
+    """The translations of a sentence, or of several, best first: at least one, none where there are no words.
 
-    `parts` says in how many parts it was translated, as it has too many words for one.
+    `parts` says in how many parts it was translated: a sentence of too many words is several.
     """
 
     def __init__(self, source: Words, candidates: list[Candidate], pieces: list[Piece]) -> None:
@@ -165,15 +167,21 @@ class Translation:
         """The best translation; empty where there are no words."""
         return self.candidates[0].text if self.candidates else ""
 
+    def placed(self, number: int = 0) -> Iterator[tuple[Piece, int, int, int]]:
+        """Yield each part, its derivation in a candidate, and where its source and its target words begin."""
+        source = target = 0
+        for piece, own in zip(self._pieces, self.candidates[number].choice if self.candidates else (), strict=True):
+            yield piece, own, source, target
+            source += piece.starts[-1]
+            target += len(piece.words(own))
+
     def alignment(self, number: int = 0) -> list[tuple[int, int]]:
         """Return linked positions of source and target words of a candidate."""
-        found: list[tuple[int, int]] = []
-        source = target = 0
-        for piece in self._pieces:
-            found += [(source + i, target + j) for i, j in links_of(piece, number)]
-            source += piece.starts[-1]
-            target += len(piece.words(number))
-        return found
+        return [
+            (source + i, target + j)
+            for piece, own, source, target in self.placed(number)
+            for i, j in links_of(piece, own)
+        ]
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
         """Return the rules of a candidate's derivation, top-down in source order.
@@ -181,9 +189,8 @@ class Translation:
         Of several parts, one after the other.
         """
         found: list[RuleUse] = []
-        source = target = 0
-        for piece in self._pieces:
-            uses = piece.uses(number)
+        for piece, own, source, target in self.placed(number):
+            uses = piece.uses(own)
             numbers = {id(use): k for k, use in enumerate(uses, len(found))}
             for use in uses:
                 sides = piece.sides(use)
@@ -196,8 +203,6 @@ class Translation:
                         tuple(numbers[id(child)] for child in use.children),
                     )
                 )
-            source += piece.starts[-1]
-            target += len(piece.words(number))
         return found
 
 
@@ -247,7 +252,7 @@ class Translator:
         distinct: bool = False,
         texts: TextPipeline | None = None,
     ) -> Translation:
-        """Translate a line; returns at most `best`, only one of a sentence that is translated in parts.
+        """Translate a line; returns at most `best`.
 
         `distinct`: no two of them have the same words. `texts` takes the place of the translator's own pipeline:
         `AS_IT_IS` where the line is tokens already.
@@ -258,19 +263,26 @@ class Translator:
         else:
             parts = [SentencePart(words)] if (words := split_words(texts.source.tokens(line))) else []
         source = tuple(word for part in parts for word in part.words)
+        return self.joined(source, self.pieces(parts, best, distinct=distinct), best)
+
+    def pieces(self, parts: list[SentencePart], best: int = 1, *, distinct: bool = False) -> list[Piece]:
+        """Return a sentence decoded, piece by piece, with at most `best` derivations of each."""
         divided = list(self._glossary.divided(parts))
-        pieces = [self._decode(piece, best, distinct) for piece in self._divided(divided)]
+        return [self._decode(piece, best, distinct) for piece in self._divided(divided)]
+
+    def joined(
+        self, source: Words, pieces: list[Piece], best: int = 1, chosen: Sequence[Sequence[int]] | None = None
+    ) -> Translation:
+        """Return the best translations of all pieces together.
+
+        `chosen` are the derivations that may be taken of each piece, best first; by default all are.
+        """
         if not pieces:
             return Translation(source, [], [])
-        if len(pieces) == 1:
-            return Translation(source, self._candidates(pieces[0]), pieces)
-        firsts = [self._candidates(piece)[0] for piece in pieces]
-        features: dict[str, float] = {}
-        for first in firsts:
-            for name, value in first.features.items():
-                features[name] = features.get(name, 0.0) + value
-        words = tuple(word for first in firsts for word in first.words)
-        return Translation(source, [Candidate(words, sum(first.score for first in firsts), features)], pieces)
+        own = [self._candidates(piece) for piece in pieces]
+        if chosen is not None:
+            own = [[found[k] for k in numbers] for found, numbers in zip(own, chosen, strict=True)]
+        return Translation(source, [_sum(parts) for parts in best_sums(own, best)], pieces)
 
     def translate_all(
         self, lines: Sequence[str], best: int = 1, *, markup: bool = False, distinct: bool = False, threads: int = 0
@@ -342,15 +354,34 @@ class Translator:
         out = piece.decoded.outputs
         found = []
         for k, score in enumerate(out.scores.tolist()):
-            features = out.features[k].tolist()
-            found.append(
-                Candidate(
-                    piece.words(k),
-                    score,
-                    {name: value for name, value in zip(self.names, features, strict=True) if value},
-                )
-            )
+            values = zip(self.names, out.features[k].tolist(), strict=True)
+            features = {name: value for name, value in values if value}
+            found.append(Candidate(piece.words(k), score, features, (k,)))
         return found
+
+
+def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
+    """Return the `best` choices of one candidate of each list by the sum of their scores, best first."""
+    found: list[tuple[Candidate, ...]] = [()]
+    for candidates in lists:
+        more = (((*so_far, one)) for so_far in found for one in candidates[:best])
+        found = nlargest(best, more, key=lambda some: sum(one.score for one in some)) if best > 1 else [next(more)]
+    return found
+
+
+def _sum(parts: Iterable[Candidate]) -> Candidate:
+    """Return the candidate that is all of these one after the other."""
+    words: list[str] = []
+    features: dict[str, float] = {}
+    score = 0.0
+    choice: list[int] = []
+    for one in parts:
+        words += one.words
+        choice += one.choice
+        score += one.score
+        for name, value in one.features.items():
+            features[name] = features.get(name, 0.0) + value
+    return Candidate(tuple(words), score, features, tuple(choice))
 
 
 def warm_up(loaded: "Loaded", state: Any) -> None:

@@ -50,10 +50,10 @@ class VersePair:
     target: list[str]
     links: list[tuple[int, int]]
 
-    def line(self, with_links: bool = True) -> str:
-        """Return the pair as a JSON line for ingest."""
+    def given(self, with_links: bool = True) -> dict[str, object]:
+        """Return the pair as ingest takes it."""
         pair: dict[str, object] = {"id": self.name, "source": " ".join(self.source), "target": " ".join(self.target)}
-        return json.dumps(pair | ({"alignment": self.links} if with_links else {}), ensure_ascii=False)
+        return pair | ({"alignment": self.links} if with_links else {})
 
 
 def cache_folder() -> Path:

@@ -18,8 +18,8 @@ from typing import BinaryIO
 from hierogram.daemon.compressing import CompressedFile, Compression, compressed, divided_name
 from hierogram.daemon.corpora.texts import TextSide, pipeline_of
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
-from hierogram.daemon.exports.filters import TestSet, apply_filters, read_test_set, shape_of
-from hierogram.daemon.exports.formats.cdec import CDEC
+from hierogram.daemon.exports.filters import TestSet, apply_filters, predicates, read_test_set
+from hierogram.daemon.exports.formats.decoders import CDEC
 from hierogram.daemon.exports.formats.format import NUMBER_MACRO, Chosen, Feature, Format
 from hierogram.daemon.exports.formats.registry import EVERY, check_kind, find_format, promised_format, usual_format
 from hierogram.daemon.exports.formats.tables import columns
@@ -67,14 +67,6 @@ known."""
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenRules:
-    """The number of rules that were written, and the files, that of the rules first."""
-
-    rules: int
-    files: list[ExportedFile]
-
-
-@dataclass(frozen=True, slots=True)
 class ExportPlan:
     """A grammar that is written: resolved options, format, compression, and counts in units of 1/`samples`.
 
@@ -99,7 +91,8 @@ class ExportPlan:
     def shape(self) -> list[str]:
         """The columns of a rule's shape that are needed to filter rules and to write them."""
         of_features = (name for feature in self.features for name in feature.shape)
-        return sorted(shape_of(self.options).union(self.format.shape, of_features))
+        of_filters = (name for *_, columns in predicates(self.options, self.samples) for name in columns)
+        return sorted({*of_filters, *self.format.shape, *of_features})
 
     @property
     def lexical(self) -> bool:
@@ -204,23 +197,25 @@ def score(scratch: Scratch, plan: ExportPlan) -> None:
         )""")
 
 
-def write_rules(scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: TextSide, heard: Heard) -> WrittenRules:
+def write_rules(
+    scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: TextSide, heard: Heard
+) -> tuple[int, list[ExportedFile]]:
     """Write the rules of the view `scored`, and the format's glue rules; or grammars by sentence.
 
-    Sentences of a test set go through `side`.
+    Sentences of a test set go through `side`. Returns the number of rules, and the files, that of the rules first.
     """
     features, format = plan.features, plan.format
     if output.final is not None:
         assert plan.options.filter_for is not None
         rules = scratch.row("SELECT count(*) FROM scored")[0]
         test_set = read_test_set(plan.options.filter_for, side)
-        return WrittenRules(rules, _write_sentences(scratch, features, test_set, output, output.final))
+        return rules, _write_sentences(scratch, features, test_set, output, output.final)
     if format.line is None:
         rules, file = _write_table(scratch, features, format, output.path)
     else:
         rules, file = _write_lines(scratch, features, format, output, heard)
     glue = [] if format.glue is None else [output.put(output.glue, format.glue(features))]
-    return WrittenRules(rules, [file, *glue, *_write_configuration(format, features, output.path, output)])
+    return rules, [file, *glue, *_write_configuration(format, features, output.path, output)]
 
 
 def _write_configuration(
@@ -465,15 +460,9 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
 
     def done(manifest: Manifest, version: str | None) -> None:
         store.finish_export(
-            export_id,
-            rules=manifest.rules,
-            bytes=manifest.bytes,
-            sha256=manifest.sha256,
-            position=manifest.position,
-            manifest=manifest.text(),
-            seconds=time.monotonic() - started,
-            version=version,
-        )
+            export_id, rules=manifest.rules, bytes=manifest.bytes, sha256=manifest.sha256, position=manifest.position,
+            manifest=manifest.text(), seconds=time.monotonic() - started, version=version,
+        )  # fmt: skip
 
     try:
         yield done
@@ -514,8 +503,8 @@ def _write(
         with scratch(work) as database:
             filters, left = score_rules(database, snapshot, plan, report)
             output, side = OutputFiles(path, glue, compress, final), pipeline_of(settings).source
-            written = write_rules(database, plan, output, side, lambda done: report("write", done, left))
-        rules, *others = written.files
+            number, files = write_rules(database, plan, output, side, lambda done: report("write", done, left))
+        rules, *others = files
         return Manifest(
             manifest_version=MANIFEST_VERSION,
             hierogram=version("hierogram"),
@@ -530,7 +519,7 @@ def _write(
             features=[feature.name for feature in plan.features],
             normalization=options.normalization.value,
             filters=filters,
-            rules=written.rules,
+            rules=number,
             file=rules.name,
             bytes=rules.bytes,
             sha256=rules.sha256,

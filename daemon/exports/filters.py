@@ -126,49 +126,34 @@ def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
         raise ExportError(f"{path}: cannot be read as a test set, a sentence a line: {error}") from error
 
 
-def shape_of(options: ExportOptions) -> set[str]:
-    """Return the columns of a rule's shape that the filters look at."""
-    found = set()
-    if options.max_scope is not None:
-        found.add("scope")
-    if options.max_nonterminals is not None or options.no_adjacent:
-        found.add("nonterminals")
-    if options.max_source_symbols is not None:
-        found |= {"source_terminals", "nonterminals"}
-    if options.aligned or options.max_span is not None:
-        found |= {"source_terminals", "target_terminals", "nonterminals"}
-    return found
-
-
-def predicates(options: ExportOptions, samples: int, linked: bool) -> Iterator[tuple[str, str]]:
-    """Yield the filters that look at one rule at a time: what each is called, and its condition in SQL.
+def predicates(
+    options: ExportOptions, samples: int, linked: bool = False
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield the filters that look at one rule at a time: what each is called, its condition in SQL, and the columns of
+    a rule's shape that it looks at.
 
     Where rules have no links at all (`linked`), words on both sides have to do for an aligned pair of words.
     """
     if options.min_count > 0:
-        yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {samples}"
-    if options.max_scope is not None:
-        yield f"scope ≤ {options.max_scope}", f"scope <= {options.max_scope}"
-    if options.max_nonterminals is not None:
-        yield f"nonterminals ≤ {options.max_nonterminals}", f"nonterminals <= {options.max_nonterminals}"
+        yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {samples}", ()
+    for name, most in (("scope", options.max_scope), ("nonterminals", options.max_nonterminals)):
+        if most is not None:
+            yield f"{name} ≤ {most}", f"{name} <= {most}", (name,)
     if options.no_adjacent:
-        yield (
-            "no adjacent source nonterminals",
-            f"NOT (nonterminals > 1 AND contains(source, '] [X,') AND regexp_matches(source, '{ADJACENT}'))",
-        )
-    if options.max_source_symbols is not None:
-        symbols = options.max_source_symbols
-        yield f"source symbols ≤ {symbols}", f"source_terminals + nonterminals <= {symbols}"
+        adjacent = f"nonterminals > 1 AND contains(source, '] [X,') AND regexp_matches(source, '{ADJACENT}')"
+        yield "no adjacent source nonterminals", f"NOT ({adjacent})", ("nonterminals",)
+    if (symbols := options.max_source_symbols) is not None:
+        columns: tuple[str, ...] = ("source_terminals", "nonterminals")
+        yield f"source symbols ≤ {symbols}", f"source_terminals + nonterminals <= {symbols}", columns
+    columns = ("source_terminals", "target_terminals", "nonterminals")
     if options.aligned and linked:
-        yield "aligned words", "alignment <> ''"
+        yield "aligned words", "alignment <> ''", columns
     elif options.aligned:
-        yield "words on both sides (the store has no links of rules)", "least(source_terminals, target_terminals) > 0"
-    if options.max_span is not None:
-        span = options.max_span
-        yield (
-            f"span ≥ {span + 1} ruled out by the sides",
-            f"greatest(source_terminals, target_terminals) + nonterminals <= {span}",
-        )
+        both = "words on both sides (the store has no links of rules)"
+        yield both, "least(source_terminals, target_terminals) > 0", columns
+    if (span := options.max_span) is not None:
+        spanned = f"greatest(source_terminals, target_terminals) + nonterminals <= {span}"
+        yield f"span ≥ {span + 1} ruled out by the sides", spanned, columns
 
 
 def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: TextSide = TOKENS) -> list[FilterCount]:
@@ -176,18 +161,15 @@ def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: 
 
     Sentences of a test set go through `side`. Raises `ExportError`.
     """
-    names = []
-    conditions = []
     linked = options.aligned and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
-    for name, condition in predicates(options, samples, linked):
-        names.append(name)
-        conditions.append(condition)
+    found = list(predicates(options, samples, linked))
+    names, conditions = [name for name, *_ in found], [condition for _, condition, _ in found]
     if options.filter_for is not None:
         test_set = read_test_set(options.filter_for, side)
         scratch.run("CREATE TABLE matching (source VARCHAR)")
         for rows in scratch.columns(f"SELECT DISTINCT source FROM rules WHERE {' AND '.join(conditions) or 'true'}"):
-            if found := [row for row in rows if next(test_set.matches(row[0]), None) is not None]:
-                scratch.insert("matching", found)
+            if matching := [row for row in rows if next(test_set.matches(row[0]), None) is not None]:
+                scratch.insert("matching", matching)
         names.append(f"can match a sentence of {options.filter_for.name}")
         conditions.append("source IN (SELECT source FROM matching)")
     counts = _counts(scratch, conditions)

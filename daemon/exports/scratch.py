@@ -408,7 +408,7 @@ def _linked_rules(rows: list[PairRow], settings: Settings, counted: Counted) -> 
     assert isinstance(loaded, ForestPairs)
     forests = loaded.batch.forests
     state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
-    trees = trees_of(encode_trees(forests, state))
+    trees = trees_of(encode_trees(loaded.batch, state))
     drawn = counted is Counted.DRAWN
     records = no_blobs(len(rows)) if drawn else join_blobs([row.averages or b"" for row in rows])
     records = write_averages(read_averages(loaded.batch, records))

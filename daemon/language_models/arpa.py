@@ -224,7 +224,7 @@ def _read_section(
     source.next()
     rows, found = free_lines(_ROWS, order), 0
     while True:
-        outcome = read_lines(source.text, source.cursor, vocabulary, rows, order == len(counts))
+        outcome = read_lines(source.text, source.cursor, vocabulary.arrays, vocabulary.size, rows, order == len(counts))
         if outcome in _FAULTS:
             fields = f"{order} word{'s' if order > 1 else ''}"
             raise source.fault(_FAULTS[outcome].format(order=fields))

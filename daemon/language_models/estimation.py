@@ -292,7 +292,7 @@ def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[
     """Number words until there are enough; return whether there may be more of the source."""
     while True:
         before = int(source.cursor[AT])
-        outcome = read_words(source.text, source.cursor, vocabulary, numbers)
+        outcome = read_words(source.text, source.cursor, vocabulary.arrays, vocabulary.size, numbers)
         text = source.text[before : source.cursor[AT]].tobytes()
         try:
             text.decode()

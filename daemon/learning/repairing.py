@@ -4,13 +4,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.verifying import COMPARED, Name, Recount, Report, added_up, recount_links, recount_rules
+from hierogram.daemon.learning.verifying import Name, Recount, Report, added_up, recount_links, recount_rules
 from hierogram.samplers.counts.texts import same_texts
 from hierogram.samplers.grammar.keys import match_keys
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, WordCounts
-from hierogram.storage.records.columns import StoredRules
+from hierogram.storage.records.columns import NUMBERS, StoredRules
 from hierogram.storage.store import Store
 
 _COUNTS_OF_WORDS = WordCounts._fields[2:]
@@ -71,16 +71,13 @@ def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Rep
     done.begun_anew = sorted({*lost, *unreadable})
     unknown = [str(fault) for fault in recount.faults if fault.damaged]
     unknown += _repair_rules(repairs, snapshot.stored_rules(), recount, done)
-    repairs.repair_left_out(recount.left_out())
     links, unreadable_links = recount_links(snapshot)
     unknown += unreadable_links
     if not unreadable_links:
         done.aligner_counts = len(links)
         repairs.repair_aligner(_change_of(links))
-    done.words_counted, done.words_of_rules = repairs.repair_words()
-    done.blocks_of_pairs = repairs.repair_pair_words()
-    done.rule_keys = repairs.repair_keys()
-    done.corpora_and_batches, done.totals = repairs.repair_totals()
+    done.words_counted, done.words_of_rules, done.blocks_of_pairs, done.rule_keys = repairs.repair_indexes()
+    done.corpora_and_batches, done.totals = repairs.repair_totals(recount.left_out())
     done.left = unknown + repairs.problems()
 
 
@@ -94,7 +91,7 @@ def _repair_rules(repairs: Repair, stored: StoredRules, recount: Recount, done: 
     ours, theirs = rows[matches.ours], matches.theirs
     same = same_texts(rules.sources, theirs, counted.sources, ours)
     same &= same_texts(rules.targets, theirs, counted.targets, ours)
-    for name in COMPARED:
+    for name in NUMBERS:
         same &= rules.numbers(name)[theirs] == counted.numbers(name)[ours]
     found = stored.ids[theirs[~same]], ours[~same], rows[matches.only_ours], stored.ids[matches.only_theirs]
     repairs.repair_rules(counted, *found)

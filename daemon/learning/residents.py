@@ -77,7 +77,7 @@ class ResidentBatch:
         known = self.present_averages
         averages = self.committed_averages if known is None else self.loaded.write_averages(known)
         with closing(ahead(self._parts(averages))) as parts:
-            store.commit_parts(parts, records, labels, run)
+            store.commit(parts, records, labels, run)
         self.committed_state = self.state.copy()
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_averages = averages

@@ -19,26 +19,12 @@ from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.keys import first_of_each_key, match_keys
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, Settings
-from hierogram.storage.records.columns import NOTHING_LEFT_OUT, RuleDeltas, StoredRules, join_deltas
+from hierogram.storage.records.columns import NOTHING_LEFT_OUT, NUMBERS, RuleDeltas, StoredRules, join_deltas
 from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.store import Store
 
 _PAIRS_A_READ = 5_000
 _MOST_PROBLEMS = 20
-COMPARED = (
-    "length",
-    "scope",
-    "nonterminals",
-    "source_terminals",
-    "target_terminals",
-    "hiero",
-    "count",
-    "expected_uses",
-    "expected_uses_variance",
-    "minimal_uses",
-)
-"""Numbers of a rule, by the names of their columns."""
-
 _UNREADABLE = (SamplerError, ValueError, IndexError, OverflowError)
 """Errors that reading pairs, derivations or links raises where bytes or texts are not what they should be."""
 
@@ -168,7 +154,7 @@ def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) 
         here, there = getattr(rules, side), getattr(counted, side)
         for k in np.flatnonzero(~same_texts(here, theirs, there, ours)).tolist():
             yield _difference(stored, theirs[k], name, here.string(theirs[k]), there.string(ours[k]))
-    for name in COMPARED:
+    for name in NUMBERS:
         here, there = rules.numbers(name)[theirs], counted.numbers(name)[ours]
         for k in np.flatnonzero(here != there).tolist():
             yield _difference(stored, theirs[k], name, here[k], there[k])

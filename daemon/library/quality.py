@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hierogram.daemon.corpora.lines import read_sentences
-from hierogram.daemon.corpora.texts import TOKENS, side_of
+from hierogram.daemon.corpora.texts import TOKENS, side_of, text_advice
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models.options import EstimationOptions
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.language_models.estimation import Report as LanguageModelReport
     from hierogram.daemon.treebanks.evaluation import Score
     from hierogram.daemon.tuning.evaluation import MetricScores
-    from hierogram.daemon.tuning.tuning import Tuned
 
 Files = PathLike | Sequence[PathLike]
 
@@ -76,7 +74,8 @@ def evaluate_links(links: PathLike, reference: PathLike) -> AlignmentScore:
     right, found = read_gold(str(reference)), read_links(str(links))
     if len(found) < len(right):
         raise InputError(
-            f"{links} has {len(found):,} lines, {reference} {len(right):,}: each pair with manual links must be aligned"
+            f"{links} has too few lines, {len(found):,} for the {len(right):,} of {reference}: each pair with manual "
+            "links must be aligned"
         )
     return evaluate(right, found[: len(right)])
 
@@ -91,7 +90,7 @@ def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, Score]:
 
     right, found = read_trees(str(reference)), read_trees(str(trees))
     if len(found) != len(right):
-        raise InputError(f"{trees} has {len(found):,} trees, {reference} {len(right):,}: their numbers differ")
+        raise InputError(f"{trees} and {reference} hold {len(found):,} and {len(right):,} trees: their numbers differ")
     return evaluate(right, found)
 
 
@@ -100,6 +99,15 @@ def diff(before: PathLike, after: PathLike, limit: int = 10) -> Difference:
     from hierogram.daemon.exports.difference import compare
 
     return compare(Path(before), Path(after), limit)
+
+
+class TunedWeights(NamedTuple):
+    """Weights by feature, the round that they are from (1: the start), whether the start won, scores of all rounds."""
+
+    weights: dict[str, float]
+    best_round: int
+    start_won: bool
+    rounds: list[dict[str, Any]]
 
 
 def tune(
@@ -111,39 +119,45 @@ def tune(
     options: TuningOptions | None = None,
     translate: TranslateOptions | None = None,
     threads: int = 0,
+    advise: Callable[[str], None] = lambda _: None,
     **chosen: Any,
-) -> Tuned:
+) -> TunedWeights:
     """Tune the weights of features to BLEU, and write those of the best round to a TOML file for `Decoder`.
 
     `sentences` and their references are files that the grammar has not learned from. Options are those of
-    `TuningOptions`; `translate` says how sentences are translated, and where weights begin. Needs the extra `tune`.
+    `TuningOptions`; `translate` says how sentences are translated, and where weights begin. `advise` hears of texts
+    that look as if they should be divided into tokens and are not, or the other way about. Needs the extra `tune`.
     Raises `InputError`, `ExportError`, `UsageError`.
     """
     from hierogram.daemon.decoding.opening import equip
     from hierogram.daemon.tuning.evaluation import check_lines
-    from hierogram.daemon.tuning.runs import GrammarDecoder, split_references, write_tuned
+    from hierogram.daemon.tuning.runs import GrammarDecoder, as_plain, split_references, write_tuned
     from hierogram.daemon.tuning.tuning import need_scipy, tune
 
     need_scipy()
     wanted = options_of(TuningOptions, options, chosen)
     translate = translate or TranslateOptions()
-    lines = read_sentences(str(sentences))
+    given = str(sentences), read_sentences(str(sentences))
     against = [(path, read_sentences(path)) for path in _paths(references)]
-    check_lines([(str(sentences), lines)], against)
-    with ExitStack() as stack:
-        stack.enter_context(silence())
+    check_lines([given], against)
+    with silence():
         equipment = equip(translate)
         if isinstance(grammar, GrammarStore):
-            rules = equipment.of_store(grammar.store)[0]
+            rules, named = equipment.of_store(grammar.store)[0], grammar.url
         else:
-            rules = equipment.grammar(str(grammar))
-        shown = stack.enter_context(progress("tune", "sentences"))
-        rounds = wanted.iterations + 1
-        decode = GrammarDecoder(equipment, rules, lines, shown, best=wanted.best, rounds=rounds, threads=threads)
-        side = equipment.texts(rules).target
-        texts = split_references(([side.tokens(line) for line in own] for _, own in against), len(lines))
-        tuned = tune(decode, texts, decode.start(), wanted, decode.words)
-    named = grammar.url if isinstance(grammar, GrammarStore) else str(grammar)
+            rules, named = equipment.grammar(str(grammar)), str(grammar)
+        texts = equipment.texts(rules)
+        for side, *of_side in ((texts.source, *given), *((texts.target, *of) for of in against)):
+            advice = text_advice(side, *of_side, "--tokenize fr,en", "--tokenized")
+            if advice is not None and not translate.tokenized:
+                advise(advice)
+        with progress("tune", "sentences") as shown:
+            decode = GrammarDecoder(
+                equipment, rules, given[1], shown, best=wanted.best, rounds=wanted.iterations + 1, threads=threads
+            )
+            divided = ([texts.target.tokens(line) for line in own] for _, own in against)
+            tuned = tune(decode, split_references(divided, len(given[1])), decode.start(), wanted, decode.words)
     inputs = {"grammar": named, "lm": translate.lm, "sentences": str(sentences), "references": _paths(references)}
     write_tuned(Path(output), tuned, decode.by_name, wanted, inputs)
-    return tuned
+    rounds = [as_plain(iteration) for iteration in tuned.history]
+    return TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds)

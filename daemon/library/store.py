@@ -7,8 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 from hierogram.daemon.corpora.entries import Entries
 from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs
@@ -16,7 +15,6 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
-from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
@@ -111,14 +109,14 @@ def open(url: PathLike, *, create: bool = False, settings: Settings | None = Non
     if settings is not None:
         # The salt of the keys is the store's own affair.
         chosen = {name: getattr(settings, name) for name in declared(Settings)} | chosen
-    wanted = settings_of(chosen)
+    wanted = settings_of(chosen) if chosen or create else Settings()
     try:
         opened = open_store(str(url))
     except StoreMissingError:
         if not create:
             raise
         return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
-    has, asked = asdict(opened.settings()), asdict(wanted)
+    has, asked = asdict(opened.settings()) if chosen else {}, asdict(wanted)
     unlike = [name for name in has if name in chosen and has[name] != asked[name]]
     if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in unlike]:
         opened.close()
@@ -158,9 +156,7 @@ class GrammarStore:
         """Return the store."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 
@@ -361,7 +357,7 @@ class GrammarStore:
 
     def export(
         self,
-        path: PathLike | None = None,
+        path: PathLike | BinaryIO | None = None,
         *,
         options: ExportOptions | None = None,
         progress: ExportProgress | None = None,
@@ -370,13 +366,16 @@ class GrammarStore:
         """Write the grammar to a file, whole or not at all, with a manifest beside it, which is returned.
 
         Options are those of `ExportOptions`: `max_scope=2, min_count=0.5`. The name says format and compression:
-        `grammar.cdec.gz`, `rules.parquet`. Raises `ExportError`, `UsageError`, `NothingLearnedError`.
+        `grammar.cdec.gz`, `rules.parquet`. To an open file in binary mode the rules alone are written. Raises
+        `ExportError`, `UsageError`, `NothingLearnedError`.
         """
-        from hierogram.daemon.exports.exporting import export
+        from hierogram.daemon.exports.exporting import export, export_to
         from hierogram.daemon.exports.options import ExportOptions
 
         wanted = options_of(ExportOptions, options, chosen)
-        return export(self.store, None if path is None else Path(path), wanted, progress)
+        if path is None or isinstance(path, str | Path):
+            return export(self.store, None if path is None else Path(path), wanted, progress)
+        return export_to(self.store, path, wanted, progress)
 
     def publish(
         self,
@@ -384,31 +383,29 @@ class GrammarStore:
         name: str = "grammar",
         *,
         keep: int | None = None,
+        sentences: PathLike | None = None,
         options: ExportOptions | None = None,
         progress: ExportProgress | None = None,
         **chosen: Any,
     ) -> Published:
         """Write the grammar as a new version into a folder, of which `keep` stay; `latest` leads to it.
 
-        Options are those of `ExportOptions`. Raises as `export` does.
+        With `sentences`, a file, it is a cdec grammar for each of them. Options are those of `ExportOptions`. Raises as
+        `export` does.
         """
         from hierogram.daemon.exports.exporting import publish
         from hierogram.daemon.exports.options import ExportOptions
         from hierogram.daemon.exports.publication import Versions
 
         wanted = options_of(ExportOptions, options, chosen)
-        return publish(self.store, Versions(Path(folder), name, keep), wanted, report=progress)
-
-    def pack(self, path: PathLike, *, max_scope: int = 2, drawn: bool = False) -> int:
-        """Write the grammar as `Decoder` maps it into memory, so that it starts at once; return how many rules."""
-        from hierogram.daemon.decoding.grammars import write_grammar
-        from hierogram.daemon.decoding.opening import equip
-        from hierogram.daemon.decoding.options import TranslateOptions
-
-        with silence():
-            found, _ = equip(TranslateOptions(max_scope=max_scope, drawn=drawn)).of_store(self.store)
-        write_grammar(Path(path), found)
-        return int(found.packed.rules)
+        if sentences is not None:
+            if wanted.format not in (None, "cdec"):
+                raise UsageError("--sentences writes a folder of cdec grammars: give no other format")
+            if wanted.filter_for is not None:
+                raise UsageError("--sentences filters for its own file: give no --filter-for")
+            wanted = replace(wanted, format="cdec", filter_for=Path(sentences))
+        versions, by_sentence = Versions(Path(folder), name, keep), sentences is not None
+        return publish(self.store, versions, wanted, report=progress, by_sentence=by_sentence)
 
     def score(
         self,

@@ -99,28 +99,36 @@ class Decoder:
         wanted = options_of(
             TranslateOptions, options, {name: str(v) if isinstance(v, Path) else v for name, v in chosen.items()}
         )
-        self._markup = wanted.markup
         with silence():
-            resources = equip(wanted)
-            self._now: Callable[[], Translator]
+            self.resources = equip(wanted)
             if isinstance(grammar, GrammarStore):
-                follower = Follower(grammar.store, resources)
-                follower.refresh()
-                self._now = follower.refresh
+                self._now: Callable[[], Translator] = Follower(grammar.store, self.resources).refresh
             else:
-                translator = resources.translator(resources.grammar(str(grammar)))
+                translator = self.resources.translator(self.resources.grammar(str(grammar)))
                 self._now = lambda: translator
+        self.translator()
+
+    def translator(self) -> Translator:
+        """Return what translates with the grammar as it is now."""
+        with silence():
+            return self._now()
+
+    def pack(self, path: PathLike) -> int:
+        """Write the grammar as a `Decoder` maps it into memory, so that it starts at once; return how many rules."""
+        from hierogram.daemon.decoding.grammars import write_grammar
+
+        grammar = self.translator().grammar
+        write_grammar(Path(path), grammar)
+        return int(grammar.packed.rules)
 
     def translate(self, sentence: str, best: int = 1) -> Translation:
         """Return the translation of a sentence, `.text`, and at most `best` candidates with features and links."""
-        with silence():
-            return self._now().translate(sentence, best, markup=self._markup)
+        return self.translator().translate(sentence, best, markup=self.resources.options.markup)
 
     def translate_all(self, sentences: Sequence[str], best: int = 1, threads: int = 0) -> Iterator[Translation]:
         """Yield the translations of sentences in their order, by threads (0: one a core)."""
-        with silence():
-            translator = self._now()
-        return translator.translate_all(sentences, best, markup=self._markup, threads=threads)
+        markup = self.resources.options.markup
+        return self.translator().translate_all(sentences, best, markup=markup, threads=threads)
 
 
 class ParsedText(NamedTuple):

@@ -211,11 +211,10 @@ class SamplingLoop:
 
     def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heartbeat) -> None:
         section = configuration.sampling
-        chosen = configuration.workers.chosen()
+        chosen, given = configuration.workers.options().parsed()
         threads = section.threads or (None if chosen is None else 1)
         with ExitStack() as stack:
             chain = stack.enter_context(workers_of(self._store, chosen, threads or 1))
-            given = configuration.workers.in_blocks()
             blocks = None if given is None else Blocks(*given)
             seconds = section.likelihood_seconds
             options = LearnOptions(threads, lambda _now: beat(), likelihood_seconds=seconds, blocks=blocks, chain=chain)

@@ -38,7 +38,7 @@ from hierogram.daemon.terms.phrases import (
 )
 from hierogram.daemon.terms.reports import Departure, Rendering, Term, Terms
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
-from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.exports.snapshot import TERM_COLUMNS, Snapshot
 from hierogram.storage.store import Store
 
 Reals = NDArray[np.float64]
@@ -173,14 +173,8 @@ def _found(pairs: Pairs, words: Vocabularies, options: TermOptions) -> tuple[Num
                 rows_of(words[1].folded[target.words], others, lengths, longest),
             )
         )
-    pair, sources, targets, source_words, target_words = zip(*parts, strict=True)
-    return (
-        np.concatenate(pair),
-        np.concatenate(sources),
-        np.concatenate(targets),
-        np.concatenate(source_words),
-        np.concatenate(target_words),
-    )
+    pair, sources, targets, source_words, target_words = map(np.concatenate, zip(*parts, strict=True))
+    return pair, sources, targets, source_words, target_words
 
 
 def _first_ones(pair: Numbers, hashes: Hashes) -> Numbers:
@@ -540,7 +534,7 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         )
         total = sum(snapshot.status().pairs.values())
         sketch, spool = Sketch(), Spool(file)
-        for block in snapshot.dated_pair_blocks(_corpus(snapshot, options.corpus)):
+        for block in snapshot.pair_blocks(_corpus(snapshot, options.corpus), TERM_COLUMNS):
             pairs = pairs_of(block, words)
             spool.add(pairs)
             pair, sources, targets, _, _ = _found(pairs, words, options)

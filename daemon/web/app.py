@@ -10,17 +10,19 @@ from fastapi import Depends, FastAPI
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hierogram.daemon.answering.corrections import Corrections
+from hierogram.daemon.answering.translating import PlainTranslator
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
-from hierogram.daemon.web.api.evidence import evidence_routes
-from hierogram.daemon.web.api.grammar import grammar_routes
+from hierogram.daemon.web.api.grammar import evidence_routes, grammar_routes
 from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
+from hierogram.daemon.web.api.libretranslate import is_libretranslate, libretranslate, refused
 from hierogram.daemon.web.api.translating import translate_routes
-from hierogram.daemon.web.guard import Guard
+from hierogram.daemon.web.guard import ForeignDoor, Guard
 from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
 from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
@@ -90,12 +92,21 @@ def build_app(
 
     sessions = Sessions(configuration.token)
     pages = build_pages(reader, sessions, configuration, service, asker) if configuration.pages else None
+    door: ASGIApp | None = None
+    if configuration.libretranslate:
+        corrections = Corrections(service.store, reader, service.withdraw)
+        translator = PlainTranslator(service.store, reader, translating or TranslateOptions(), corrections)
+        door = libretranslate(service.store, translator, corrections, sessions)
 
     async def by_address(scope: Scope, receive: Receive, send: Send) -> None:
+        if door and scope["type"] == "http" and is_libretranslate(scope):
+            await door(scope, receive, send)
+            return
         to_pages = scope["type"] == "http" and not scope["path"].startswith(OF_THE_API)
         await (pages if to_pages and pages else app)(scope, receive, send)
 
-    return Guard(by_address, configuration, metrics, sessions)
+    foreign = ForeignDoor(is_libretranslate, refused) if door else None
+    return Guard(by_address, configuration, metrics, sessions, foreign)
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:

@@ -5,13 +5,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
-from starlette.responses import RedirectResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
@@ -79,6 +80,14 @@ class _Body:
                     await self.receive()
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignDoor:
+    """Another protocol at this door: which requests are its own, and how it says that one is refused."""
+
+    takes: Callable[[Scope], bool]
+    refused: Callable[[ProblemError], Response]
+
+
 class Guard:
     """The app behind it answers only those who may ask; all answers are counted and get the same headers."""
 
@@ -88,8 +97,11 @@ class Guard:
         configuration: HttpConfiguration,
         metrics: RequestMetrics,
         sessions: Sessions,
+        foreign: ForeignDoor | None = None,
     ) -> None:
+        """`foreign` is asked which requests are of another protocol, whose key the app looks after itself."""
         self._app = app
+        self._foreign = foreign
         self._sessions = sessions
         self._rates = Rates(configuration.max_rate, configuration.max_burst)
         self._metrics = metrics
@@ -131,7 +143,8 @@ class Guard:
                 door = RedirectResponse(f"{ENTER}?{urlencode({'next': place})}", HTTPStatus.SEE_OTHER)
                 await door(scope, body.receive, send_on)
             else:
-                await answer(refusal)(scope, body.receive, send_on)
+                say = self._foreign.refused if self._foreign and self._foreign.takes(scope) else answer
+                await say(refusal)(scope, body.receive, send_on)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.count(scope["method"], route, status, time.perf_counter() - started)
@@ -156,6 +169,8 @@ class Guard:
                 "too many requests from this address: ask less often",
                 {"Retry-After": str(ceil(wait))},
             )
+        if self._foreign and self._foreign.takes(scope):
+            return None
         if not self._sessions.needed or path in OPEN_PATHS or path == ENTER or path.startswith(FILES):
             return None
         scheme, _, shown = headers.get("authorization", "").partition(" ")

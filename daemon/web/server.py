@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import logging
-import os
 import re
 import resource
 import select
@@ -346,11 +345,12 @@ def browse(reader: Reader, configuration: HttpConfiguration, ready: Callable[[st
 
     Raises `DaemonError` where the address cannot be listened at.
     """
-    with _listen(configuration) as listener:
+    with _bound(configuration) as listener:
+        server = _server(build_browser(reader, configuration), configuration, _BROWSING_GRACE_SECONDS)
+        listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{port}/")
-        server = _server(build_browser(reader, configuration), configuration, _BROWSING_GRACE_SECONDS)
         # Signals are uvicorn's here: it ends in good order, and passes them on.
         server.run(sockets=[listener])
 
@@ -380,15 +380,16 @@ class HttpLoop:
         self.address: tuple[str, int] | None = None
 
     def prepare(self, configuration: Configuration) -> None:
-        """Listens, for the next `run` to answer, unless it listens there already.
+        """Bind the address for the next `run`, which listens and answers, unless it is bound already.
 
-        Raises `DaemonError`, and goes on where it is, where the address cannot be listened at.
+        Until then connections are refused at once, and do not wait for kernels to be loaded. Raises `DaemonError`, and
+        goes on where it is, where the address cannot be listened at.
         """
         http = configuration.http
         place = (http.host, http.port) if http.enabled else None
         if place == self._place:
             return
-        listener = None if place is None else _listen(http)
+        listener = None if place is None else _bound(http)
         with self._lock:
             before, self._listener, self._place = self._listener, listener, place
         if before is not None:
@@ -404,28 +405,30 @@ class HttpLoop:
             return
         with self._lock:
             listener, self._listener = self._listener, None
-        with listener or _listen(configuration) as listener:
-            self.address = listener.getsockname()[:2]
-            _log.info("listening at http://%s:%d", *self.address)
+        with listener or _bound(configuration) as listener:
 
             def ending() -> bool:
                 return stop.is_set() or self._service.stopping()
 
             app = build_app(self._service, configuration, self._limits(), ending, self._translating())
+            listener.listen(_BACKLOG)
+            self.address = listener.getsockname()[:2]
+            _log.info("listening at http://%s:%d", *self.address)
             asyncio.run(_answer(_server(app, configuration, self._grace_seconds), listener, stop, beat))
 
 
-def _listen(configuration: HttpConfiguration) -> socket.socket:
+def _bound(configuration: HttpConfiguration) -> socket.socket:
     host = configuration.host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = _Listener(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        with socket.create_server((host, configuration.port), family=family, backlog=_BACKLOG) as plain:
-            listener = _Listener(fileno=plain.detach())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listener.family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((host, configuration.port))
     except OSError as error:
-        # Python adds the address to the system's words; those of a name that is not found have no number of the system.
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        listener.close()
         raise DaemonError(
-            f"cannot listen at {host} port {configuration.port}: {reason}: "
+            f"cannot listen at {host} port {configuration.port}: {error.strerror or error}: "
             "choose another with --host and --port, or in [http] of the configuration"
         ) from error
     listener.room = _room()

@@ -33,6 +33,13 @@ class Sharing:
         ),
     ] = None  # fmt: skip
 
+    def parsed(self) -> "tuple[Workers | None, tuple[int, int] | None]":
+        """Return who samples, and pairs a block and blocks a round, None where it is not said; raises `UsageError`."""
+        return (
+            None if self.workers is None else parse_workers(self.workers),
+            None if self.blocks is None else parse_blocks(self.blocks),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Workers:

@@ -1,7 +1,6 @@
-"""A parallel corpus as the aligner sees it: one side's words are emitted, the other side's are conditioning.
+"""A parallel corpus as the aligner sees it: one side's words are emitted, those of the other are conditioning.
 
-The paper's source words are emitted from its target words [SA16 §2]; either language can be the emitted
-one, so the two sides are named by what happens to them. A word's number counts from 0 on its own side.
+A word's number counts from 0 on its own side.
 """
 
 from collections.abc import Iterable
@@ -110,15 +109,10 @@ STEM = 4
 """So many letters of a word are its stem; a shorter word is its own."""
 
 
-def stem_of(word: str) -> str:
-    """The word's first letters."""
-    return word[:STEM]
-
-
 def stems_of(side: Side) -> Side:
     """The side with the stem of each word in its place."""
     numbers: dict[str, int] = {}
-    of_word = [numbers.setdefault(stem_of(word), len(numbers)) for word in side.vocabulary]
+    of_word = [numbers.setdefault(word[:STEM], len(numbers)) for word in side.vocabulary]
     return Side(np.array(of_word, np.int32)[side.words], side.offset, tuple(numbers))
 
 

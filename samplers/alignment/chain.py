@@ -1,8 +1,4 @@
-"""The state of an aligner's chain: links, collocations, all counts; and what every model's sweep does with them.
-
-Links may be known beside the texts: of some words the only positions that they may be linked to, of others positions
-that they may not.
-"""
+"""The state of an aligner's chain: links, collocations, all counts; and what every model's sweep does with them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -66,14 +62,6 @@ def evidence_of(sides: Sides, known: Mapping[int, KnownLinks], emitted_is_target
 
 
 @njit_inline
-def _listed(evidence, g, i):
-    found = False
-    for k in range(evidence.offset[g], evidence.offset[g + 1]):
-        found |= evidence.positions[k] == i
-    return found
-
-
-@njit_inline
 def keep_to_evidence(evidence, g, length, weight):
     """Make the weights 0 that evidence rules out: `weight[0]` is that of no link, `weight[i + 1]` of position i."""
     if len(evidence.meaning) == 0 or evidence.meaning[g] == FREE:
@@ -82,7 +70,10 @@ def keep_to_evidence(evidence, g, length, weight):
     if only:
         weight[0] = 0.0
     for i in range(length):
-        if _listed(evidence, g, i) != only:
+        listed = False
+        for k in range(evidence.offset[g], evidence.offset[g + 1]):
+            listed |= evidence.positions[k] == i
+        if listed != only:
             weight[i + 1] = 0.0
 
 
@@ -165,18 +156,6 @@ def jump_event(jumps, start, stop):
     """Index of a jump between two positions, clipped to the widest that is told apart; -1 stands before the first."""
     widest = (len(jumps) - 4) // 2
     return min(max(stop - start, -widest), widest) + widest
-
-
-@njit_inline
-def to_no_word(jumps):
-    """Index of the jump to no word."""
-    return len(jumps) - 3
-
-
-@njit_inline
-def from_no_word(jumps):
-    """Index of the jump from no word."""
-    return len(jumps) - 2
 
 
 @njit_inline

@@ -1,8 +1,7 @@
 """Sparse counts of linked word pairs: open addressing keyed by the (conditioning, emitted) word numbers.
 
-Only pairs that are linked somewhere, or that the prior favours, have a row, so millions of word pairs that occur
-together and are never linked cost nothing. A row whose count falls to 0 is taken out at once by shifting the rows
-behind it back, so the table never fills with dead rows and a missing pair is told by one look, mostly.
+Only pairs that are linked somewhere, or that the prior favours, have a row. A row whose count falls to 0 is taken out
+at once by shifting the rows behind it back, so a missing pair is told by one look, mostly.
 """
 
 from typing import NamedTuple

@@ -51,28 +51,13 @@ def empty_marginals(sides: Sides) -> Marginals:
 
 
 @njit
-def add_samples(total, more):
-    """Add the samples of another chain, in place."""
+def add_marginals(total: Marginals, more: Marginals) -> None:
+    """Add the samples of another chain, in place; the order of chains must be fixed, as sums of floats depend on it."""
     for k in range(len(total.cells)):
         total.cells[k] += more.cells[k]
     for g in range(len(total.unlinked)):
         total.unlinked[g] += more.unlinked[g]
     total.samples[0] += more.samples[0]
-
-
-def add_marginals(total: Marginals, more: Marginals) -> None:
-    """Add the samples of another chain, in place; the order of chains must be fixed, as sums of floats depend on it."""
-    add_samples(total, more)
-
-
-@njit_inline
-def clear_marginals(marginals):
-    """Make them those of no sample, in place."""
-    for k in range(len(marginals.cells)):
-        marginals.cells[k] = CELL(0.0)
-    for g in range(len(marginals.unlinked)):
-        marginals.unlinked[g] = CELL(0.0)
-    marginals.samples[0] = 0
 
 
 @njit_inline
@@ -121,17 +106,8 @@ def _decode(sides, marginals, by_half, links, posterior):
                 posterior[g] = most / samples
 
 
-def decode(sides: Sides, marginals: Marginals) -> DirectionLinks:
-    """Maximum marginal decoding: the likeliest position of each word, or none where that is likelier."""
-    return _decoded(sides, marginals, False)
-
-
-def decode_unless_collocated(sides: Sides, marginals: Marginals) -> DirectionLinks:
-    """The likeliest position of each word, or none where Z = 1 in most samples."""
-    return _decoded(sides, marginals, True)
-
-
-def _decoded(sides: Sides, marginals: Marginals, by_half: bool) -> DirectionLinks:
+def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
+    """The likeliest position of each word, or none where that is likelier, `by_half` where it is so in most samples."""
     links = np.zeros(len(sides.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
     _decode(sides, marginals, by_half, links, posterior)

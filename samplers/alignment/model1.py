@@ -56,7 +56,6 @@ def _move_rows(old, rows, shift):
 
 @njit
 def _iterate(sides, lowest, no_word, rows, shift, total):
-    """One iteration of expectation maximisation."""
     for word in range(len(total)):
         total[word] = 0.0
     for pair in range(len(sides.emitted_offset) - 1):

@@ -63,15 +63,10 @@ class AlignerOptions:
                 raise AlignmentInputError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.candidates == 1:
             raise AlignmentInputError("a link cannot be drawn from 1 candidate: give 2 or more, or 0 for all")
-        if self.burn_in >= self.sweeps or not self.is_sampled(self.last_sampled):
+        if self.burn_in >= self.sweeps or not self.is_sampled(self.sweeps - self.sweeps % self.thinning):
             raise AlignmentInputError(
                 f"of {self.sweeps} sweeps none would be sampled after {self.burn_in}, each {self.thinning}: ask more"
             )
-
-    @property
-    def last_sampled(self) -> int:
-        """The last sweep that may be sampled."""
-        return self.sweeps - self.sweeps % self.thinning
 
     def is_sampled(self, sweep: int) -> bool:
         """Return whether a sample is taken at the sweep, numbered from 1."""

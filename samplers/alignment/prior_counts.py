@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Sides
 from hierogram.samplers.alignment.chain import MOST_FERTILITY
-from hierogram.samplers.alignment.counts import SHIFT, WordPairs, find_pair, pair_key, take_row
+from hierogram.samplers.alignment.counts import SHIFT, find_pair, pair_key, take_row
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -43,17 +43,13 @@ LearnedCounts = tuple[BothCounts, BothCounts]
 
 
 @njit
-def _enter_pairs(conditioning, emitted, count, pairs):
+def enter_pairs(conditioning, emitted, count, pairs):
+    """Add counts of word pairs, in place; the table has to have room for as many rows."""
     for k in range(len(count)):
         key = pair_key(np.int64(conditioning[k]), np.int64(emitted[k]))
         row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
         take_row(pairs, row, key)
         pairs.rows[row]["count"] += count[k]
-
-
-def enter_pairs(prior: PriorCounts, pairs: WordPairs) -> None:
-    """Add the counts of word pairs, in place; the table has to have room for as many rows."""
-    _enter_pairs(prior.conditioning, prior.emitted, prior.counts, pairs)
 
 
 def counts_of_links(

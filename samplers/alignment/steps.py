@@ -1,18 +1,16 @@
-"""A model as the sampler calls it: the steps of one direction, or the sampler of both directions at once."""
+"""A model of one direction as the sampler calls it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Direction, Side, Sides
+from hierogram.samplers.alignment.bitext import Direction, Sides
 from hierogram.samplers.alignment.chain import AlignmentScratch, Chain
-from hierogram.samplers.alignment.marginals import DirectionLinks, LinkSamples, Marginals
+from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals
 from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
-from hierogram.samplers.alignment.prior_counts import PriorCounts
-from hierogram.samplers.alignment.symmetrization import LinkList
 
 
 class Runs(NamedTuple):
@@ -51,20 +49,3 @@ class Steps:
     prepare: Callable[[Chain, Direction], Chain] = lambda chain, direction: chain
     finish: Callable[[Chain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None
     chains: ChainsInARow | None = None
-
-
-class JointSampler(Protocol):
-    """The sampler of a corpus under a model of both directions at once."""
-
-    def sample(
-        self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
-    ) -> LinkSamples:
-        """All sweeps of one chain from links and their posteriors float32[L] on; `report` is called after each sweep.
-
-        Several threads may ask at once.
-        """
-
-
-Prepare = Callable[[Side, Side, AlignerOptions, Sequence[PriorCounts | None]], JointSampler]
-"""Makes the sampler of source and target sentences, beside counts of other pairs, forward and backward, if there are
-any; raises `AlignmentInputError`."""

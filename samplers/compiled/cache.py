@@ -1,10 +1,8 @@
 """The cache of compiled kernels: a folder that notices every edit and that no other user can write to.
 
-Numba's own cache looks at the file of a kernel but not at the modules that the kernel calls. So compiled code is kept
-in a per-user folder named by a digest of all samplers' sources and the versions of numba and Python; any edit starts
-a fresh folder. A kernel of another part is kept by a digest of the folder that it lies in, too: it may call kernels
-of its own folder and of the samplers, no others. What is kept is loaded as code, so a folder that another user owns
-or can write to is not used: kernels are then compiled for the process, as where the folder cannot be written.
+Numba's own cache looks at the file of a kernel but not at the modules that the kernel calls. So the folder is named by
+a digest of all samplers' sources and the versions of numba and Python; a kernel of another part is kept by a digest of
+its own folder, too. What is kept is loaded as code: a folder that another user owns or can write to is not used.
 """
 
 import hashlib
@@ -49,11 +47,6 @@ def digest_of(root: Path) -> str:
 
 
 @cache
-def _source_digest() -> str:
-    return digest_of(Path(str(files(_PACKAGE.rstrip(".")))))
-
-
-@cache
 def _folder_digest(folder: Path) -> str:
     return digest_of(folder)
 
@@ -61,7 +54,7 @@ def _folder_digest(folder: Path) -> str:
 def cache_folder() -> Path:
     """The folder of compiled kernels for these very sources; HIEROGRAM_CACHE moves its parent."""
     base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / _OURS / "kernels" / _source_digest()
+    return Path(base) / _OURS / "kernels" / _folder_digest(Path(str(files(_PACKAGE.rstrip(".")))))
 
 
 def _own_folders(folder: Path) -> Iterator[Path]:

@@ -1,7 +1,6 @@
 """Changes of numba's private parts: nothing else depends on how numba works inside.
 
-Tested with numba 0.62 and 0.68, the bounds in `pyproject.toml`; a newer one is let in when the tests have passed with
-it.
+Tested with numba 0.62 and 0.68, the bounds in `pyproject.toml`.
 """
 
 from functools import cache

@@ -1,8 +1,4 @@
-"""Kernels: the only door to numba's compiler.
-
-Compiled code is kept by `hierogram.samplers.compiled.cache`; where that folder cannot be used, kernels are compiled for
-the process.
-"""
+"""Kernels: the only door to numba's compiler."""
 
 from collections.abc import Callable
 from functools import cache

@@ -1,8 +1,7 @@
 """Counting the rules of given derivations, with the rules' own symbols: what goes to and comes from a store.
 
-Rule-count deltas say, for each rule, by how much its counts change. They keep every rule's symbols and compare them
-at each occurrence, so two rules with one key are noticed, never merged. Of the trees that come and those that go, each
-pair's equal ones are taken together first.
+Every rule's symbols are kept and compared at each occurrence, so two rules with one key are noticed, never merged. Of
+the trees that come and those that go, each pair's equal ones are taken together first.
 """
 
 from collections.abc import Sequence
@@ -13,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.probing import capacity_for
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, RuleTable, add, find, with_room
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.derivations import Trees, decode_tree, empty_state, most_nodes
+from hierogram.samplers.forests.derivations import Trees, decode_tree, empty_state
 from hierogram.samplers.forests.forest import NO_TAIL, tails_of, view_pair
 from hierogram.samplers.forests.fragments import key_of, scope_of, size_of
 from hierogram.samplers.forests.records import Fragments
@@ -209,6 +209,10 @@ def target_symbols(v, view, words, symbols, position, space):
 
 ENTRY = 2
 _PAIRS_A_CALL = 4096
+_COLLISION = "two different rules have the same key; the store's keys must be made anew with another salt"
+
+Weights = tuple[int, int, int, int]
+"""By how much a use changes a rule's count, its expected uses, the variance of their error, its minimal uses."""
 
 
 class CountDeltas(NamedTuple):
@@ -244,29 +248,31 @@ class CountDeltas(NamedTuple):
         return int(self.sizes[0])
 
 
-def empty_deltas(expected_rules: int = 0) -> CountDeltas:
+_FEWEST = 1 << 11
+
+
+def empty_deltas() -> CountDeltas:
     """Deltas without entries."""
-    capacity = 1 << 12
-    while capacity < 2 * expected_rules:
-        capacity *= 2
-    half = capacity // 2
     return CountDeltas(
-        np.zeros((capacity, 4), np.uint64),
-        np.zeros((half, 2), np.uint64),
-        np.zeros(half, np.uint64),
-        np.zeros(half, np.int32),
-        np.zeros(half, np.int32),
-        np.zeros(half, np.int32),
-        np.zeros(half, np.int64),
-        np.zeros(half, np.int64),
-        np.zeros(half, np.int64),
-        np.zeros(half, np.int64),
-        np.zeros(half, np.int64),
-        np.zeros(half, np.int32),
-        np.zeros(half, np.int32),
-        np.zeros(8 * half, np.int32),
-        np.zeros(2, np.int64),
+        rows=np.zeros((2 * _FEWEST, 4), np.uint64),
+        keys=np.zeros((_FEWEST, 2), np.uint64),
+        rule_sizes=np.zeros(_FEWEST, np.uint64),
+        scopes=np.zeros(_FEWEST, np.int32),
+        nonterminals=np.zeros(_FEWEST, np.int32),
+        adjacent=np.zeros(_FEWEST, np.int32),
+        counts=np.zeros(_FEWEST, np.int64),
+        sampled=np.zeros(_FEWEST, np.int64),
+        variances=np.zeros(_FEWEST, np.int64),
+        minimal=np.zeros(_FEWEST, np.int64),
+        starts=np.zeros(_FEWEST, np.int64),
+        source_sizes=np.zeros(_FEWEST, np.int32),
+        target_sizes=np.zeros(_FEWEST, np.int32),
+        symbols=np.zeros(8 * _FEWEST, np.int32),
+        sizes=np.zeros(2, np.int64),
     )
+
+
+_BY_ENTRY = tuple(name for name in CountDeltas._fields if name not in ("rows", "symbols", "sizes"))
 
 
 class CountingSpace(NamedTuple):
@@ -341,10 +347,10 @@ def _enter_pair(deltas, batch, state, pair, weights, space):
 
 
 @njit
-def _add_pairs(deltas, batch, state, pairs, count, sampled, space):
+def _add_pairs(deltas, batch, state, pairs, weights, space):
     """Enter the rules of the pairs' derivations. False: two rules had one key."""
     k = 0
-    while k < len(pairs) and _enter_pair(deltas, batch, state, pairs[k], (count, sampled, 0, 0), space):
+    while k < len(pairs) and _enter_pair(deltas, batch, state, pairs[k], weights, space):
         k += 1
     return k == len(pairs)
 
@@ -358,7 +364,8 @@ def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
     trees = weighted.trees
     for k in range(first, last):
         pair = trees.pairs[k]
-        if not decode_tree(batch.forests, pair, trees.content, trees.starts[k], trees.ends[k], stack, state):
+        view = view_pair(batch, state, pair)
+        if not decode_tree(view, trees.content, trees.starts[k], trees.ends[k], stack):
             return MISFITS, pair
         weights = weighted.counts[k], weighted.sampled[k], weighted.variances[k], 0
         if not _enter_pair(deltas, batch, state, pair, weights, space):
@@ -402,67 +409,39 @@ def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
 
 
 def _with_room(deltas: CountDeltas, rules: int, symbols: int) -> CountDeltas:
-    """The deltas with room for so many more entries and symbols."""
     entries, taken = int(deltas.sizes[0]), int(deltas.sizes[1])
-
     rows = deltas.rows
-    if 2 * (entries + rules) > len(rows):
-        capacity = len(rows)
-        while capacity < 2 * (entries + rules):
-            capacity *= 2
+    capacity = capacity_for(entries + rules, len(rows))
+    if capacity > len(rows):
         rows = np.zeros((capacity, 4), np.uint64)
         _refill(rows, deltas.keys, entries)
-    most = entries + rules
-    return CountDeltas(
-        rows,
-        longer(deltas.keys, most),
-        longer(deltas.rule_sizes, most),
-        longer(deltas.scopes, most),
-        longer(deltas.nonterminals, most),
-        longer(deltas.adjacent, most),
-        longer(deltas.counts, most),
-        longer(deltas.sampled, most),
-        longer(deltas.variances, most),
-        longer(deltas.minimal, most),
-        longer(deltas.starts, most),
-        longer(deltas.source_sizes, most),
-        longer(deltas.target_sizes, most),
-        longer(deltas.symbols, taken + symbols),
-        deltas.sizes,
-    )
+    grown = {name: longer(getattr(deltas, name), entries + rules) for name in _BY_ENTRY}
+    return deltas._replace(rows=rows, symbols=longer(deltas.symbols, taken + symbols), **grown)
 
 
 def _room_for(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64]) -> CountDeltas:
-    """The deltas with room for the derivations of the pairs."""
     longest = 2 * (batch.most_nodes + 1) + batch.longest_rule
     return _with_room(deltas, *_room_of(batch, pairs, longest))
-
-
-def _collision() -> KeyCollisionError:
-    return KeyCollisionError(
-        "two different rules have the same key; the store's keys must be made anew with another salt"
-    )
 
 
 def add_state(
     deltas: CountDeltas,
     batch: Batch,
     state: State,
-    count: int,
-    sampled: int,
-    chosen: NDArray[np.bool_] | None = None,
+    weights: Weights = (1, 0, 0, 0),
+    pairs: NDArray[np.int64] | None = None,
 ) -> CountDeltas:
-    """The deltas with `count` and `sampled` added for each rule of the derivations of the chosen pairs (all, if None).
+    """The deltas with the weights added for each rule of the derivations of the pairs (all, if None).
 
     Consumes the deltas given. Raises `KeyCollisionError` where two different rules have one key.
     """
-    pairs = np.arange(batch.size) if chosen is None else np.flatnonzero(chosen)
+    pairs = np.arange(batch.size) if pairs is None else pairs
     space = _counting_space(batch)
     for first in range(0, len(pairs), _PAIRS_A_CALL):
         some = pairs[first : first + _PAIRS_A_CALL]
         deltas = _room_for(deltas, batch, some)
-        if not _add_pairs(deltas, batch, state, some, count, sampled, space):
-            raise _collision()
+        if not _add_pairs(deltas, batch, state, some, weights, space):
+            raise KeyCollisionError(_COLLISION)
     return deltas
 
 
@@ -474,27 +453,17 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
     """
     space = _counting_space(batch)
     state = empty_state(batch.forests)
-    stack = np.empty(most_nodes(batch.forests) + 1, np.int64)
+    stack = np.empty(batch.most_nodes + 1, np.int64)
     pairs = weighted.trees.pairs
     for first in range(0, len(pairs), _PAIRS_A_CALL):
         last = min(first + _PAIRS_A_CALL, len(pairs))
         deltas = _room_for(deltas, batch, pairs[first:last])
         outcome, pair = _add_trees(deltas, batch, state, weighted, first, last, stack, space)
         if outcome == COLLIDES:
-            raise _collision()
+            raise KeyCollisionError(_COLLISION)
         if outcome == MISFITS:
             raise DerivationError(f"a tree of pair number {pair} of the batch does not fit its forest")
     return deltas
-
-
-@njit
-def _add_minimal(deltas, batch, state, pairs, weight, space):
-    """Enter the rules of the pairs' minimal derivations. False: two rules had one key."""
-    for pair in pairs:
-        state.cut[batch.forests.node_offset[pair] : batch.forests.node_offset[pair + 1]] = 1
-        if not _enter_pair(deltas, batch, state, pair, (0, 0, 0, weight), space):
-            return False
-    return True
 
 
 def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
@@ -502,14 +471,8 @@ def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], wei
 
     In these every node is cut and has its first edge. Consumes the deltas given; raises as `add_state`.
     """
-    space = _counting_space(batch)
-    state = empty_state(batch.forests)
-    for first in range(0, len(pairs), _PAIRS_A_CALL):
-        some = pairs[first : first + _PAIRS_A_CALL]
-        deltas = _room_for(deltas, batch, some)
-        if not _add_minimal(deltas, batch, state, some, weight, space):
-            raise _collision()
-    return deltas
+    all_cut = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
+    return add_state(deltas, batch, all_cut, (0, 0, 0, weight), pairs)
 
 
 @njit
@@ -552,14 +515,14 @@ def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> Co
     """
     space = _counting_space(batch)
     state = empty_state(batch.forests)
-    stack = np.empty(most_nodes(batch.forests) + 1, np.int64)
+    stack = np.empty(batch.most_nodes + 1, np.int64)
     longest = 2 * (batch.most_nodes + 1) + batch.longest_rule
     for first in range(0, len(fragments.pairs), _PAIRS_A_CALL):
         last = min(first + _PAIRS_A_CALL, len(fragments.pairs))
         deltas = _with_room(deltas, last - first, longest + _symbols_of(batch, fragments, first, last))
         outcome, pair = _add_fragments(deltas, batch, state, fragments, first, last, stack, space)
         if outcome == COLLIDES:
-            raise _collision()
+            raise KeyCollisionError(_COLLISION)
         if outcome == MISFITS:
             raise DerivationError(f"the averages of pair number {pair} of the batch do not fit its forest")
     return deltas

@@ -1,11 +1,9 @@
 """The rule table: how often each rule is used in all derivations, keyed by 128 bits.
 
-Open addressing over one array of 32-byte rows: key (two words), count, and the rule's size packed into one
-word; a row never straddles a cache line. A tag of one byte for each row, in an array of their own that stays in the
-processor's cache, tells most rules that are not there without a look at any row. A rule whose count falls to 0 leaves,
-and the rows behind it close up, so the table holds the rules in use and nothing else, however many come and go. Counts
-by length (customers and estimated tables) are kept beside the rows, in whole numbers, so that they do not depend on the
-order of updates.
+Open addressing over one array of 32-byte rows: key (two words), count, and the rule's size packed into one word; a row
+never straddles a cache line. A tag of one byte for each row, in an array that stays in the processor's cache, tells
+most rules that are not there without a look at any row. A rule whose count falls to 0 leaves, and the rows behind it
+close up. Counts by length are kept beside the rows, in whole numbers, so they do not depend on the order of updates.
 """
 
 from typing import NamedTuple
@@ -106,7 +104,6 @@ def _home_in(table, row):
 
 @njit_inline
 def _move_row(table, row, hole):
-    """Copy a row."""
     for column in range(4):
         table.rows[hole, column] = table.rows[row, column]
     table.tags[hole] = table.tags[row]

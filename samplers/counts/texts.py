@@ -63,23 +63,6 @@ def put_nonterminal(buffer, position, number):
 
 
 @njit
-def _put_side(buffer, position, symbols, start, size, letters, starts):
-    for k in range(start, start + size):
-        if k > start:
-            buffer[position] = _SPACE
-            position += 1
-        symbol = np.int64(symbols[k])
-        if symbol >= 0:
-            for c in range(starts[symbol], starts[symbol + 1]):
-                buffer[position] = letters[c]
-                position += 1
-        else:
-            position = put_nonterminal(buffer, position, -symbol)
-    buffer[position] = _NEWLINE
-    return position + 1
-
-
-@njit
 def _put_sides(deltas, chosen, target, spelling, buffer, offsets):
     position = 0
     for k in range(len(chosen)):
@@ -89,7 +72,19 @@ def _put_sides(deltas, chosen, target, spelling, buffer, offsets):
         if target:
             start += size
             size = deltas.target_sizes[entry]
-        position = _put_side(buffer, position, deltas.symbols, start, size, spelling.letters, spelling.starts)
+        for place in range(start, start + size):
+            if place > start:
+                buffer[position] = _SPACE
+                position += 1
+            symbol = np.int64(deltas.symbols[place])
+            if symbol >= 0:
+                for c in range(spelling.starts[symbol], spelling.starts[symbol + 1]):
+                    buffer[position] = spelling.letters[c]
+                    position += 1
+            else:
+                position = put_nonterminal(buffer, position, -symbol)
+        buffer[position] = _NEWLINE
+        position += 1
         offsets[k + 1] = position
     return position
 

@@ -1,16 +1,8 @@
-"""Filling a cell by cube pruning [Chiang 2007 §5.3.3; Huang & Chiang 2007].
+"""Filling a cell by cube pruning [Chiang 2007 §5.3.3; Huang & Chiang 2007]; docs/model.md, section 10.
 
-All ways to apply rules of one source side to items of the same cells are a cube: its axes are the rules, best first,
-and the items of each nonterminal's cell, best first. Places in cubes are joined in the order of what they promise, and
-the best of those that are joined are popped. Without a bound on pops, every place of every cube is popped.
-
+The axes of a cube are the rules of one source side, best first, and the items of each nonterminal's cell, best first.
 Each place but the corner is reached from one other place, by going on along the last axis that has been gone along, or
-along a later one; so none is met twice. Neighbours differ by one rule or item, so a place promises most of what its
-words gained or lost by standing together at the place that it was reached from.
-
-An item's words are scored from no context. Its first words are *open*: what stands before changes their probability.
-The probabilities of the others are final, and are in its score; those of open words are only promised, in its rank.
-Where not all words are open, the state at the end stays, whatever comes before.
+along a later one; so none is met twice.
 """
 
 import numpy as np
@@ -148,17 +140,7 @@ INHERITED = 0.75
 
 
 @njit_inline
-def _axis(chart, cube, axis):
-    """Return how many places there are along an axis of a cube: 0 is that of the rules."""
-    if axis == 0:
-        return max(chart.cubes[cube].rules, 1)
-    cell = chart.cube_cells[chart.cubes[cube].cells + axis - 1]
-    return chart.cells[cell, 1] - chart.cells[cell, 0]
-
-
-@njit_inline
 def _rule_at(task, chart, candidate):
-    """The rule of a candidate's edge."""
     cube = chart.cubes[chart.candidates[candidate].cube]
     if cube.rules == 0:
         return np.int64(cube.rule)
@@ -167,7 +149,6 @@ def _rule_at(task, chart, candidate):
 
 @njit_inline
 def _item_at(chart, candidate, tail):
-    """The item that a candidate has for a tail."""
     there = chart.candidates[candidate]
     cell = chart.cube_cells[chart.cubes[there.cube].cells + tail]
     return chart.ranked[chart.cells[cell, 0] + chart.coordinates[there.place + 1 + tail]]
@@ -204,21 +185,7 @@ def _comes_before(chart, one, other):
 
 
 @njit_inline
-def _rise(chart, position):
-    heap = chart.heap
-    moved = heap[position]
-    while position > 0:
-        above = (position - 1) >> 1
-        if not _comes_before(chart, moved, heap[above]):
-            break
-        heap[position] = heap[above]
-        position = above
-    heap[position] = moved
-
-
-@njit_inline
 def _pop(chart):
-    """The candidate that promises most, taken off the heap."""
     heap = chart.heap
     best = heap[0]
     size = chart.taken[HEAP] - 1
@@ -256,10 +223,15 @@ def _push(task, chart, cube, place, axis, gained):
         return
     taken[CANDIDATES] += 1
     taken[COORDINATES] = place + chart.cubes[cube].arity + 1
-    size = taken[HEAP]
-    taken[HEAP] = size + 1
-    chart.heap[size] = number
-    _rise(chart, size)
+    position = taken[HEAP]
+    taken[HEAP] = position + 1
+    while position > 0:
+        above = (position - 1) >> 1
+        if not _comes_before(chart, number, chart.heap[above]):
+            break
+        chart.heap[position] = chart.heap[above]
+        position = above
+    chart.heap[position] = number
 
 
 @njit_inline
@@ -324,7 +296,12 @@ def _grow(task, chart, candidate):
     place = chart.candidates[candidate].place
     arity = chart.cubes[cube].arity
     for axis in range(chart.candidates[candidate].grown, arity + 1):
-        if chart.coordinates[place + axis] + 1 >= _axis(chart, cube, axis):
+        # The first axis is that of the rules.
+        places = chart.cubes[cube].rules
+        if axis > 0:
+            cell = chart.cube_cells[chart.cubes[cube].cells + axis - 1]
+            places = chart.cells[cell, 1] - chart.cells[cell, 0]
+        if chart.coordinates[place + axis] + 1 >= places:
             continue
         if not _has_room(chart, arity):
             return False

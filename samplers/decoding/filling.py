@@ -1,7 +1,6 @@
 """Filling a sentence's chart: X over every span, S → X and S → S X from left to right, and the whole sentence.
 
-Source sides that match from a start are found depth first through the trie, over cells that are already filled. A rule
-of scope k has k ends of nonterminals that are free, so it matches in O(n^k) ways [Hopkins & Langmead 2010].
+Source sides that match from a start are found depth first through the trie, over cells that are already filled.
 """
 
 import numpy as np

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import GrammarError
-from hierogram.samplers.language_models.model import EMPTY, UNKNOWN, LanguageModel, score
+from hierogram.samplers.language_models.model import EMPTY, NGRAM, STATE, UNIGRAM, UNKNOWN, LanguageModel, score
 
 GAP = -1
 """The symbol of any nonterminal in the trie."""
@@ -123,20 +123,13 @@ def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
     return usable
 
 
-def flat_ranges(first: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The indices first[k] … first[k] + sizes[k] - 1 of all k, one after the other."""
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    places: NDArray[np.int64] = np.arange(total) + np.repeat(first - (ends - sizes), sizes)
-    return places
-
-
 def _taken(
     flat: NDArray[_Scalar], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
     """Ranges of an array in another order, one after the other, and where each begins."""
     sizes = np.diff(start)[order]
-    return flat[flat_ranges(start[:-1][order], sizes)], np.concatenate(([0], np.cumsum(sizes)))
+    begins = np.concatenate(([0], np.cumsum(sizes)))
+    return flat[np.arange(begins[-1]) + np.repeat(start[:-1][order] - begins[:-1], sizes)], begins
 
 
 def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Grammar:
@@ -252,9 +245,9 @@ def run_score(model, lm_words, target, first, last):
 
 
 @njit
-def _add_words(grammar, model, weighed, first_rule, last_rule):
+def _add_words(grammar, model, weighed):
     weights = weighed.weights
-    for rule in range(first_rule, last_rule):
+    for rule in range(len(weighed.score)):
         first, last = grammar.target_start[rule], grammar.target_start[rule + 1]
         words = 0
         for k in range(first, last):
@@ -280,7 +273,7 @@ def weigh(grammar: Grammar, weights: NDArray[np.float64], model: LanguageModel, 
         weights[own:].copy(),
         lm_words,
     )
-    _add_words(grammar, model, weighed, 0, rules)
+    _add_words(grammar, model, weighed)
     _rank(grammar, weighed)
     return weighed
 
@@ -296,6 +289,4 @@ def _rank(grammar: Grammar, weighed: Weighed) -> None:
 
 def no_model() -> LanguageModel:
     """Return what stands in the place of a language model where there is none: of order 0, it is never asked."""
-    from hierogram.samplers.language_models.model import NGRAM, STATE, UNIGRAM
-
     return LanguageModel(np.zeros(1, UNIGRAM), np.zeros(1, NGRAM), np.zeros(1, STATE), 0, EMPTY)

@@ -1,15 +1,8 @@
-"""Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3], and what they say.
+"""Lazy k-best derivations of a filled chart, and what they say [Huang & Chiang 2005, Algorithm 3]; docs/model.md, 10.
 
 An entry is a derivation of an item: an edge and an entry for each tail. The first entry of an item is its best
 derivation, and has the item's number. Those that follow are made when they are asked for: candidates are the item's
-other edges over first entries, and, of each entry that was taken, those with the next entry for one tail. Going on only
-with the tail that was gone on with last, or with a later one, meets each candidate once.
-
-Where only distinct translations are wanted, an entry whose target words an earlier entry of its item has is passed
-over: its successors become candidates, and nothing else. What is left out there would be left out above it, too: in
-every derivation it can be replaced by the earlier entry, which scores at least as well and says the same.
-
-Entries are written out as target words, the rules that were used and where, and the sums of features.
+other edges over first entries, and, of each entry that was taken, those with the next entry for one tail.
 """
 
 from typing import NamedTuple
@@ -83,25 +76,6 @@ class Lists(NamedTuple):
     taken: NDArray[np.int64]
 
 
-def make_lists(chart: DecodingChart, size: int, distinct: bool) -> Lists:
-    """Room for `size` entries beside the first ones."""
-    items = int(chart.taken[ITEMS])
-    return Lists(
-        np.zeros(items + size, ENTRY),
-        np.zeros(int(chart.taken[TAILS]) + 2 * size, np.int32),
-        np.zeros(items, SOURCE_ITEM),
-        np.zeros(items + 1, np.int32),
-        np.zeros(capacity_for(items + size, 2) if distinct else 1, np.uint64),
-        np.zeros(2, np.int64),
-    )
-
-
-@njit_inline
-def _beats(lists, one, other):
-    a, b = lists.entries[one].score, lists.entries[other].score
-    return a > b or (a == b and one < other)
-
-
 @njit_inline
 def _meld(lists, one, other):
     """One heap of two; its best candidate."""
@@ -109,7 +83,8 @@ def _meld(lists, one, other):
         return other
     if other == NONE:
         return one
-    if _beats(lists, other, one):
+    a, b = lists.entries[one].score, lists.entries[other].score
+    if b > a or (b == a and other < one):
         one, other = other, one
     lists.entries[other].sibling = lists.entries[one].child
     lists.entries[one].child = other
@@ -343,8 +318,17 @@ def best_entries(
     Distinct ones end with `MOST_ENTRIES`.
     """
     size = 64 if wanted == 1 else 1 << 14
+    items = int(chart.taken[ITEMS])
     while True:
-        lists = make_lists(chart, size, distinct)
+        # Beside the first entries.
+        lists = Lists(
+            np.zeros(items + size, ENTRY),
+            np.zeros(int(chart.taken[TAILS]) + 2 * size, np.int32),
+            np.zeros(items, SOURCE_ITEM),
+            np.zeros(items + 1, np.int32),
+            np.zeros(capacity_for(items + size, 2) if distinct else 1, np.uint64),
+            np.zeros(2, np.int64),
+        )
         found = np.empty(wanted, np.int32)
         number, done = find_best(task, chart, lists, goal, wanted, found)
         if done or (distinct and size >= MOST_ENTRIES):
@@ -401,19 +385,6 @@ def _count(task, chart, edge, features):
         features[own + UNKNOWN_WORDS] += sentence.passes[rule - rules]
 
 
-@njit_inline
-def _put_word(task, outputs, row, place, word):
-    """One word more of a derivation; False where there is no room."""
-    if place == len(outputs.words):
-        return False
-    outputs.words[place] = word
-    own = task.grammar.features.shape[1]
-    outputs.features[row, own + WORDS] += 1
-    if task.model.order > 0 and lm_word(task, word) == UNKNOWN:
-        outputs.features[row, own + LM_UNKNOWN] += 1
-    return True
-
-
 @njit
 def _write_one(task, chart, lists, entry, row, outputs):
     """Write out a derivation; False where there is no room."""
@@ -421,6 +392,7 @@ def _write_one(task, chart, lists, entry, row, outputs):
     begin = place
     number = outputs.use_start[row]
     first_use = number
+    own = task.grammar.features.shape[1]
     at = np.int64(NONE)
     slot = 0
     while True:
@@ -447,8 +419,12 @@ def _write_one(task, chart, lists, entry, row, outputs):
         if there:
             use.symbol += 1
             if symbol >= 0:
-                if not _put_word(task, outputs, row, place, symbol):
+                if place == len(outputs.words):
                     return False
+                outputs.words[place] = symbol
+                outputs.features[row, own + WORDS] += 1
+                if task.model.order > 0 and lm_word(task, symbol) == UNKNOWN:
+                    outputs.features[row, own + LM_UNKNOWN] += 1
                 place += 1
             else:
                 slot = -symbol - 1

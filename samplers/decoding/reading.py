@@ -1,8 +1,7 @@
 """Lines of rules: from bytes to columns of symbols, links and values.
 
-A line has fields between separators: the source side, the target side, values of features, perhaps links. Words and
-names of features are numbered as they come; what a symbol means is seen to afterwards, once for each symbol of a
-vocabulary. Then the nonterminals that belong together on the two sides are numbered in source order.
+Words and names of features are numbered as they come; what a symbol means is seen to afterwards, once for each symbol
+of a vocabulary. Then the nonterminals that belong together on the two sides are numbered in source order.
 """
 
 from typing import NamedTuple
@@ -318,6 +317,7 @@ def _read_rule(text, rules, layout, vocabularies, fields):
     return 0
 
 
+@njit
 def read_rules(
     text: NDArray[np.uint8], cursor: NDArray[np.int64], layout: Layout, vocabularies: Vocabularies, rules: RuleLines
 ) -> int:
@@ -325,11 +325,6 @@ def read_rules(
 
     Empty lines and glue rules are passed over.
     """
-    return int(_read_rules(text, cursor, layout, vocabularies, rules))
-
-
-@njit
-def _read_rules(text, cursor, layout, vocabularies, rules):
     while True:
         start = cursor[AT]
         end = start
@@ -348,7 +343,7 @@ def _read_rules(text, cursor, layout, vocabularies, rules):
             and _is_glue(text, *_token(text, rules.fields[0, 0], rules.fields[0, 1]))
         )
         if not empty and not glue:
-            outcome = _read_rule(text, rules, layout, vocabularies, fields)
+            outcome = int(_read_rule(text, rules, layout, vocabularies, fields))
             if outcome != 0:
                 return outcome
             rules.line[rules.taken[_RULES] - 1] = cursor[LINE]

@@ -1,8 +1,7 @@
 """Agreement and efficiency of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
-Everything takes the draws of many quantities at once: float64[S, C, N], quantities by chains by draws, at least four
-draws a chain. The results are float64[S]. They equal those of arviz-stats. A verdict says in a word what is wrong with
-the chains of a quantity.
+All take float64[S, C, N], quantities by chains by draws, at least four draws a chain, and return float64[S], equal to
+those of arviz-stats. A verdict says in a word what is wrong with the chains of a quantity.
 """
 
 from collections.abc import Sequence

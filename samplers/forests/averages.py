@@ -2,10 +2,7 @@
 
 A fragment is kept as bytes: the variables of its nodes as `hierogram.samplers.forests.derivations` writes them,
 top-down in source order, the number 1 for each node at which another rule begins. Uses are in units of 1/`ONE_USE`.
-
-A pair keeps a bounded number of rules: the uses of each since it was entered, and the most that it can have had before.
-Rare rules are let go as in lossy counting [Manku & Motwani 2002], and where there is no room as in space-saving
-[Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4, has the bound of the error and its proof.
+Rules are let go by [Manku & Motwani 2002] and [Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
 """
 
 from typing import NamedTuple
@@ -74,13 +71,11 @@ def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Aver
     return Averages(np.zeros(int(first[-1]), ENTRY), first, taken, content, filled, sweeps, total, floor)
 
 
-def _no_averages() -> Averages:
-    one, nothing = np.zeros(1, np.int64), np.zeros(0, np.int64)
-    total = np.zeros((0, CLASSES), np.int64)
-    return Averages(np.zeros(0, ENTRY), one, nothing, np.zeros(0, np.uint8), nothing, nothing, total, nothing)
-
-
-NO_AVERAGES = _no_averages()
+_NONE = np.zeros(0, np.int64)
+NO_AVERAGES = Averages(
+    np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, np.zeros(0, np.uint8), _NONE, _NONE,
+    np.zeros((0, CLASSES), np.int64), _NONE,
+)  # fmt: skip
 """Averages of no pair: for whom nothing is to be averaged."""
 
 

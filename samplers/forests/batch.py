@@ -52,26 +52,18 @@ class Batch(NamedTuple):
 
 
 @njit
-def _rules_bound(forests, pair):
-    """At most so many rules are met where the pair is resampled."""
-    bound = 16
-    for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
-        bound += 4
-        if forests.node[node]["free"]:
-            bound += np.int64(forests.node[node]["degree"])
-    return bound
-
-
-@njit
 def _bounds(forests, bounds, rules):
     """Bounds on the rules that each pair meets and, cumulated, on those of its derivation; the longest list."""
     most_listed = 1
     for pair in range(len(bounds)):
-        listed = 0
+        listed, bound = 0, 16
         for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
             listed += np.int64(forests.node[node]["level"])
+            bound += 4
+            if forests.node[node]["free"]:
+                bound += np.int64(forests.node[node]["degree"])
         most_listed = max(most_listed, listed)
-        bounds[pair] = _rules_bound(forests, pair)
+        bounds[pair] = bound
         last = forests.node_offset[pair + 1]
         rules[pair + 1] = rules[pair] + np.int64(forests.node[last - 1]["level"])
     return most_listed

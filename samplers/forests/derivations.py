@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.forests.batch import State
-from hierogram.samplers.forests.forest import Forests, push_tails, view_forest
+from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.forests.forest import Forests, push_tails, view_pair
 from hierogram.samplers.grammar.columns import Blobs
 
 _MORE = 0x80
@@ -75,24 +75,17 @@ def _encode_states(forests, edge, cut, offsets, buffer):
 
 
 @njit
-def encode_tree(forests, pair, state, stack, content, position):
-    """Write the pair's present tree from `position` on; the position after it. `stack` as in `decode_tree`."""
-    view = view_forest(forests, state.edge, state.cut, pair)
-    stack[0] = len(view.node) - 1
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        v = stack[depth]
-        position = put_number(content, position, 2 * np.int64(view.edge[v]) + np.int64(view.cut[v]))
-        depth = push_tails(v, view, stack, depth)
-    return position
-
-
-@njit
-def _encode_trees(forests, state, stack, offsets, content):
+def _encode_trees(batch, state, stack, offsets, content):
     position = 0
-    for pair in range(len(forests.node_offset) - 1):
-        position = encode_tree(forests, pair, state, stack, content, position)
+    for pair in range(len(batch.pairs)):
+        view = view_pair(batch, state, pair)
+        stack[0] = len(view.node) - 1
+        depth = 1
+        while depth > 0:
+            depth -= 1
+            v = stack[depth]
+            position = put_number(content, position, 2 * np.int64(view.edge[v]) + np.int64(view.cut[v]))
+            depth = push_tails(v, view, stack, depth)
         offsets[pair + 1] = position
     return position
 
@@ -115,13 +108,12 @@ def _decode_states(forests, offsets, buffer, edge, cut):
 
 
 @njit
-def decode_tree(forests, pair, content, first, last, stack, state):
-    """Set the variables of the pair's tree that the bytes first..last hold; whether they fit its forest.
+def decode_tree(view, content, first, last, stack):
+    """Set the variables of a pair's tree that the bytes first..last hold; whether they fit its forest.
 
     `stack` has room for a number more than the pair has nodes. Variables off the tree stay as they are.
     """
     position = first
-    view = view_forest(forests, state.edge, state.cut, pair)
     stack[0] = len(view.node) - 1
     depth = 1
     while depth > 0:
@@ -136,11 +128,6 @@ def decode_tree(forests, pair, content, first, last, stack, state):
     return position == last
 
 
-def most_nodes(forests: Forests) -> int:
-    """Nodes of the largest forest, 1 at least."""
-    return int(np.diff(forests.node_offset).max(initial=1))
-
-
 def encode_states(forests: Forests, state: State) -> Blobs:
     """Each pair's variables as bytes."""
     offsets = np.zeros(forests.pairs + 1, np.int64)
@@ -149,12 +136,11 @@ def encode_states(forests: Forests, state: State) -> Blobs:
     return Blobs(buffer[:size].copy(), offsets)
 
 
-def encode_trees(forests: Forests, state: State) -> Blobs:
+def encode_trees(batch: Batch, state: State) -> Blobs:
     """Each pair's present derivation as bytes."""
-    offsets = np.zeros(forests.pairs + 1, np.int64)
-    buffer = np.empty(3 * forests.nodes, np.uint8)
-    stack = np.empty(most_nodes(forests) + 1, np.int64)
-    size = _encode_trees(forests, state, stack, offsets, buffer)
+    offsets = np.zeros(batch.size + 1, np.int64)
+    buffer = np.empty(3 * batch.forests.nodes, np.uint8)
+    size = _encode_trees(batch, state, np.empty(batch.most_nodes + 1, np.int64), offsets, buffer)
     return Blobs(buffer[:size].copy(), offsets)
 
 

@@ -1,10 +1,8 @@
 """The forest: all derivations of every pair of a batch, as flat arrays; and one pair of it as the kernels see it.
 
-A forest is a hypergraph whose nodes carry spans on a source and a target text and whose hyperedges lead from
-tails to a head. The terminals of an edge are the words inside its head's span that no tail's span covers, on
-each side; so words that have no alignment need no treatment of their own, and a node may have any label. The
-engine knows nothing else: a phrase forest [CFGŠ14 §3], a treebank tree (one edge a node), a parse forest and
-an ITG chart are all instances.
+A hypergraph whose nodes carry spans on a source and a target text and whose hyperedges lead from tails to a head;
+docs/model.md, section 1. The engine knows nothing else: a phrase forest [CFGŠ14 §3], a treebank tree (one edge a node),
+a parse forest and an ITG chart are all instances.
 """
 
 from collections.abc import Sequence
@@ -346,15 +344,6 @@ class PairView(NamedTuple):
     cut: NDArray[np.uint8]
 
 
-class ForestView(NamedTuple):
-    """One pair's forest and variables: what of a `PairView` needs no words."""
-
-    node: NDArray[np.void]
-    tails: NDArray[np.uint16]
-    edge: NDArray[np.uint16]
-    cut: NDArray[np.uint8]
-
-
 @njit_inline
 def view_pair(batch, state, pair):
     """The slices of one pair."""
@@ -367,18 +356,6 @@ def view_pair(batch, state, pair):
         words.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1] + 1],
         state.edge[a:b],
         state.cut[a:b],
-    )
-
-
-@njit_inline
-def view_forest(forests, edge, cut, pair):
-    """The slices of one pair's forest and variables."""
-    a, b = forests.node_offset[pair], forests.node_offset[pair + 1]
-    return ForestView(
-        forests.node[a:b],
-        forests.tails[forests.pair_tail_offset[pair] : forests.pair_tail_offset[pair + 1]],
-        edge[a:b],
-        cut[a:b],
     )
 
 

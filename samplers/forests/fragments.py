@@ -1,11 +1,8 @@
 """Fragments: the part of a derivation that makes one rule, summed up in a few words of memory.
 
-The summary of a fragment is put together from its tails' summaries, so that a rule's identity costs as much
-as its topmost edge. Each side has a polynomial hash modulo 2^64 of its symbols; a nonterminal's number enters
-the target's hash linearly, so a fragment that becomes part of a larger one is renumbered by one
-multiplication. The key of a rule is 128 bits of both sides' hashes. Keys are compared, texts are checked:
-`hierogram.samplers.counts.deltas` compares the symbols themselves wherever counts are handed over. For the size of a
-rule see `hierogram.samplers.grammar.sizes`; here are its functions as kernels.
+A summary is put together from its tails' summaries, so a rule's identity costs as much as its topmost edge. Each side
+has a polynomial hash modulo 2^64 of its symbols; a nonterminal's number enters the target's hash linearly, so a
+fragment that becomes part of a larger one is renumbered by one multiplication. A rule's key is 128 bits of both hashes.
 """
 
 from typing import NamedTuple
@@ -90,15 +87,12 @@ def _add_up(hashes, running):
     running[len(hashes)] = value
 
 
-def _running(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    running = np.empty(len(hashes) + 1, np.uint64)
-    _add_up(hashes, running)
-    return running
-
-
 def add_up(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> Words:
     """The words of a batch from the hash of each, parallel to a bitext's words."""
-    return Words(_running(source), _running(target), key_mask)
+    words = Words(np.empty(len(source) + 1, np.uint64), np.empty(len(target) + 1, np.uint64), key_mask)
+    _add_up(source, words.source)
+    _add_up(target, words.target)
+    return words
 
 
 def make_summaries(nodes: int) -> NDArray[np.void]:

@@ -25,7 +25,7 @@ from hierogram.samplers.forests.averages import (
     put_entry,
 )
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.derivations import empty_state, get_number, most_nodes, put_number
+from hierogram.samplers.forests.derivations import empty_state, get_number, put_number
 from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.forests.walk import make_summary, walk_space
 from hierogram.samplers.grammar.columns import Blobs
@@ -282,9 +282,8 @@ def _read(averages, batch, state, records, stack, work):
 def read_averages(batch: Batch, records: Blobs) -> Averages:
     """Inverse of `write_averages`; raises `DerivationError` where bytes do not fit their pair's forest."""
     averages = empty_averages(batch)
-    forests = batch.forests
-    stack = np.empty(most_nodes(forests) + 1, np.int64)
-    wrong = _read(averages, batch, empty_state(forests), records, stack, walk_space(batch))
+    stack = np.empty(batch.most_nodes + 1, np.int64)
+    wrong = _read(averages, batch, empty_state(batch.forests), records, stack, walk_space(batch))
     if wrong >= 0:
         raise DerivationError(f"the averages of pair number {wrong} of the batch do not fit its forest")
     return averages

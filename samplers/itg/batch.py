@@ -69,7 +69,6 @@ def _ends_at(keys, slot, key):
 
 @njit_allocating
 def _grown(keys, numbers, capacity):
-    """The same keys and numbers in a table of so many slots."""
     more_keys, more_numbers = np.zeros(capacity, np.uint64), np.zeros(capacity, np.int32)
     mask = mask_of(more_keys)
     for slot in range(len(keys)):

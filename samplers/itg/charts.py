@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
+from hierogram.samplers.itg.derivations import INVERTED, PAIR, RULE_TYPES, SOURCE_NULL, STRAIGHT, TARGET_NULL
 
 
-class ItemWeights(NamedTuple):
-    """Items to parse: weights `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m] of emissions
-    and `rules` float64[≥ 2] of straight and inverted rules; `size` int64[2] is n, m.
+class Weights(NamedTuple):
+    """Weights of rules over n source and m target words, or items: `pairs` float64[n, m], `source_nulls` float64[n] and
+    `target_nulls` float64[m] of emissions, that of their rule type included; `rules` float64[5] of the rule types.
+    `size` int64[2]: n and m of what the whole chart parses. Of a visit by slices, what the emissions weigh that live,
+    else 0.
     """
 
     pairs: NDArray[np.float64]
@@ -35,10 +37,10 @@ class Drawn(NamedTuple):
     stack: NDArray[np.int32]
 
 
-def make_items(longest_source: int, longest_target: int) -> ItemWeights:
-    """Room for the weights of so many items."""
+def make_weights(longest_source: int, longest_target: int) -> Weights:
+    """Room for the weights of so many words or items."""
     n, m = longest_source, longest_target
-    return ItemWeights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(2), np.zeros(2, np.int64))
+    return Weights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES), np.zeros(2, np.int64))
 
 
 def make_drawn(longest_source: int, longest_target: int) -> Drawn:

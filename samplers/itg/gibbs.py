@@ -1,9 +1,8 @@
-"""The local Gibbs sampler of ITG derivations: one subtree's split, order and emissions at a time.
+"""The local Gibbs sampler of ITG derivations [BC10 §3; Blunsom et al. 2009]; docs/model.md, section 7.
 
-[BC10 §3; Blunsom et al. 2009]. A move takes a node, its children, and the children of one of them: up to three
-subtrees. Words of those that are leaves may be emitted anew, larger ones stay as they are; what they hang from is drawn
-anew among all derivations of these pieces. A drawing from frozen weights is corrected by Metropolis-Hastings, since
-rules can repeat."""
+A move takes a node, its children, and the children of one of them: up to three subtrees. Words of those that are leaves
+may be emitted anew; what they hang from is drawn anew among all derivations of these pieces.
+"""
 
 from typing import NamedTuple
 
@@ -12,14 +11,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.itg.charts import (
-    Drawn,
-    ItemWeights,
-    draw_derivation,
-    make_drawn,
-    make_items,
-    sum_inside,
-)
+from hierogram.samplers.itg.charts import Drawn, Weights, draw_derivation, make_drawn, make_weights, sum_inside
 from hierogram.samplers.itg.derivations import (
     INVERTED,
     NODE,
@@ -59,7 +51,7 @@ class Local(NamedTuple):
     target items. `nodes` NODE and `rules` uint8 are the pair's derivation and the next one.
     """
 
-    items: ItemWeights
+    items: Weights
     chart: NDArray[np.float64]
     drawn: Drawn
     pieces: NDArray[np.int32]
@@ -74,7 +66,7 @@ class Local(NamedTuple):
 def make_local(longest: int) -> Local:
     """Scratch memory for derivations of so many rules at most."""
     return Local(
-        make_items(PIECES, PIECES),
+        make_weights(PIECES, PIECES),
         np.zeros((PIECES + 1) * (PIECES + 2) // 2 * (PIECES + 1) ** 2),
         make_drawn(PIECES, PIECES),
         np.zeros(PIECES, np.int32),
@@ -154,7 +146,6 @@ def _list_rules(local, at):
 
 @njit
 def _take_out(batch, pair, counts, local, number):
-    """Take the listed rules out of the counts."""
     for k in range(number):
         count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
 

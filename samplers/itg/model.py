@@ -1,12 +1,7 @@
 """The model of ITG derivations: rule types, emissions by Dirichlet processes, and their base distributions [BC10 §1].
 
-Word pairs are drawn from a Dirichlet process whose base is M0(f, e) = [P_f(f) P_M1(e|f) P_e(e) P_M1(f|e)]^(1/2)
-(DeNero, Bouchard-Côté & Klein 2008); null emissions from one of each side with the base [P_f(f) P_M1(f|ε)]^(1/2). P_f
-and P_e are drawn themselves; while pairs are sampled they are fixed, so that the counts alone are exchangeable.
-
-Base distributions and strengths are drawn after each sweep given the derivations [Teh et al. 2006 §5.3; Neal 2003]. The
-tables of the processes are drawn from the counts; a table of a word pair or of a null is half a draw from P_f and P_e
-each, since their roots are what the base has of them. So P_f and P_e are Dirichlet given the tables.
+docs/model.md, section 7, has the equations; base distributions and strengths are drawn after each sweep given the
+derivations [Teh et al. 2006 §5.3; Neal 2003].
 """
 
 import math
@@ -74,24 +69,6 @@ class ItgCounts(NamedTuple):
     source_nulls: NDArray[np.int32]
     target_nulls: NDArray[np.int32]
     rules: NDArray[np.int64]
-
-
-class Weights(NamedTuple):
-    """Probabilities of a pair's rules: `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m],
-    `rules` float64[5] of the rule types; emissions include that of their rule type. Of a visit by slices, what the
-    emissions weigh that live, else 0.
-    """
-
-    pairs: NDArray[np.float64]
-    source_nulls: NDArray[np.float64]
-    target_nulls: NDArray[np.float64]
-    rules: NDArray[np.float64]
-
-
-def make_weights(longest_source: int, longest_target: int) -> Weights:
-    """Room for the weights of one pair."""
-    n, m = longest_source, longest_target
-    return Weights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES))
 
 
 def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
@@ -398,20 +375,15 @@ def draw_strengths(base, counts, tables, key, sweep):
     _draw_word_strength(strengths, TARGET_STRENGTH, tables.target, random)
 
 
-@njit_inline
-def _small_gamma(shape, random):
-    """A gamma variate of scale 1 and any shape [Marsaglia & Tsang 2000 §6]."""
-    x, random = draw_gamma(shape + 1.0, random)
-    random = advance(random)
-    return x * (1.0 - uniform(random)) ** (1.0 / shape), random
-
-
 @njit
 def _draw_words(strength, draws, visit, to):
     share = strength / len(draws)
     total = 0.0
     for word in range(len(draws)):
-        to[word], _ = _small_gamma(share + draws[word], mix(visit + np.uint64(word)))
+        # A gamma variate of scale 1 and any shape [Marsaglia & Tsang 2000 §6].
+        shape = share + draws[word]
+        x, random = draw_gamma(shape + 1.0, mix(visit + np.uint64(word)))
+        to[word] = x * (1.0 - uniform(advance(random))) ** (1.0 / shape)
         total += to[word]
     for word in range(len(draws)):
         to[word] = math.sqrt(to[word] / total)

@@ -3,7 +3,6 @@
 The empty word is one more conditioning word of each sentence.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -31,54 +30,40 @@ class Model1(NamedTuple):
 
 
 @njit
-def _expect_target(batch, p, null, expected, expected_null):
-    """Add up which source words the target words are expected to come from."""
+def _expect(batch, from_source, p, null, expected, expected_null):
+    """Add up which words of one side those of the other are expected to come from."""
+    words, offset = batch.source, batch.source_offset
+    if from_source:
+        words, offset = batch.target, batch.target_offset
     for pair in range(len(batch.pairs)):
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
         height = batch.source_offset[pair + 1] - batch.source_offset[pair]
-        for x in range(width):
-            word = batch.target[batch.target_offset[pair] + x]
-            first = batch.cell_offset[pair] + x
+        # Cells lie row by row: how far apart are those of an emitted word, and of two such words?
+        given, apart, step = (height, width, 1) if from_source else (width, 1, width)
+        for k in range(offset[pair + 1] - offset[pair]):
+            word = words[offset[pair] + k]
+            first = batch.cell_offset[pair] + k * step
             mass = null[word]
-            for i in range(height):
-                mass += p[batch.types[first + i * width]]
+            for i in range(given):
+                mass += p[batch.types[first + i * apart]]
             expected_null[word] += null[word] / mass
-            for i in range(height):
-                t = batch.types[first + i * width]
-                expected[t] += p[t] / mass
-
-
-@njit
-def _expect_source(batch, p, null, expected, expected_null):
-    """Add up which target words the source words are expected to come from."""
-    for pair in range(len(batch.pairs)):
-        width = batch.target_offset[pair + 1] - batch.target_offset[pair]
-        height = batch.source_offset[pair + 1] - batch.source_offset[pair]
-        for i in range(height):
-            word = batch.source[batch.source_offset[pair] + i]
-            first = batch.cell_offset[pair] + i * width
-            mass = null[word]
-            for x in range(width):
-                mass += p[batch.types[first + x]]
-            expected_null[word] += null[word] / mass
-            for x in range(width):
-                t = batch.types[first + x]
+            for i in range(given):
+                t = batch.types[first + i * apart]
                 expected[t] += p[t] / mass
 
 
 def _train(
-    batch: ItgBatch,
-    expect: Callable[..., None],
-    given: NDArray[np.int32],
-    words: int,
-    prior: NDArray[np.float64] | None,
+    batch: ItgBatch, from_source: bool, prior: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """P(emitted | given) of each type and P(emitted | empty word), from uniform ones (and the prior) on."""
+    given, words = batch.type_target, batch.source_words
+    if from_source:
+        given, words = batch.type_source, batch.target_words
     favoured = np.zeros(len(given)) if prior is None else prior
     p, null = np.full(len(given), 1.0 / max(words, 1)) + favoured, np.full(words, 1.0 / max(words, 1))
     for _ in range(ITERATIONS):
         expected, expected_null = favoured.copy(), np.zeros(words)
-        expect(batch, p, null, expected, expected_null)
+        _expect(batch, from_source, p, null, expected, expected_null)
         totals = np.bincount(given, expected)
         p = expected / np.maximum(totals[given], 1e-300)
         null = expected_null / max(expected_null.sum(), 1e-300)
@@ -91,6 +76,6 @@ def train_model1(batch: ItgBatch, prior: NDArray[np.float64] | None = None) -> M
 
     `prior` float64[T] is added to what each type is expected to be used, in both directions.
     """
-    target, null_target = _train(batch, _expect_target, batch.type_source, batch.target_words, prior)
-    source, null_source = _train(batch, _expect_source, batch.type_target, batch.source_words, prior)
+    target, null_target = _train(batch, True, prior)
+    source, null_source = _train(batch, False, prior)
     return Model1(target, source, null_target, null_source)

@@ -19,15 +19,17 @@ from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.charts import (
     Drawn,
-    ItemWeights,
+    Weights,
     draw_derivation,
     level_out,
     make_drawn,
-    make_items,
+    make_weights,
     sum_inside,
 )
 from hierogram.samplers.itg.derivations import (
+    INVERTED,
     NODE,
+    STRAIGHT,
     Derivations,
     empty_derivations,
     lay_out,
@@ -39,7 +41,6 @@ from hierogram.samplers.itg.model import (
     ItgCounts,
     ItgSettings,
     Tables,
-    Weights,
     add_in_turn,
     copy_emissions,
     count_derivation,
@@ -50,7 +51,6 @@ from hierogram.samplers.itg.model import (
     log_likelihood,
     make_base,
     make_tables,
-    make_weights,
     weigh_rules,
 )
 from hierogram.samplers.itg.model1 import Model1, train_model1
@@ -66,7 +66,7 @@ from hierogram.samplers.itg.slices import (
     larger_chart,
     make_chart,
 )
-from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs, start_room
+from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs
 
 SLICE, GIBBS, EXHAUSTIVE, FLAT = "slice", "gibbs", "exhaustive", "flat"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, FLAT)
@@ -101,7 +101,7 @@ class ItgScratch(NamedTuple):
     weights: Weights
     chart: SparseChart
     local: Local
-    items: ItemWeights
+    items: Weights
     drawn: Drawn
     whole: NDArray[np.float64]
     scale: NDArray[np.float64]
@@ -135,21 +135,16 @@ def _accept(batch, pair, state, scratch, proposal, random):
 
 
 @njit
-def _is_same(derivations, pair, rules, length):
-    """Return whether a drawn derivation is the one that stands."""
+def _settle(batch, pair, state, scratch, proposal, random):
+    """After a draw, with the pair's own rules not counted: count the derivation that stands then."""
+    rules, length = proposal
+    derivations = state.derivations
     same = length == derivations.length[pair]
     for at in range(length):
         if not same:
             break
         same = derivations.rules[derivations.offset[pair] + at] == rules[at]
-    return same
-
-
-@njit
-def _settle(batch, pair, state, scratch, proposal, random):
-    """After a draw, with the pair's own rules not counted: count the derivation that stands then."""
-    rules, length = proposal
-    if _is_same(state.derivations, pair, rules, length):
+    if same:
         count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
     else:
         scratch.numbers[_PROPOSED] += 1
@@ -168,16 +163,6 @@ def _resample_locally(batch, pair, state, scratch, random):
     )
     derivations.length[pair] = length
     return accepted
-
-
-@njit
-def _take_items(scratch, n, m):
-    """The weights of a pair as what the whole chart parses."""
-    items, weights = scratch.items, scratch.weights
-    items.size[0], items.size[1] = n, m
-    copy_emissions(weights, items, n, m)
-    items.rules[0], items.rules[1] = weights.rules[0], weights.rules[1]
-    level_out(items, scratch.scale)
 
 
 @njit
@@ -214,11 +199,15 @@ def _visit_by_slices(batch, pair, state, scratch, slices, visit):
 
 @njit
 def _visit_whole(batch, pair, state, scratch, visit):
-    """Resample a pair from its whole chart."""
     _begin(batch, pair, state, scratch)
-    _take_items(scratch, np.int64(scratch.nodes[0]["j"]), np.int64(scratch.nodes[0]["y"]))
-    sum_inside(scratch.whole, scratch.items)
-    drawn, random = draw_derivation(scratch.whole, scratch.items, visit, scratch.drawn)
+    items, weights = scratch.items, scratch.weights
+    n, m = np.int64(scratch.nodes[0]["j"]), np.int64(scratch.nodes[0]["y"])
+    items.size[0], items.size[1] = n, m
+    copy_emissions(weights, items, n, m)
+    items.rules[STRAIGHT], items.rules[INVERTED] = weights.rules[STRAIGHT], weights.rules[INVERTED]
+    level_out(items, scratch.scale)
+    sum_inside(scratch.whole, items)
+    drawn, random = draw_derivation(scratch.whole, items, visit, scratch.drawn)
     _settle(batch, pair, state, scratch, (scratch.drawn.rules, drawn), random)
 
 
@@ -289,7 +278,6 @@ def plan_of(batch: ItgBatch, sweep: int) -> ItgPlan:
 
 @njit
 def _count_all(batch, derivations, counts, nodes):
-    """Count the derivations of all pairs."""
     for pair in range(len(batch.pairs)):
         length = np.int64(derivations.length[pair])
         if length > 0:
@@ -330,7 +318,7 @@ class ItgKernel:
             make_weights(n, m),
             make_chart(n, m, exponent=1.0 / settings.slice_shape - 1.0),
             make_local(2 * (n + m)),
-            make_items(n, m),
+            make_weights(n, m),
             make_drawn(n, m),
             np.zeros(self._whole()),
             np.zeros(n + m),
@@ -369,7 +357,10 @@ class ItgKernel:
                 f"no start is called {start!r}: there are {', '.join(STARTS)}, the last from links"
             )
         derivations = empty_derivations(self.batch)
-        room = self._scratch.weights, start_room(self.batch.longest_source)
+        n = self.batch.longest_source
+        shapes = (n, 5), (2 * n, 3), (n,), (2 * n,)
+        reducing = tuple(np.zeros(shape, np.int32) for shape in shapes)
+        room = self._scratch.weights, (np.zeros(n, np.int32), reducing)
         chosen = np.zeros(1, np.int32) if links is None else links.astype(np.int32)
         number = STARTS.index(start)
         seed = np.uint64(key)

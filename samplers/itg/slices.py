@@ -1,19 +1,7 @@
 """Visits by slices: slice variables, the chart of those cells alone that they let live, draws from it [BC10 §2].
 
-Every cell (i, j, x, y) with words on both sides has a slice variable u, every word one for its null emission, wherever
-the null stands: a derivation uses none of them twice. Rules with children over an empty span keep their probability
-as a factor. A cell's u is a function of the visit's key and of the cell, so it is the same however often it is met
-[BC10 eq. 1]. Flat slice variables are another distribution in the place of Beta: those of emissions alone, uniform
-below p with probability p^a.
-
-A cell is made when all its splits are known: source spans are taken by their ends, of those with one end the shortest
-first; within a source span rows come from the last target position on, and a row's cells from the shortest on. A new
-cell is put together with all cells that end on the source side where it begins and touch it on the target side; these
-are in lists, so that only what lives is met [Klein & Manning 2004].
-
-Which cells can be part of a whole derivation is found from the emissions that live, before any cell is made. A word
-whose null emission is pruned must be linked to one of the words that it can be linked to. Where all of those lie within
-a cell's span and the word itself beyond the cell, no derivation has that cell.
+docs/model.md, section 7, has the target and the order in which cells are made. A new cell is put together with all
+cells that touch it; these are in lists, so that only what lives is met [Klein & Manning 2004].
 """
 
 from typing import NamedTuple
@@ -25,8 +13,9 @@ from hierogram.samplers.compiled.intrinsics import lowest_bit
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.powers import Powers, make_powers, power_of
 from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, uniform
+from hierogram.samplers.itg.charts import Weights, make_weights
 from hierogram.samplers.itg.derivations import INVERTED, NODE, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
-from hierogram.samplers.itg.model import Weights, copy_emissions, make_weights
+from hierogram.samplers.itg.model import copy_emissions
 
 UNSLICED = 0.0
 """In place of a: rules keep their weights, and no cell is pruned but by its emissions."""
@@ -74,14 +63,10 @@ def span_of(i, j):
 
 
 @njit_inline
-def _cell_key(i, j, x, y):
-    return np.uint64(i) << _48 | np.uint64(j) << _32 | np.uint64(x) << _16 | np.uint64(y)
-
-
-@njit_inline
 def unit_of(visit, i, j, x, y):
     """The uniform number in (0, 1] of a cell's slice variable in a visit."""
-    return 1.0 - uniform(visit + mix(_cell_key(i, j, x, y) + _ONE))
+    cell = np.uint64(i) << _48 | np.uint64(j) << _32 | np.uint64(x) << _16 | np.uint64(y)
+    return 1.0 - uniform(visit + mix(cell + _ONE))
 
 
 @njit_inline
@@ -246,17 +231,6 @@ class Viability(NamedTuple):
     in_source: NDArray[np.int16]
 
 
-def make_viability(longest_source: int, longest_target: int) -> Viability:
-    """Room for pairs of so many words."""
-    n, m = longest_source, longest_target
-    return Viability(
-        np.zeros((n, 2), np.int16),
-        np.zeros((m, 2), np.int16),
-        np.zeros((m + 1, m + 1, 2), np.int16),
-        np.zeros((n + 1, n + 1, 2), np.int16),
-    )
-
-
 @njit
 def _spread(within, spans, length, other):
     """From the spans that words must be linked within, to the first and last such word of every span.
@@ -385,7 +359,7 @@ def make_chart(
         np.zeros((m + 1, m + 1)),
         make_weights(n, m),
         np.zeros(n + m),
-        make_viability(n, m),
+        Viability(*(np.zeros((*size, 2), np.int16) for size in ((n,), (m,), (m + 1, m + 1), (n + 1, n + 1)))),
         Own(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),
         make_powers(exponent),
         np.zeros(most, np.uint8),

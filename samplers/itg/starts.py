@@ -57,15 +57,6 @@ def weigh_by_model1(batch, pair, base, weights):
 
 
 @njit
-def start_by_model1(batch, pair, base, weights, chart, key):
-    """Draw M1 into `chart.rules`: its length, or what `draw_from_emissions` returns else."""
-    n = batch.source_offset[pair + 1] - batch.source_offset[pair]
-    m = batch.target_offset[pair + 1] - batch.target_offset[pair]
-    weigh_by_model1(batch, pair, base, weights)
-    return draw_from_emissions(chart, weights, n, m, stream(key, batch.pairs[pair], 0))
-
-
-@njit
 def _reduce(links, n, stack, tree):
     """Shift-reduce one-to-one links, target ranks by source word or -1 [Zhang et al. 2006]: items left on the stack.
 
@@ -117,9 +108,11 @@ def _write_leaf(links, ranks, i, ends, rules, length):
     `ends`: numbers of source and target words.
     """
     n, m = ends
-    before = after = above = below = 0
-    if _first_linked(links, i):
-        before = i
+    after = above = 0
+    first = True
+    for k in range(i):
+        first &= links[k] < 0
+    before = i if first else 0
     k = i + 1
     while k < n and links[k] < 0:
         after += 1
@@ -146,14 +139,6 @@ def _write_leaf(links, ranks, i, ends, rules, length):
             rules[length] = rule
             length += 1
     return length
-
-
-@njit
-def _first_linked(links, i):
-    first = True
-    for k in range(i):
-        first &= links[k] < 0
-    return first
 
 
 @njit
@@ -214,19 +199,13 @@ def one_to_one(
     return chosen
 
 
-def start_room(longest_source: int) -> tuple[NDArray[np.int32], tuple[NDArray[np.int32], ...]]:
-    """Scratch memory of M4 for pairs of n source words: the links of one, and what `start_from_links` works in."""
-    n = longest_source
-    room = np.zeros((n, 5), np.int32), np.zeros((2 * n, 3), np.int32), np.zeros(n, np.int32), np.zeros(2 * n, np.int32)
-    return np.zeros(n, np.int32), room
-
-
 @njit
 def start_pairs(first, batch, base, derivations, chart, room, how, key):
     """Write the initial derivations of the pairs from `first` on; the pair whose chart found no room, or the number.
 
     `how` is the place of the start in `STARTS`, the links of M4, int32[N] target positions or -1, and bool[P] which
-    pairs get a derivation. `room` is scratch memory: weights for M1, and what `start_room` makes.
+    pairs get a derivation. `room` is scratch memory: weights for M1; for M4 int32[n] the links of a pair, and what
+    `start_from_links` works in.
     """
     start, links, due = how
     weights, (of_pair, reducing) = room
@@ -239,7 +218,8 @@ def start_pairs(first, batch, base, derivations, chart, room, how, key):
         random = stream(key, batch.pairs[pair], 0)
         length = 0
         if start == 1 and n > 0 and m > 0:
-            length = start_by_model1(batch, pair, base, weights, chart, key)
+            weigh_by_model1(batch, pair, base, weights)
+            length = draw_from_emissions(chart, weights, n, m, random)
             if length == NO_ROOM:
                 return pair
             for at in range(max(length, 0)):

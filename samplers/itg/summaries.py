@@ -1,11 +1,8 @@
 """Links and rules of ITG derivations, and the averages of many: which rules each pair uses, and how often.
 
 The rules that a pair of n and m words can use have places: straight, inverted, the null emissions of its n source and m
-target words, and its n · m word pairs, row by row. Averages have a number for each of them, so nothing is let go. A
-pair's record is its averages as bytes.
-
-A rule's number in a batch: straight, inverted, then the null emissions of all source and of all target words of the
-batch, then its types of word pairs.
+target words, and its n · m word pairs, row by row. A rule's number in a batch goes on in the same way: straight,
+inverted, the null emissions of all words of the batch, then its types of word pairs.
 """
 
 from typing import NamedTuple
@@ -146,19 +143,6 @@ def empty_averages(batch: ItgBatch) -> ItgAverages:
 
 
 @njit
-def _end_sweep(averages, pair, first, last):
-    """Count one more sweep of a pair; in the long run, let a sweep so far weigh half of one to come.
-
-    Halves are rounded down: less than one use is lost of a place, of `MOST_SWEEPS` / 2 sweeps or more.
-    """
-    averages.sweeps[pair] += 1
-    if averages.sweeps[pair] == MOST_SWEEPS:
-        averages.sweeps[pair] //= 2
-        for at in range(first, last):
-            averages.uses[at] >>= np.uint32(1)
-
-
-@njit
 def _add(batch, derivations, due, averages, nodes):
     for pair in range(len(due)):
         length = np.int64(derivations.length[pair])
@@ -170,7 +154,12 @@ def _add(batch, derivations, due, averages, nodes):
         first = first_place(batch, pair)
         for at in range(length):
             averages.uses[first + place_of(nodes[at], n, m)] += np.uint32(1)
-        _end_sweep(averages, pair, first, first_place(batch, pair + 1))
+        averages.sweeps[pair] += 1
+        if averages.sweeps[pair] == MOST_SWEEPS:
+            # A sweep so far weighs half of one to come; of a place less than one use is lost.
+            averages.sweeps[pair] //= 2
+            for at in range(first, first_place(batch, pair + 1)):
+                averages.uses[at] >>= np.uint32(1)
 
 
 def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.bool_], averages: ItgAverages) -> None:

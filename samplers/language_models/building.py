@@ -1,10 +1,7 @@
-"""Building an n-gram model from its n-grams, order by order, as ARPA files have them.
+"""Building an n-gram model from its n-grams, order by order, as ARPA files have them; docs/model.md, section 9.
 
 Every n-gram below the highest order is a *node* first. When all have been added, the nodes that can matter for a word
 to come are made the states of the model, and the others are left out.
-
-Some estimators prune an n-gram and keep a longer one that begins or ends with it. The missing n-grams are added with
-the probability that backing off gives them: no probability changes, and every node's beginning and end are nodes.
 """
 
 from collections.abc import Sequence

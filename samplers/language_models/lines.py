@@ -1,8 +1,4 @@
-"""Lines of ARPA files and of tokenised text: from bytes to n-grams and to numbers of words, and back.
-
-A line of an ARPA file is a log10 probability, the words, and in most files a backoff weight (log10), divided by tabs or
-spaces. The files around the lines (counts, sections, compression) are read elsewhere.
-"""
+"""Lines of ARPA files and of tokenised text: from bytes to n-grams and to numbers of words, and back."""
 
 from typing import NamedTuple
 
@@ -11,7 +7,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN
-from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Vocabulary, add, find
+from hierogram.samplers.language_models.vocabulary import Vocabulary, add, find
 
 AT, LINE, ROWS = 0, 1, 2
 """Places of a cursor, int64[3]: the byte, the number of its line, the rows that are filled."""
@@ -133,16 +129,6 @@ def _is_unknown(text, start, end):
 
 
 @njit
-def _number_of(text, start, end, vocabulary, size, is_first):
-    """Number of a word, `FREE` where there is none or no room for it; unigrams are added."""
-    if _is_unknown(text, start, end):
-        return np.int64(UNKNOWN)
-    if is_first:
-        return add(vocabulary, size, text, start, end)
-    return np.int64(vocabulary.slots[find(vocabulary, text, start, end)])
-
-
-@njit
 def _read_line(text, place, vocabulary, size, rows, row, is_highest):
     """One line into a row; `MORE`, or what is wrong. `place`: where the line begins and ends."""
     at, end = place
@@ -157,7 +143,13 @@ def _read_line(text, place, vocabulary, size, rows, row, is_highest):
         start, at = field(text, at, end)
         if start == end:
             return NO_FIELDS
-        word = _number_of(text, start, at, vocabulary, size, order == 1)
+        word = np.int64(UNKNOWN)
+        if not _is_unknown(text, start, at):
+            # Unigrams are added.
+            if order == 1:
+                word = add(vocabulary, size, text, start, at)
+            else:
+                word = np.int64(vocabulary.slots[find(vocabulary, text, start, at)])
         if word == FREE:
             return NO_ROOM if order == 1 else NO_WORD
         rows.words[row, k] = word
@@ -178,8 +170,18 @@ def _read_line(text, place, vocabulary, size, rows, row, is_highest):
 
 
 @njit
-def _read_lines(text, cursor, vocabulary, size, rows, is_highest):
-    """See `read_lines`."""
+def read_lines(
+    text: NDArray[np.uint8],
+    cursor: NDArray[np.int64],
+    vocabulary: Vocabulary,
+    size: NDArray[np.int64],
+    rows: Lines,
+    is_highest: bool,
+) -> int:
+    """Read n-grams from text into rows, from the cursor on; how that ended, and the cursor is on that line.
+
+    Unigrams are added to the vocabulary, of which `size` int64[1] words are in use. Empty lines are passed over.
+    """
     while True:
         start = cursor[AT]
         end = start
@@ -193,23 +195,13 @@ def _read_lines(text, cursor, vocabulary, size, rows, is_highest):
                 return SECTION
             if cursor[ROWS] == len(rows.words):
                 return ENOUGH
-            outcome = _read_line(text, (first, end), vocabulary, size, rows, cursor[ROWS], is_highest)
+            outcome = int(_read_line(text, (first, end), vocabulary, size, rows, cursor[ROWS], is_highest))
             if outcome != MORE:
                 return outcome
             rows.lines[cursor[ROWS]] = cursor[LINE]
             cursor[ROWS] += 1
         cursor[AT] = end + 1
         cursor[LINE] += 1
-
-
-def read_lines(
-    text: NDArray[np.uint8], cursor: NDArray[np.int64], vocabulary: GrowingVocabulary, rows: Lines, is_highest: bool
-) -> int:
-    """Read n-grams from text into rows, from the cursor on; how that ended, and the cursor is on that line.
-
-    Unigrams are added to the vocabulary. Empty lines are passed over.
-    """
-    return int(_read_lines(text, cursor, vocabulary.arrays, vocabulary.size, rows, is_highest))
 
 
 @njit_inline
@@ -303,8 +295,16 @@ MARK = -1
 
 
 @njit
-def _read_words(text, cursor, vocabulary, size, numbers):
-    """See `read_words`."""
+def read_words(
+    text: NDArray[np.uint8],
+    cursor: NDArray[np.int64],
+    vocabulary: Vocabulary,
+    size: NDArray[np.int64],
+    numbers: NDArray[np.int32],
+) -> int:
+    """Number the words of whole lines, END behind each line that is not empty; how that ended: `MORE` text is needed,
+    there are `ENOUGH` numbers, the vocabulary has `NO_ROOM`, or `MARK`. The cursor is on that line.
+    """
     while True:
         at = cursor[AT]
         end = at
@@ -333,18 +333,8 @@ def _read_words(text, cursor, vocabulary, size, numbers):
         cursor[LINE] += 1
 
 
-def read_words(
-    text: NDArray[np.uint8], cursor: NDArray[np.int64], vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]
-) -> int:
-    """Number the words of whole lines, END behind each line that is not empty; how that ended: `MORE` text is needed,
-    there are `ENOUGH` numbers, the vocabulary has `NO_ROOM`, or `MARK`. The cursor is on that line.
-    """
-    return int(_read_words(text, cursor, vocabulary.arrays, vocabulary.size, numbers))
-
-
 @njit
 def _fill_ngrams(numbers, ngrams):
-    """See `ngrams_at`."""
     order = len(ngrams)
     for k in range(len(numbers)):
         inside = True

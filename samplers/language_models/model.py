@@ -1,18 +1,13 @@
 """N-gram models with backoff, as kernels ask them: a state and a word in, a log probability and a state out.
 
-state = model.begin                                    # after <s>; or EMPTY: nothing is known of what came before
+    state = model.begin                                    # after <s>; or EMPTY: nothing is known of what came before
     for word in vocabulary.numbers(["the", "house"]):      # a word that the model lacks is UNKNOWN
         log10, state = score(model, state, word)
     log10, state = score(model, state, END)
 
-A state is one int32: the number of the longest end of all words so far that can matter for a word to come. Two
-histories with one state have the same probabilities for ever, so hypotheses are recombined where their states are
-equal. `score` and `open_words` are kernels: call them from kernels of `hierogram.samplers.compiled.jit`, or from
-Python. All probabilities are log10, as in ARPA files; times ln 10 they are natural logs.
-
-What stands in the middle of a sentence is scored from EMPTY at first. When the words before become known, only its
-first `open_words(model, words)` words have to be scored again; the others keep their probabilities, and where not all
-words are open, the state at the end stays, too.
+A state is one int32; histories with one state have the same probabilities for ever. `score` and `open_words` are
+kernels: call them from kernels of `hierogram.samplers.compiled.jit`, or from Python. docs/model.md, section 9, says
+which words of a part of a sentence are open, and what a state is.
 """
 
 from collections.abc import Iterator

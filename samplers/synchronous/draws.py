@@ -1,11 +1,8 @@
 """Products of many factors, and draws from options that such products weigh.
 
 A product that would leave the range of a 64-bit float is value * SCALE^exponent. A draw of a variable from its
-conditional distribution is independent of the present value, or leaves it.
-
-A draw that leaves the present value keeps it as seldom as it can [Suwa & Todo 2010]. The options lie on a circle, each
-as long as its weight. A point is drawn within the present option and moved on by the largest weight; where it comes to
-lie is the new value. So the conditional distribution stays as it is. Of two options this is the rule of [Liu 1996].
+conditional distribution is independent of the present value, or leaves it [Suwa & Todo 2010; Liu 1996]; docs/model.md,
+section 4.
 """
 
 import math

@@ -1,13 +1,7 @@
 """The top-down Gibbs sampler over one pair's derivation [CFGŠ14 §2, Algorithms 1 and 4], and expected uses of rules.
 
-State of a pair: for each node of its forest an edge and a cut. A sweep goes down the present tree; at each
-node it draws the edge (SampleEdge) and then the cut (SampleCut), each from its exact conditional given the
-counts of everything else, and goes on in the tree that results.
-
-Expected uses are credited at the draws of cuts [BPK09 §3.3; Rao-Blackwell]. Before the cut of a node is drawn, the
-probability that a rule begins there is known, given everything else. The rule that would begin there is credited with
-that probability, whatever is drawn; where a cut is forced, with a whole use. Nothing that is credited is drawn, and no
-random number is used.
+State of a pair: for each node of its forest an edge and a cut. Expected uses are credited at the draws of cuts
+[BPK09 §3.3; Rao-Blackwell]: nothing that is credited is drawn, and no random number is used. docs/model.md, section 4.
 """
 
 import numpy as np
@@ -75,20 +69,6 @@ def credit(number, v, probability, at):
 
 
 @njit_inline
-def credit_cut(v, lower, joined, at):
-    """Credit the rule that begins at v where its cut is drawn to be one, which has the probability 1 - `joined`."""
-    if at.work.registers[0]["averaged"]:
-        credit(lower, v, 1.0 - joined, at)
-
-
-@njit_inline
-def credit_forced(v, at):
-    """Credit the rule that begins at v because its cut has no choice."""
-    if at.work.registers[0]["averaged"]:
-        credit(rule_at(v, at), v, 1.0, at)
-
-
-@njit_inline
 def _is_shared(number, at):
     """1 if the rule is used twice at least in all derivations."""
     return np.int32(at.work.rule[number]["count"] > _ONCE)
@@ -138,7 +118,6 @@ def _head_of(v, at):
 
 @njit_inline
 def _compose(v, at):
-    """Make the summary of v anew."""
     compose(v, at.pair, at.work.summary, at.work.powers, at.work.scratch)
 
 
@@ -199,31 +178,6 @@ def _rules_of_edge(v, j, at):
 
 
 @njit_inline
-def _remove_edge(v, j, at):
-    """Take the rules that edge j of v leads to out of the counts."""
-    size, _ = _rules_of_edge(v, j, at)
-    remove_rules(at.work.used, size, at)
-
-
-@njit_inline
-def _weigh_edge(v, j, at):
-    """Note what edge j of v weighs: P of the rules that it leads to, at the temperature, times its density factor."""
-    size, factor = _rules_of_edge(v, j, at)
-    weight = tempered(score(at.work.used, size, at), at)
-    if at.density:
-        weight = times(weight, factor)
-    at.work.weight[j]["value"] = weight.value
-    at.work.weight[j]["exponent"] = weight.exponent
-
-
-@njit_inline
-def _add_edge(v, j, at):
-    """Put the rules that edge j of v leads to into the counts."""
-    size, _ = _rules_of_edge(v, j, at)
-    add_rules(at.work.used, size, at)
-
-
-@njit_inline
 def sample_edge(v, u, at):
     """Draw the edge of v: an option weighs P of the rules that it leads to, times its density factor [CFGŠ14 eq. 6]."""
     present = np.int64(at.pair.edge[v])
@@ -231,14 +185,22 @@ def sample_edge(v, u, at):
     head = _head_of(v, at)
     summed_up = _lay_out_options(v, head, at)
     read_counts(at)
-    _remove_edge(v, present, at)
+    work = at.work
+    size, _ = _rules_of_edge(v, present, at)
+    remove_rules(work.used, size, at)
     for j in range(degree):
-        _weigh_edge(v, j, at)
-    choice = draw_option(at.work.weight, degree, present, u, at.leaving)
-    _add_edge(v, choice, at)
-    at.work.statistics[0]["edges_sampled"] += 1
-    at.work.statistics[0]["edges_changed"] += 1 if choice != present else 0
-    at.work.summary[head]["rule"] = at.work.top[choice]
+        size, factor = _rules_of_edge(v, j, at)
+        weight = tempered(score(work.used, size, at), at)
+        if at.density:
+            weight = times(weight, factor)
+        work.weight[j]["value"] = weight.value
+        work.weight[j]["exponent"] = weight.exponent
+    choice = draw_option(work.weight, degree, present, u, at.leaving)
+    size, _ = _rules_of_edge(v, choice, at)
+    add_rules(work.used, size, at)
+    work.statistics[0]["edges_sampled"] += 1
+    work.statistics[0]["edges_changed"] += 1 if choice != present else 0
+    work.summary[head]["rule"] = work.top[choice]
     if choice != summed_up:
         _compose_inside(v, head, at)
 
@@ -282,7 +244,8 @@ def sample_cut(v, u, at):
     one = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), at), at)
     two = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), at), at)
     total = one.value + value_beside(two, one)
-    credit_cut(v, lower, one.value / total, at)
+    if work.registers[0]["averaged"]:
+        credit(lower, v, 1.0 - one.value / total, at)
     choice = draw_of_two(one.value, total, np.int64(present), u, at.leaving)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
     at.pair.cut[v] = choice
@@ -318,8 +281,8 @@ def sweep_pair(random, stage, at):
             if pair.node[v]["free"]:
                 random = advance(random)
                 sample_cut(v, uniform(random), at)
-            else:
-                credit_forced(v, at)
+            elif work.registers[0]["averaged"]:
+                credit(rule_at(v, at), v, 1.0, at)
         first, last = tails_of(v, pair)
         for i in range(last - 1, first - 1, -1):
             t = pair.tails[i]

@@ -51,36 +51,22 @@ def _rules_of_tree(rules, at):
     return size, factor
 
 
-@njit_inline
-def _save(pair, work):
-    """Keep the pair's variables."""
-    for v in range(len(pair.node)):
-        work.saved_edge[v] = pair.edge[v]
-        work.saved_cut[v] = pair.cut[v]
-
-
-@njit_inline
-def _restore(pair, work):
-    """Put the pair's variables back as they were kept."""
-    for v in range(len(pair.node)):
-        pair.edge[v] = work.saved_edge[v]
-        pair.cut[v] = work.saved_cut[v]
-
-
 @njit
 def propose_pair(random, at):
     """One Metropolis-Hastings step for a pair; off-tree variables keep their values.
 
     P(t) Q(t')/(P(t') Q(t)) needs only P(t) ∏ deg, since Q(t) = ∏ 1/deg over the tree's variables.
     """
-    work = at.work
+    pair, work = at.pair, at.work
     begin_pair(work)
     size_now, factor = _rules_of_tree(work.current, at)
     remove_rules(work.current, size_now, at)
     now = log_of(times(score(work.current, size_now, at), factor))
 
-    _save(at.pair, work)
-    random = _propose(random, at.pair, work)
+    for v in range(len(pair.node)):
+        work.saved_edge[v] = pair.edge[v]
+        work.saved_cut[v] = pair.cut[v]
+    random = _propose(random, pair, work)
     forget_summaries(work)
     size_then, factor = _rules_of_tree(work.used, at)
     then = log_of(times(score(work.used, size_then, at), factor))
@@ -90,5 +76,7 @@ def propose_pair(random, at):
         work.statistics[0]["accepted"] += 1
         add_rules(work.used, size_then, at)
     else:
-        _restore(at.pair, work)
+        for v in range(len(pair.node)):
+            pair.edge[v] = work.saved_edge[v]
+            pair.cut[v] = work.saved_cut[v]
         add_rules(work.current, size_now, at)

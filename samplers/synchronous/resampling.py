@@ -1,9 +1,8 @@
 """Resampling one pair: its rules under a number of their own, their counts at hand, options scored.
 
-When a pair is resampled each rule that is met is read once from the rule table and gets a number that is local to the
-pair; from then on counts, lengths and what the pair itself adds or takes away are small arrays. Summaries of
-fragments below the node that is being sampled do not change in a top-down sweep, so each is made once. All this lies
-in the scratch memory of one worker, which a sweep fills and empties without allocating any.
+Each rule that is met is read once from the rule table and gets a number that is local to the pair; from then on counts,
+lengths and what the pair itself adds or takes away are small arrays. All this lies in the scratch memory of one worker,
+which a sweep fills and empties without allocating any.
 """
 
 import math
@@ -292,41 +291,29 @@ def read_counts(at):
 
 
 @njit_inline
-def add_customer(number, at):
-    """One more customer for a rule."""
-    rule = at.work.rule[number]
-    count = rule["count"]
-    rule["count"] = count + 1
-    of_length = at.work.by_length[rule["length"]]
-    of_length["tokens"] += 1
-    of_length["tables"] += more_tables(at.model, count)
-    at.work.registers[0]["customers"] += 1
-
-
-@njit_inline
-def remove_customer(number, at):
-    """One customer less for a rule."""
-    rule = at.work.rule[number]
-    count = rule["count"]
-    rule["count"] = count - 1
-    of_length = at.work.by_length[rule["length"]]
-    of_length["tokens"] -= 1
-    of_length["tables"] -= more_tables(at.model, count - 1)
-    at.work.registers[0]["customers"] -= 1
-
-
-@njit_inline
 def add_rules(rules, size, at):
     """A customer more for each of the first `size` rules."""
     for k in range(size):
-        add_customer(np.int64(rules[k]), at)
+        rule = at.work.rule[np.int64(rules[k])]
+        count = rule["count"]
+        rule["count"] = count + 1
+        of_length = at.work.by_length[rule["length"]]
+        of_length["tokens"] += 1
+        of_length["tables"] += more_tables(at.model, count)
+        at.work.registers[0]["customers"] += 1
 
 
 @njit_inline
 def remove_rules(rules, size, at):
     """A customer less for each of the first `size` rules."""
     for k in range(size):
-        remove_customer(np.int64(rules[k]), at)
+        rule = at.work.rule[np.int64(rules[k])]
+        count = rule["count"]
+        rule["count"] = count - 1
+        of_length = at.work.by_length[rule["length"]]
+        of_length["tokens"] -= 1
+        of_length["tables"] -= more_tables(at.model, count - 1)
+        at.work.registers[0]["customers"] -= 1
 
 
 @njit_inline

@@ -1,10 +1,7 @@
-"""Sweeps over many pairs: the kernel of phrases.
+"""Sweeps over many pairs, one after the other or in blocks [Newman et al. 2009]: the kernel of phrases.
 
-Two schemes. *Sequential*: pair after pair against the table itself, the exact Gibbs sampler and the reference.
-*Blocks*: rounds of blocks of pairs; within a round every block sees the table as it was at the round's start
-plus what the block itself has changed, and the blocks' changes are merged in their order. Blocks of a round may
-run on any number of threads with the same result, since random streams belong to pairs and counts are whole
-numbers [approximate distributed Gibbs, Newman et al. 2009].
+Blocks of a round may run on any number of threads with the same result, since random streams belong to pairs and counts
+are whole numbers. docs/model.md, section 4.
 """
 
 from collections.abc import Callable, Iterable
@@ -259,10 +256,6 @@ Report = Callable[[int], None]
 """Hears how many pairs of a sweep are done."""
 
 
-def _one_after_the_other(task: Task, items: Iterable[int]) -> Iterable[bool]:
-    return map(task, items)
-
-
 def merge_changes(changes: NDArray[np.uint64], table: RuleTable, model: Model) -> None:
     """Add the changes of a round to the table, which has room for them; raises `CountsError`."""
     if not merge(changes, table, model):
@@ -301,7 +294,8 @@ class PhraseKernel:
         pairs_a_round = self.pairs_a_round
         for start in range(0, self.batch.size, pairs_a_round):
             end = min(start + pairs_a_round, self.batch.size)
-            state = state._replace(table=with_room(state.table, _most_new(self.batch, start, end)))
+            most_new = int(self.batch.derivation_rules[end] - self.batch.derivation_rules[start])
+            state = state._replace(table=with_room(state.table, most_new))
             self.sample(key, state, plan, (start, end))
             for changes in self.changes():
                 merge_changes(changes, state.table, self.model)
@@ -362,7 +356,7 @@ def build(
     method: int = GIBBS,
     blocks: Blocks | None = None,
     workers: int = 1,
-    run: Run = _one_after_the_other,
+    run: Run = map,
 ) -> PhraseKernel:
     """The kernel that sweeps over a batch, with the scratch memory for all sweeps.
 
@@ -372,18 +366,13 @@ def build(
     overlay = logged = 1
     if blocks is None:
         workers = 1
-        run = _one_after_the_other
+        run = map
     else:
         overlay = _most_changes(batch, blocks.pairs_a_block)
         logged = _most_changes(batch, blocks.pairs_a_block * blocks.blocks_a_round)
     rows_read = np.zeros(batch.forests.nodes, np.uint32)
     spaces = [make_workspace(batch, overlay, logged, rows_read) for _ in range(workers)]
     return PhraseKernel(model, batch, method, blocks, run, spaces)
-
-
-def _most_new(batch: Batch, start: int, end: int) -> int:
-    """At most so many rules come where pairs start..end are resampled."""
-    return int(batch.derivation_rules[end] - batch.derivation_rules[start])
 
 
 def _most_changes(batch: Batch, pairs: int) -> int:

@@ -1,12 +1,4 @@
-"""Type-based moves: all sites of one type drawn together [Liang, Jordan & Klein 2010].
-
-A *site* is a node of a derivation whose cut is free: there a joined rule may be split into an upper and a lower one.
-These three rules are its *type*. A move takes a pivot and all sites of its type that share no rule with each other, and
-draws how many of them are split, and then which, from the exact conditional. Single cuts stick where many pairs hold on
-to one rule: the first pair that leaves it pays for a rule that nobody else has.
-
-The model must be exchangeable: a Dirichlet process.
-"""
+"""Type-based moves: all sites of one type drawn together [Liang, Jordan & Klein 2010]; docs/model.md, section 4."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -51,7 +43,6 @@ class SiteSpace(NamedTuple):
 
 @njit_inline
 def _note_rule(v, which, key_mask, space):
-    """Note the rule that is summed up at v."""
     high, low = key_of(space.walk.summary, v, key_mask)
     space.keys[which, 0] = high
     space.keys[which, 1] = low
@@ -131,11 +122,6 @@ def _note_pair(pair, wanted, batch, state, sites, space):
 def _note_pairs(pairs, batch, state, sites, space):
     for k in range(len(pairs)):
         _note_pair(pairs[k], -1, batch, state, sites, space)
-
-
-@njit
-def _count(table, high, low):
-    return look_up(table, high, low)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +275,7 @@ class TypeSampler:
         own = np.array([sites - split, split, split])
         if rules.equal_parts:
             own[UPPER] = own[LOWER] = 2 * split
-        rest = np.array([_count(table, high, low) for high, low in rules.keys], np.int64) - own
+        rest = np.array([look_up(table, high, low)[1] for high, low in rules.keys], np.int64) - own
         weights = np.cumsum(np.exp(log_weights(self._model, rules, rest, table.rule_tokens - sites - split, sites)))
         wanted = int(np.searchsorted(weights, draws.uniform() * weights[-1], "right"))
         after = np.zeros(sites, np.uint8)

@@ -1,9 +1,7 @@
 """Tree-substitution grammars: a Dirichlet process of fragments for each root label, over a base distribution.
 
-P(e | c, rest) = (n_e + α_c P0(e | c)) / (n_c + α_c) [CGB09 eq. 2; model.md §6]. A fragment's base probability is the
-product of its expansions' probabilities and, for each nonterminal below its root, of β_c where it is expanded
-and 1 - β_c where it is left as a frontier. P_M and P_C differ in what an expansion costs: under P_M the number of
-children and every child's symbol are uniform; under P_C it has its relative frequency in the treebank.
+[CGB09 eq. 2]; docs/model.md, section 6. P_M and P_C differ in what an expansion costs: under P_M the number of children
+and every child's symbol are uniform; under P_C it has its relative frequency in the treebank.
 """
 
 import math

@@ -1,17 +1,9 @@
 """The sampler of tree-substitution grammars: cuts and edges by Gibbs [CGB09 §4; CFGŠ14 §2], then the labels' priors.
 
-A sweep takes the trees one after the other against the very counts of all others, so the sampler is exact; and of each
-tree the nodes in random order. At each node of the present tree it draws the edge, where there are several, and then
-the cut; each from its exact conditional given everything else, to the power 1/T while annealing. Variables off the
-present tree keep their values, which is a draw that leaves their uniform distribution as it is.
-
-All of a tree's nodes are summed up when its turn comes, from the leaves up; from then on a change of a variable
-makes again only the summaries that lie between it and the root of its fragment. Counts are read from and written
-to the rule table itself, where the place of a rule's length is taken by the label of its root.
-
-After a sweep, α_c ~ Gamma(0.001, 1000) moves by Metropolis-Hastings: ln α' is normal around ln α with variance 0.3.
-β_c ~ Beta(1, 1) is drawn from its posterior given how often each fragment was drawn from the base distribution, a
-number that is itself drawn from its distribution given the fragment's count [CGB09 §4; model.md §6].
+A sweep takes the trees one after the other against the very counts of all others, so the sampler is exact;
+docs/model.md, section 6. All of a tree's nodes are summed up when its turn comes, from the leaves up; from then on a
+change of a variable makes again only the summaries that lie between it and the root of its fragment. In the rule table
+the place of a rule's length is taken by the label of its root.
 """
 
 import math
@@ -274,14 +266,12 @@ class Fragment(NamedTuple):
 
 @njit_inline
 def _fragment_at(v, at):
-    """The fragment summed up at v."""
     high, low = key_of(at.space.summary, v, at.key_mask)
     return Fragment(high, low, np.int64(at.tree.node[v]["label"]), at.space.below[v])
 
 
 @njit_inline
 def _count_of(fragment, table):
-    """Return how often a fragment is used in all derivations."""
     return np.int64(table.rows[find(table.rows, fragment.high, fragment.low), COUNT])
 
 
@@ -304,16 +294,6 @@ def _sum_up_to(v, head, at):
         sum_up(x, at)
         if x == head:
             return steps
-        x = np.int64(space.parent[x])
-
-
-@njit_inline
-def _restore(v, steps, space):
-    """Put the summaries back that `_sum_up_to` saved."""
-    x = np.int64(space.parent[v])
-    for k in range(steps):
-        space.summary[x] = space.saved[k]
-        space.below[x] = space.saved_below[k]
         x = np.int64(space.parent[x])
 
 
@@ -356,7 +336,11 @@ def sample_cut(v, u, temperature, at):
     space.statistics[0]["cuts_sampled"] += 1
     if choice == present:
         view.cut[v] = present
-        _restore(v, steps, space)
+        x = np.int64(space.parent[v])
+        for k in range(steps):
+            space.summary[x] = space.saved[k]
+            space.below[x] = space.saved_below[k]
+            x = np.int64(space.parent[x])
         return True
     space.statistics[0]["cuts_changed"] += 1
     change = 1 - 2 * present

@@ -13,8 +13,7 @@ from hierogram.storage.browsing.looking import neighbours, rivals
 from hierogram.storage.browsing.reader import Look, literal
 from hierogram.storage.browsing.search import Phrase, Used, most_used
 from hierogram.storage.browsing.words import common_words, telling_words
-from hierogram.storage.schema.tables import metadata
-from hierogram.storage.schema.views import VIEWS
+from hierogram.storage.schema.tables import VIEWS, metadata
 
 
 class Recipe(NamedTuple):

@@ -126,6 +126,32 @@ def find_pair(look: Look, pair_id: int) -> PairRecord | None:
     return pairs.find_pair(look.connection, pair_id)
 
 
+@dataclass(frozen=True, slots=True)
+class CorrectedPair:
+    """A pair with the sender's own name of it."""
+
+    id: int
+    external_id: str
+    source: str
+    target: str
+
+
+def corrected_pairs(look: Look, corpus: str, beginning: str) -> list[CorrectedPair]:
+    """Return pairs of a corpus whose external ids begin so and go on with digits and small letters, newest first."""
+    rows = look.rows(
+        """SELECT p.id, p.external_id, p.source, p.target
+  FROM sentence_pairs AS p
+  JOIN corpora AS c ON c.id = p.corpus_id
+ WHERE c.name = :corpus AND p.external_id >= :beginning AND p.external_id < :past
+ ORDER BY p.id DESC""",
+        False,
+        corpus=corpus,
+        beginning=beginning,
+        past=beginning + "{",
+    )
+    return [CorrectedPair(*row) for row in rows]
+
+
 def neighbours(look: Look, pair_id: int) -> tuple[int | None, int | None]:
     """The ids of the pairs before and after a pair."""
     before = look.row("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)

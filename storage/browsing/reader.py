@@ -95,20 +95,15 @@ def looking(engine: Engine, seconds: float) -> Iterator[Connection]:
                 connection.exec_driver_sql(_POSTGRES_SETTINGS.format(max(1, round(seconds * 1000))))
             yield connection
         except Exception as error:
-            if _was_ended(error):
+            cause = getattr(error, "orig", error)
+            interrupted = isinstance(cause, sqlite3.OperationalError) and "interrupted" in str(cause)
+            if interrupted or getattr(cause, "sqlstate", None) == "57014":
                 raise too_slow(seconds) from error
             raise
         finally:
             if isinstance(driver, sqlite3.Connection):
                 driver.set_progress_handler(None, 0)
             transaction.rollback()
-
-
-def _was_ended(error: Exception) -> bool:
-    cause = getattr(error, "orig", error)
-    if isinstance(cause, sqlite3.OperationalError):
-        return "interrupted" in str(cause)
-    return getattr(cause, "sqlstate", None) == "57014"
 
 
 PAGE_SECONDS = 20.0

@@ -20,7 +20,7 @@ from hierogram.storage.checks.integrity import (
 from hierogram.storage.database.loading import staged_ids, staged_increments
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Writing
-from hierogram.storage.grammar.changes import put_rules
+from hierogram.storage.grammar.changes import insert_rules, merged
 from hierogram.storage.grammar.counts import rule_keys, stored_rules
 from hierogram.storage.grammar.key_runs import differences, rebuild
 from hierogram.storage.grammar.occurrences import forget
@@ -142,7 +142,7 @@ class Repair:
         state.last_rule_id += len(new_ids)
         rows = np.concatenate((wrong_rows, missing))
         if len(rows):
-            put_rules(self._writing, counted, rows, np.concatenate((wrong_ids, new_ids)))
+            insert_rules(self._writing, merged(counted), rows, np.concatenate((wrong_ids, new_ids)))
         if len(old) or len(rows):
             # Which pairs use which rule is found again when someone asks.
             for table in ("rule_pairs", "indexed_pairs"):
@@ -153,8 +153,10 @@ class Repair:
         """Adds to the aligner's counts what they lack."""
         add_aligner_counts(self._writing, change)
 
-    def repair_words(self) -> tuple[int, int]:
-        """Counts the words of pairs again, and notes the words of rules; how many words and rules were wrong."""
+    def repair_indexes(self) -> tuple[int, int, int, int]:
+        """Count the words of pairs again, and note those of rules and of blocks of pairs, and the keys of rules; return
+        how many words, rules by their words, blocks, and rules by their keys were wrong.
+        """
         miscounted, lacking, unfolded = word_differences(self._connection)
         self._writing.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
         self._connection.execute(
@@ -178,32 +180,20 @@ class Repair:
             self._changed("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM staged_ids)")
             self._note_words(wrong)
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
-        return len(wrong_words) + len(missing), len(orphans) + len(wrong)
-
-    def repair_pair_words(self) -> int:
-        """Notes again which pairs hold which words, in the blocks where that is wrong; how many these are."""
-        wrong = wrong_blocks(self._connection)
-        note_blocks_again(self._writing, wrong)
-        return len(wrong)
-
-    def repair_keys(self) -> int:
-        """Makes the index of rules by key again where it is wrong; how many rules it had wrongly."""
+        blocks = wrong_blocks(self._connection)
+        note_blocks_again(self._writing, blocks)
         lacking, gone = differences(self._connection, *rule_keys(self._connection))
         if lacking or gone:
             rebuild(self._writing)
-        return len({*lacking, *gone})
+        return len(wrong_words) + len(missing), len(orphans) + len(wrong), len(blocks), len({*lacking, *gone})
 
-    def repair_left_out(self, left_out: Sequence[float]) -> None:
-        """Makes the expected uses that no rule counts those of a recount."""
-        state = self._writing.state
-        state.leave_out([now - before for now, before in zip(left_out, state.left_out(), strict=True)])
-
-    def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Makes the totals those of the tables; how many corpora and batches were wrong, and the store's totals that
-        are others now, each before and after.
+    def repair_totals(self, left_out: Sequence[float]) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Make the totals those of the tables, and the expected uses that no rule counts those of a recount; return how
+        many corpora and batches were wrong, and the store's totals that are others now, each before and after.
         """
         wrong = sum(self._changed(statement) for statement in _TOTALS)
         state = self._writing.state
+        state.leave_out([now - before for now, before in zip(left_out, state.left_out(), strict=True)])
         for name, number in counted_totals(self._connection).items():
             setattr(state, name, number)
         after = asdict(state)

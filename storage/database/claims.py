@@ -52,7 +52,7 @@ class Leases(Access):
                 update(claims).where(claims.c.name == GRAMMAR, claims.c.token == self._lease).values(expires_at=until)
             )
             if not renewed.rowcount:
-                raise _lost(_claim(connection, GRAMMAR))
+                raise _lost(_claim(connection))
 
     def release_lease(self) -> None:
         """Give the claim up; one that is lost already is left alone."""
@@ -93,7 +93,7 @@ class Leases(Access):
     def _committing(self, *, durable: bool = True) -> Iterator[Writing]:
         """A transaction that writes the grammar; raises `StoreHeldError` and `LeaseLostError`."""
         with self._writing(durable=durable) as writing:
-            claim = _claim(writing.connection, GRAMMAR)
+            claim = _claim(writing.connection)
             if self._lease is not None:
                 if claim is None or claim.token != self._lease:
                     raise _lost(claim)
@@ -145,8 +145,8 @@ def database_time(connection: Connection) -> datetime:
     return now()
 
 
-def _claim(connection: Connection, name: str) -> Claim | None:
-    row = connection.execute(select(claims).where(claims.c.name == name)).one_or_none()
+def _claim(connection: Connection) -> Claim | None:
+    row = connection.execute(select(claims).where(claims.c.name == GRAMMAR)).one_or_none()
     return None if row is None else Claim(*row)
 
 
@@ -181,7 +181,7 @@ def _held(claim: Claim, url: str) -> StoreHeldError:
 
 
 def _lease(connection: Connection) -> Claim | None:
-    claim = _claim(connection, GRAMMAR)
+    claim = _claim(connection)
     return claim if claim is not None and _is_live(connection, claim) else None
 
 

@@ -25,7 +25,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateTable
 
-from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.schema.tables import FERTILITIES, MOMENT_FORMAT, SERIAL, TEXT, Moment, on_postgres, pair_scores
 
 Row = Sequence[object]
@@ -164,8 +163,3 @@ _POSTGRES_TYPES = (
     (Moment, "timestamptz"),
     (Text, "text"),
 )
-
-
-def loader_of(connection: Connection) -> Loader:
-    """The loader for the connection's database."""
-    return (PostgresLoader if connection.dialect.name == POSTGRES else Loader)(connection)

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Self
 
 from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.database.connection import reading, shown_url, writing_connection
-from hierogram.storage.database.loading import Loader, loader_of
+from hierogram.storage.database.connection import POSTGRES, reading, shown_url, writing_connection
+from hierogram.storage.database.loading import Loader, PostgresLoader
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
 from hierogram.storage.records.columns import KeyRun
@@ -53,16 +52,9 @@ class StoreState:
 
     def count_pairs(self, state: str, number: int) -> None:
         """Adds to the number of pairs in the state; raises `StoreError` where there is no such state."""
-        if state == UNALIGNED:
-            self.unaligned += number
-        elif state == WAITING:
-            self.waiting += number
-        elif state == SAMPLING:
-            self.sampling += number
-        elif state == SETTLED:
-            self.settled += number
-        else:
+        if state not in self.pairs():
             raise StoreError(f"{state!r} is no state of a pair: say {UNALIGNED}, {WAITING}, {SAMPLING} or {SETTLED}")
+        setattr(self, state, getattr(self, state) + number)
 
     def pairs(self) -> dict[str, int]:
         """Numbers of pairs by state."""
@@ -125,18 +117,14 @@ class Writing:
     new_words: Words = field(default_factory=_no_words)
     endings: "list[Callable[[Writing], None]]" = field(default_factory=list)
 
-    def knows_all_words(self) -> bool:
-        """Return whether every word of the store is in memory; one that is not is new."""
-        known = sum(len(words[side]) for words in (self.met_words, self.new_words) for side in (SOURCE, TARGET))
-        return known == self.state.last_word_id
-
 
 @contextmanager
 def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator[Writing]:
     """A writing transaction: committed at the end, rolled back by any exception; `durable` as for its connection."""
     with writing_connection(engine, durable=durable) as connection:
         state = read_state(connection, lock=True)
-        transaction = Writing(connection, loader_of(connection), state, memory.words, dict(memory.key_runs))
+        loader = (PostgresLoader if connection.dialect.name == POSTGRES else Loader)(connection)
+        transaction = Writing(connection, loader, state, memory.words, dict(memory.key_runs))
         yield transaction
         for ending in transaction.endings:
             ending(transaction)
@@ -164,9 +152,7 @@ class Access:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _reading(self) -> AbstractContextManager[Connection]:

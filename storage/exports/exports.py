@@ -60,34 +60,21 @@ class Exports(Access):
         self,
         export_id: int,
         *,
-        rules: int | None = None,
-        bytes: int | None = None,
-        sha256: str | None = None,
-        position: int | None = None,
-        manifest: str | None = None,
         error: str | None = None,
-        seconds: float | None = None,
         version: str | None = None,
+        **columns: float | str,
     ) -> None:
         """Records how an export ended (failed if there is an `error`); raises `StoreError`.
 
-        `version` is the name of the folder of a version, for the event.
+        `columns` are rules, bytes, sha256, position, manifest and seconds, as far as they are known; `version` is the
+        name of the folder of a version, for the event.
         """
+        state = DONE if error is None else FAILED
         with self._writing() as writing:
             changed = writing.connection.execute(
                 update(exports)
                 .where(exports.c.id == export_id)
-                .values(
-                    finished_at=now(),
-                    state=DONE if error is None else FAILED,
-                    rules=rules,
-                    bytes=bytes,
-                    sha256=sha256,
-                    position=position,
-                    manifest=manifest,
-                    error=error,
-                    seconds=seconds,
-                )
+                .values(finished_at=now(), state=state, error=error, **columns)
             )
             if changed.rowcount != 1:
                 raise StoreError(f"export {export_id} is not recorded: begin with record_export")

@@ -6,9 +6,9 @@ A million rows as tuples cost Python more than everything that an export does wi
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import Column, Connection, Double, Executable, Select, cast, func, select, text
+from sqlalchemy import Connection, Double, Executable, cast, func, select, text
 
 from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.aligner.aligner import aligner_counts, link_rows
@@ -53,7 +53,7 @@ PAIR_COLUMNS = ("source", "target", "alignment")
 """Columns of `Snapshot.pair_blocks`."""
 
 TERM_COLUMNS = ("id", "corpus_id", "day", "source", "target", "alignment")
-"""Columns of `Snapshot.dated_pair_blocks`; `day` counts from 1970-01-01."""
+"""Columns of `Snapshot.pair_blocks`, for terms; `day` counts from 1970-01-01."""
 
 _DAYS = {
     POSTGRES: "CAST(extract(epoch FROM date_trunc('day', added_at AT TIME ZONE 'UTC')) / 86400 AS bigint)",
@@ -90,28 +90,25 @@ class Snapshot:
         statement = select(vocabulary.c.token).where(vocabulary.c.side == side).order_by(vocabulary.c.token)
         return list(self._connection.scalars(statement))
 
-    def iterate_rules(
-        self,
-        *,
-        max_scope: int | None = None,
-        hiero: bool = False,
-        min_count: int = 1,
-        expected: bool = False,
-    ) -> Iterator[RuleRow]:
-        """Rules in the byte order of (source, target), streamed.
+    def iterate_rules(self, *, expected: bool = False) -> Iterator[RuleRow]:
+        """Rules in use, in the byte order of (source, target), streamed.
 
-        `max_scope` leaves out rules that parse slower than O(n^max_scope), `hiero` those that Chiang's (2007)
-        constraints forbid, `min_count` the rarer ones. With `expected`, expected uses take the place of the current
-        ones, in the filter and in the probabilities. Probabilities are relative frequencies among all rules of the
-        store with that source or target, before any filter.
+        With `expected`, expected uses take the place of the current ones. Probabilities are relative frequencies among
+        all rules of the store with that source or target.
         """
         uses = rules.c.expected_uses if expected else rules.c.count
-        statement = _rules_with_probabilities(uses).where(uses > 0, uses >= min_count)
-        if max_scope is not None:
-            statement = statement.where(rules.c.scope <= max_scope)
-        if hiero:
-            statement = statement.where(rules.c.hiero)
-        return self._stream(RuleRow, statement.order_by(rules.c.source, rules.c.target))
+        totals = {
+            side: select(side, func.sum(uses).label("total")).group_by(side).cte()
+            for side in (rules.c.source, rules.c.target)
+        }
+        statement = select(
+            rules.c.id, rules.c.source, rules.c.target, rules.c.length, rules.c.scope, rules.c.nonterminals,
+            rules.c.hiero, rules.c.expected_uses, func.sqrt(rules.c.expected_uses_variance, type_=Double),
+            rules.c.count, *(cast(uses, Double) / cast(total.c.total, Double) for total in totals.values()),
+        )  # fmt: skip
+        for side, total in totals.items():
+            statement = statement.join(total, total.c[side.name] == side)
+        return self._stream(RuleRow, statement.where(uses > 0).order_by(rules.c.source, rules.c.target))
 
     def iterate_all_rule_rows(self) -> Iterator[StoredRule]:
         """Every row of the table of rules, streamed, in no particular order."""
@@ -144,14 +141,13 @@ class Snapshot:
         variance, uses = self._connection.execute(sums).one()
         return float(variance) / float(uses) if uses else None
 
-    def pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
-        """`PAIR_COLUMNS` of all aligned pairs, or of those of a corpus."""
-        return self._blocks_of_pairs(PAIR_COLUMNS, corpus_id)
-
-    def dated_pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
-        """`TERM_COLUMNS` of all aligned pairs, or of those of a corpus."""
+    def pair_blocks(self, corpus_id: int | None = None, columns: Sequence[str] = PAIR_COLUMNS) -> Iterator[Block]:
+        """`PAIR_COLUMNS`, or `TERM_COLUMNS`, of all aligned pairs, or of those of a corpus."""
         day = _DAYS[self._connection.dialect.name]
-        return self._blocks_of_pairs([day if name == "day" else name for name in TERM_COLUMNS], corpus_id)
+        last = read_state(self._connection).last_pair_id
+        only = "" if corpus_id is None else f" AND corpus_id = {int(corpus_id)}"
+        wanted = [day if name == "day" else name for name in columns]
+        return self._blocks("sentence_pairs", wanted, last, f"AND state <> 'unaligned'{only}")
 
     def places(self, pair_ids: Sequence[int]) -> dict[int, PairPlace]:
         """Where pairs came from, by id."""
@@ -226,11 +222,6 @@ class Snapshot:
 
         return table_problems(self._connection, stored)
 
-    def _blocks_of_pairs(self, columns: Sequence[str], corpus_id: int | None) -> Iterator[Block]:
-        last = read_state(self._connection).last_pair_id
-        only = "" if corpus_id is None else f" AND corpus_id = {int(corpus_id)}"
-        return self._blocks("sentence_pairs", columns, last, f"AND state <> 'unaligned'{only}")
-
     def _blocks(self, table: str, columns: Sequence[str], last: int, condition: str) -> Iterator[Block]:
         # Each column by itself, since putting columns together row by row takes longer than all else here. No column
         # has NULLs, which would be left out.
@@ -262,26 +253,3 @@ def _uses(expected: bool, minimal: bool) -> tuple[str, str]:
     if not minimal:
         return "expected_uses", number
     return "expected_uses + minimal_uses", f"{number} + {ONE_MINIMAL_USE} * minimal_uses"
-
-
-def _rules_with_probabilities(count: Column[Any]) -> Select[tuple[object, ...]]:
-    source_totals = select(rules.c.source, func.sum(count).label("total")).group_by(rules.c.source).cte()
-    target_totals = select(rules.c.target, func.sum(count).label("total")).group_by(rules.c.target).cte()
-    return (
-        select(
-            rules.c.id,
-            rules.c.source,
-            rules.c.target,
-            rules.c.length,
-            rules.c.scope,
-            rules.c.nonterminals,
-            rules.c.hiero,
-            rules.c.expected_uses,
-            func.sqrt(rules.c.expected_uses_variance, type_=Double),
-            rules.c.count,
-            cast(count, Double) / cast(source_totals.c.total, Double),
-            cast(count, Double) / cast(target_totals.c.total, Double),
-        )
-        .join(source_totals, source_totals.c.source == rules.c.source)
-        .join(target_totals, target_totals.c.target == rules.c.target)
-    )

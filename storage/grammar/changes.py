@@ -30,26 +30,8 @@ from hierogram.storage.exceptions import CountError, KeyCollisionError
 from hierogram.storage.grammar.key_runs import candidates, note
 from hierogram.storage.grammar.rule_words import RuleWords, found_by_words
 from hierogram.storage.pairs.vocabulary import word_ids
-from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.columns import NUMBERS, RuleDeltas
 from hierogram.storage.schema.tables import rule_history, rule_words, rules
-
-_RULE_COLUMNS = (
-    "id",
-    "source",
-    "target",
-    "key_high",
-    "key_low",
-    "length",
-    "scope",
-    "nonterminals",
-    "source_terminals",
-    "target_terminals",
-    "hiero",
-    "count",
-    "expected_uses",
-    "expected_uses_variance",
-    "minimal_uses",
-)
 
 _EXPECTED = ("expected_uses", "expected_uses_variance")
 
@@ -76,7 +58,7 @@ class _Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class Named:
     """Deltas, one for each key, with their sides as the drivers take them."""
 
     deltas: RuleDeltas
@@ -99,7 +81,7 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     writing.state.leave_out(deltas.left_out)
     if not len(deltas):
         return
-    named = _merged(deltas)
+    named = merged(deltas)
     deltas = named.deltas
     before = _stored(writing, named)
     after = _Stored(
@@ -137,7 +119,7 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     new_ids = np.arange(len(new)) + writing.state.last_rule_id + 1
     writing.state.last_rule_id += len(new)
     if len(new):
-        _insert_rows(writing, named, new, new_ids)
+        insert_rules(writing, named, new, new_ids)
         by_words = found_by_words(deltas.counts[new], deltas.expected_uses[new])
         writing.loader.insert(
             rule_words, ("word_id", "rule_id"), _words_of(writing, named, new[by_words], new_ids[by_words])
@@ -149,7 +131,7 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     note(writing, named.keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
 
 
-def _merged(deltas: RuleDeltas) -> _Named:
+def merged(deltas: RuleDeltas) -> Named:
     """The deltas with one row for each key; raises `KeyCollisionError`."""
     # As databases keep them, with a sign.
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
@@ -157,23 +139,23 @@ def _merged(deltas: RuleDeltas) -> _Named:
     # No two of these are the same, as a rule: then no two keys are.
     mixed = np.sort(deltas.keys[:, 0] ^ deltas.keys[:, 1])
     if (mixed[1:] != mixed[:-1]).all():
-        return _Named(deltas, keys, sources, targets)
+        return Named(deltas, keys, sources, targets)
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     if first.all():
-        return _Named(deltas, keys, sources, targets)
+        return Named(deltas, keys, sources, targets)
     firsts = order[first][np.cumsum(first) - 1]
     for row, earlier in zip(order[~first].tolist(), firsts[~first].tolist(), strict=True):
         if (sources[row], targets[row]) != (sources[earlier], targets[earlier]):
             raise KeyCollisionError(deltas.shown(earlier), deltas.shown(row))
     groups = np.empty_like(firsts)
     groups[order] = firsts
-    return _Named(deltas.added_up(groups), keys, sources, targets)
+    return Named(deltas.added_up(groups), keys, sources, targets)
 
 
-def _stored(writing: Writing, named: _Named) -> _Stored:
+def _stored(writing: Writing, named: Named) -> _Stored:
     """Return what is stored of the deltas' rules; raises `KeyCollisionError`."""
     size = len(named.keys)
     whole = np.zeros((3, size), np.int64)
@@ -221,39 +203,21 @@ def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], un
             writing.connection.execute(update(rules).values(assignments).where(found))
 
 
-def put_rules(writing: Writing, deltas: RuleDeltas, rows: Rows, ids: NDArray[np.int64]) -> None:
-    """Inserts the chosen rules with these ids and the counts that they have here; neither words nor keys are noted.
-
-    Raises `KeyCollisionError`.
-    """
-    _insert_rows(writing, _merged(deltas), rows, ids)
-
-
-def _insert_rows(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64]) -> None:
-    deltas = named.deltas
-    numbers = (
-        deltas.lengths,
-        deltas.scopes,
-        deltas.nonterminals,
-        deltas.source_terminals,
-        deltas.target_terminals,
-        # Numbers, because the driver of SQLite takes them faster than truths.
-        deltas.hiero.view(np.int8),
-        deltas.counts,
-        deltas.expected_uses,
-        deltas.expected_uses_variances,
-        deltas.minimal_uses,
-    )
+def insert_rules(writing: Writing, named: Named, rows: Rows, ids: NDArray[np.int64]) -> None:
+    """Insert the chosen rules with these ids and the counts that they have here; neither words nor keys are noted."""
+    numbers = (named.deltas.numbers(name)[rows] for name in NUMBERS)
     columns = [
         ids.tolist(),
         *named.sides(rows),
         *named.keys[rows].T.tolist(),
-        *(column[rows].tolist() for column in numbers),
+        # Numbers, because the driver of SQLite takes them faster than truths.
+        *((column.view(np.int8) if column.dtype == np.bool_ else column).tolist() for column in numbers),
     ]
-    writing.loader.insert(rules, _RULE_COLUMNS, zip(*columns, strict=True))
+    names = ("id", "source", "target", "key_high", "key_low", *NUMBERS)
+    writing.loader.insert(rules, names, zip(*columns, strict=True))
 
 
-def _note_words(writing: Writing, named: _Named, after: _Stored, rows: Rows) -> None:
+def _note_words(writing: Writing, named: Named, after: _Stored, rows: Rows) -> None:
     """Sees to it that the words of these rules are noted; those that were found by them before have theirs."""
     if not len(rows):
         return
@@ -266,7 +230,7 @@ def _note_words(writing: Writing, named: _Named, after: _Stored, rows: Rows) -> 
     )
 
 
-def _delete_rules(writing: Writing, named: _Named, before: _Stored, rows: Rows) -> None:
+def _delete_rules(writing: Writing, named: Named, before: _Stored, rows: Rows) -> None:
     if not len(rows):
         return
     connection = writing.connection
@@ -278,7 +242,7 @@ def _delete_rules(writing: Writing, named: _Named, before: _Stored, rows: Rows) 
     )
 
 
-def _words_of(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _words_of(writing: Writing, named: Named, rows: Rows, ids: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
     words = RuleWords(read_notation(writing.connection), partial(word_ids, writing), int(ids.max(initial=0)))
     found = words.find(dict(zip((SOURCE, TARGET), named.sides(rows), strict=True)), ids)

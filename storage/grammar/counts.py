@@ -25,7 +25,7 @@ _COUNTED = {
     "source_terminals": "i4",
     "target_terminals": "i4",
 }
-"""Columns in the order of the query, with the types of their values."""
+"""Columns in the order of `RuleCounts`, with the types of their values."""
 
 _NUMBERS = {
     "id": "i8",
@@ -42,6 +42,7 @@ _NUMBERS = {
     "expected_uses_variance": "f8",
     "minimal_uses": "i8",
 }
+"""Columns in the order of `RuleDeltas`."""
 
 # Postgres sends an array as a header (dimensions, nulls, type, length, lower bound), then each element after
 # its width. One array for many rules costs a quarter of COPY, which has the driver receive every row by itself.
@@ -54,14 +55,10 @@ _IDS_A_BLOCK = 4_096
 
 def rule_counts(connection: Connection) -> RuleCounts:
     """Every rule with a positive count, in no particular order."""
-    columns = _numbers(connection, _COUNTED, "count > 0")
-    key_high, key_low, counts, lengths, source_terminals, target_terminals = columns
+    key_high, key_low, *columns = _numbers(connection, _COUNTED, "count > 0")
+    kinds = list(_COUNTED.values())[2:]
     return RuleCounts(
-        keys=_keys(key_high, key_low),
-        counts=counts.astype(np.int64),
-        lengths=lengths.astype(np.int32),
-        source_terminals=source_terminals.astype(np.int32),
-        target_terminals=target_terminals.astype(np.int32),
+        _keys(key_high, key_low), *(column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
     )
 
 
@@ -75,23 +72,10 @@ def stored_rules(connection: Connection) -> StoredRules:
         blocks = list(_sides_on_sqlite(connection, numbers[0], ids))
         sources = concatenated([source for source, _ in blocks])
         targets = concatenated([target for _, target in blocks])
-    named = dict(zip(_NUMBERS, numbers, strict=True))
-    rules = RuleDeltas(
-        keys=_keys(named["key_high"], named["key_low"]),
-        sources=sources,
-        targets=targets,
-        lengths=named["length"].astype(np.int32),
-        scopes=named["scope"].astype(np.int32),
-        nonterminals=named["nonterminals"].astype(np.int32),
-        source_terminals=named["source_terminals"].astype(np.int32),
-        target_terminals=named["target_terminals"].astype(np.int32),
-        hiero=named["hiero"].astype(np.bool_),
-        counts=named["count"].astype(np.int64),
-        expected_uses=named["expected_uses"].astype(np.float64),
-        expected_uses_variances=named["expected_uses_variance"].astype(np.float64),
-        minimal_uses=named["minimal_uses"].astype(np.int64),
-    )
-    return StoredRules(named["id"].astype(np.int64), rules)
+    rule_ids, key_high, key_low, *columns = numbers
+    kinds = ("?" if name == "hiero" else kind for name, kind in list(_NUMBERS.items())[3:])
+    typed = (column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
+    return StoredRules(rule_ids.astype(np.int64), RuleDeltas(_keys(key_high, key_low), sources, targets, *typed))
 
 
 def read_last_id(connection: Connection) -> int:

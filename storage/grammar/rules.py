@@ -41,31 +41,17 @@ class Grammar(Leases):
 
     def commit(
         self,
-        updates: PairUpdates | None = None,
-        deltas: RuleDeltas | None = None,
-        sweeps: Sequence[SweepRecord] = (),
-        labels: Sequence[LabelRow] = (),
-    ) -> None:
-        """Writes new derivations, the count changes that they cause, the sweeps that led there, and what is learned of
-        the labels of a tree grammar.
-
-        All or nothing. Raises `PairMissingError`, `PairMovedError`, `CountError` where a count would become
-        negative, `KeyCollisionError` where a key is stored with another rule, `StoreHeldError` where another
-        process has the lease, and `LeaseLostError` where this store object had it.
-        """
-        self.commit_parts([(updates, deltas)], sweeps, labels)
-
-    def commit_parts(
-        self,
         parts: Iterable[tuple[PairUpdates | None, RuleDeltas | None]],
         sweeps: Sequence[SweepRecord] = (),
         labels: Sequence[LabelRow] = (),
         run: LearningRun | None = None,
     ) -> None:
-        """As `commit`, of derivations and count changes that come in several parts, all in one transaction; and how far
-        the `run` of learning has come with it.
+        """Write new derivations and the count changes that they cause, which may come in several parts, the sweeps that
+        led there, what is learned of the labels of a tree grammar, and how far the `run` of learning has come.
 
-        Other writers wait until all parts have come.
+        All or nothing; other writers wait until all parts have come. Raises `PairMissingError`, `PairMovedError`,
+        `CountError` where a count would become negative, `KeyCollisionError` where a key is stored with another rule,
+        `StoreHeldError` where another process has the lease, and `LeaseLostError` where this store object had it.
         """
         from hierogram.storage.grammar import commits
 
@@ -105,38 +91,22 @@ class Grammar(Leases):
         target: str | None = None,
         *,
         words: Sequence[str] = (),
-        source_words: Sequence[str] = (),
-        target_words: Sequence[str] = (),
         limit: int = 20,
         after: tuple[float, str, str] | None = None,
         drawn: bool = False,
+        respelled: bool = False,
     ) -> list[RuleRow]:
         """Rules that meet all conditions, most often used first: as expected, or, `drawn`, in the present derivations.
 
-        `source` and `target` are whole sides in the notation of rules; `words` have to occur on either side,
-        `source_words` and `target_words` on theirs. `after` is uses, source and target of the rule after which to go
-        on, the last of an earlier answer.
+        `source` and `target` are whole sides in the notation of rules; `words` have to occur on either side. `after` is
+        uses, source and target of the rule after which to go on, the last of an earlier answer. If `respelled`, words
+        stand for those that differ from them in accents or capital letters.
         """
+        wanted = Wanted(source, target, words, after, drawn)
         with self._reading() as connection:
-            wanted = Wanted(source, target, words, source_words, target_words, after, drawn)
-            return find_rules(connection, wanted, limit)
-
-    def find_respelled_rules(
-        self,
-        source: str | None = None,
-        target: str | None = None,
-        *,
-        words: Sequence[str] = (),
-        limit: int = 20,
-        after: tuple[float, str, str] | None = None,
-        drawn: bool = False,
-    ) -> list[RuleRow]:
-        """Rules that `find_rules` would find if their words had other accents or capital letters, in its order."""
-        with self._reading() as connection:
-            wanted = Wanted(source, target, words, (), (), after, drawn)
             found = {
                 rule.id: rule
-                for conditions in respelled(connection, wanted)
+                for conditions in (respellings(connection, wanted) if respelled else [wanted])
                 for rule in find_rules(connection, conditions, limit)
             }
         uses = attrgetter("count" if drawn else "expected_uses")
@@ -151,7 +121,7 @@ class Grammar(Leases):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Conditions of rules: whole sides, words on either side or on theirs, and those after a rule (its uses and sides).
+    """Conditions of rules: whole sides, words on either side, and those after a rule (its uses and sides).
 
     Uses are expected ones, or, `drawn`, those of the present derivations.
     """
@@ -159,8 +129,6 @@ class Wanted:
     source: str | None
     target: str | None
     words: Sequence[str]
-    source_words: Sequence[str]
-    target_words: Sequence[str]
     after: tuple[float, str, str] | None
     drawn: bool = False
 
@@ -179,10 +147,13 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
         found = found.where(rules.c.source == source)
     if target is not None:
         found = found.where(rules.c.target == target)
-    wanted = _word_ids(connection, conditions.words, conditions.source_words, conditions.target_words)
-    if wanted is None:
-        return []
-    for n, ids in enumerate(wanted):
+    ranked = []
+    for token in conditions.words:
+        rows = connection.execute(select(vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.token == token)).all()
+        if not rows:
+            return []
+        ranked.append((sum(count for _, count in rows), [word_id for word_id, _ in rows]))
+    for n, (_, ids) in enumerate(sorted(ranked)):
         held = select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids))
         if n == 0 and source is None and target is None:
             # The first is the rarest: it finds the rules, the others only test them.
@@ -213,7 +184,7 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
     return [RuleRow(*row) for row in rows]
 
 
-def respelled(connection: Connection, conditions: Wanted) -> list[Wanted]:
+def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:
     """The same conditions with words that differ from theirs in accents or capital letters, the likeliest first."""
     two_sides = TWO_SIDES in notation_of(read_settings(connection).grammar).offers
     sides = [
@@ -226,8 +197,6 @@ def respelled(connection: Connection, conditions: Wanted) -> list[Wanted]:
             for side, symbols in sides
         ),
         (" ", (SOURCE, TARGET), conditions.words),
-        (f"{SOURCE} ", (SOURCE,), conditions.source_words),
-        (f"{TARGET} ", (TARGET,), conditions.target_words),
     ]
     # By place and word, as a word may be spelled otherwise on each side.
     choices = {
@@ -235,9 +204,6 @@ def respelled(connection: Connection, conditions: Wanted) -> list[Wanted]:
         for place, places, words in wanted
         for word in words
     }
-
-    def read(place: str, words: Sequence[str], reading: Mapping[str, str]) -> list[str]:
-        return [reading[place + word] for word in words]
 
     def side_of(side: str, text: str | None, reading: Mapping[str, str]) -> str | None:
         if not text or not two_sides:
@@ -250,32 +216,10 @@ def respelled(connection: Connection, conditions: Wanted) -> list[Wanted]:
             conditions,
             source=side_of(SOURCE, conditions.source, reading),
             target=side_of(TARGET, conditions.target, reading),
-            words=read(" ", conditions.words, reading),
-            source_words=read(f"{SOURCE} ", conditions.source_words, reading),
-            target_words=read(f"{TARGET} ", conditions.target_words, reading),
+            words=[reading[f" {word}"] for word in conditions.words],
         )
         for reading in readings(choices)
     ]
-
-
-def _word_ids(
-    connection: Connection, words: Sequence[str], source_words: Sequence[str], target_words: Sequence[str]
-) -> list[list[int]] | None:
-    """For each wanted word its ids (two if either side will do), rarest first; None if one is unknown."""
-    wanted = [
-        *((word, (SOURCE, TARGET)) for word in words),
-        *((word, (SOURCE,)) for word in source_words),
-        *((word, (TARGET,)) for word in target_words),
-    ]
-    ranked = []
-    for token, sides in wanted:
-        rows = connection.execute(
-            select(vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.token == token, vocabulary.c.side.in_(sides))
-        ).all()
-        if not rows:
-            return None
-        ranked.append((sum(count for _, count in rows), [word_id for word_id, _ in rows]))
-    return [ids for _, ids in sorted(ranked)]
 
 
 def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:

@@ -84,7 +84,9 @@ def _known_ids(writing: Writing, side: str, tokens: Sequence[str]) -> dict[str, 
     for known in (writing.met_words[side], writing.new_words[side]):
         found_here = zip(tokens, map(known.get, tokens), strict=True)
         ids |= {token: word_id for token, word_id in found_here if word_id is not None}
-    if len(ids) < len(tokens) and not writing.knows_all_words():
+    in_memory = sum(len(words[side]) for words in (writing.met_words, writing.new_words) for side in (SOURCE, TARGET))
+    # Where all words of the store are in memory, one that is not is new.
+    if len(ids) < len(tokens) and in_memory < writing.state.last_word_id:
         unmet = [token for token in tokens if token not in ids]
         writing.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(unmet)))
         rows = writing.connection.execute(

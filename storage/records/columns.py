@@ -21,6 +21,12 @@ _COLUMNS = {
     "expected_uses_variance": "expected_uses_variances",
 }
 
+NUMBERS = (
+    "length", "scope", "nonterminals", "source_terminals", "target_terminals", "hiero", "count", "expected_uses",
+    "expected_uses_variance", "minimal_uses",
+)  # fmt: skip
+"""Numbers of a rule, by the names of their columns in the table of rules, in the order of `RuleDeltas`."""
+
 _SIDES = ("sources", "targets")
 """Columns of texts."""
 _CHANGES = ("counts", "expected_uses", "expected_uses_variances", "minimal_uses")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -57,38 +57,21 @@ class NewPairs:
 
     def at(self, places: Sequence[int]) -> NewPairs:
         """The pairs at these places of the columns, in their order."""
-        return NewPairs(
-            [self.sources[k] for k in places],
-            [self.targets[k] for k in places],
-            [self.alignments[k] for k in places],
-            [self.source_lengths[k] for k in places],
-            [self.target_lengths[k] for k in places],
-            [self.lines[k] for k in places],
-            [self.external_ids[k] for k in places],
-            [self.occurrences[k] for k in places],
-            {place: self.known[k] for place, k in enumerate(places) if k in self.known} if self.known else {},
-        )
+        known = {place: self.known[k] for place, k in enumerate(places) if k in self.known} if self.known else {}
+        columns = {name: list(map(getattr(self, name).__getitem__, places)) for name in _COLUMNS}
+        return NewPairs(**columns, known=known)
+
+
+_COLUMNS = tuple(field.name for field in fields(NewPairs) if field.name != "known")
 
 
 def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
     """The pairs of all parts, one part after the other."""
     if len(parts) == 1:
         return parts[0]
-    return NewPairs(
-        list(chain.from_iterable(part.sources for part in parts)),
-        list(chain.from_iterable(part.targets for part in parts)),
-        list(chain.from_iterable(part.alignments for part in parts)),
-        list(chain.from_iterable(part.source_lengths for part in parts)),
-        list(chain.from_iterable(part.target_lengths for part in parts)),
-        list(chain.from_iterable(part.lines for part in parts)),
-        list(chain.from_iterable(part.external_ids for part in parts)),
-        list(chain.from_iterable(part.occurrences for part in parts)),
-        {
-            first + k: known
-            for first, part in zip(accumulate(map(len, parts), initial=0), parts, strict=False)
-            for k, known in part.known.items()
-        },
-    )
+    columns = {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in _COLUMNS}
+    starts = zip(accumulate(map(len, parts), initial=0), parts, strict=False)
+    return NewPairs(**columns, known={first + k: known for first, part in starts for k, known in part.known.items()})
 
 
 class RejectedLine(NamedTuple):
@@ -141,11 +124,8 @@ class IngestTotals:
 
     def __add__(self, other: IngestTotals) -> IngestTotals:
         """Sum, field by field."""
-        return IngestTotals(
-            self.accepted + other.accepted,
-            self.duplicates + other.duplicates,
-            self.rejected + other.rejected,
-        )
+        rejected = self.rejected + other.rejected
+        return IngestTotals(self.accepted + other.accepted, self.duplicates + other.duplicates, rejected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Tables, indexes and views."""
+"""Tables and indexes, and the names of the views."""

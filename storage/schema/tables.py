@@ -1,4 +1,4 @@
-"""Tables and indexes of the store; `views` has the views.
+"""Tables and indexes of the store, and the names of its views, whose SQL is in `migrations/`.
 
 `migrations/` makes the same schema step by step; a test holds the two together. All text compares and sorts
 by its UTF-8 bytes on both databases. Pairs, rules and words get their ids from `store_state`, not from the
@@ -6,13 +6,14 @@ database's sequences, so that the same input gives the same ids everywhere and a
 """
 
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     DateTime,
     Double,
     ForeignKey,
@@ -81,11 +82,27 @@ def give_postgres_options() -> None:
         item.dialect_kwargs[option] = value
 
 
+def _only_where(name: str, condition: ColumnElement[bool], *columns: Column[Any]) -> None:
+    """Index the few rows of which the condition holds."""
+    on_postgres(Index(name, *columns, sqlite_where=condition), "where", condition)
+
+
+def _whole(*names: str) -> list[Column[int]]:
+    """Return columns of whole numbers that are always there."""
+    return [Column(name, BigInteger, nullable=False) for name in names]
+
+
 metadata = MetaData()
 """All tables of a store."""
 
 REVISIONS = ("0001",)
 """Schema revisions that this code knows, oldest first; the last one is its own."""
+
+VIEWS = (
+    "rule_table", "drawn_rule_table", "word_rules", "by_source", "by_target", "grammar", "averaged_grammar",
+    "translation_grammar", "rule_changes", "rule_support", "scored_pairs", "growth", "rejections",
+)  # fmt: skip
+"""The views, which are made for people."""
 
 BLOCK_BITS = 17
 """Rules whose ids have all but these low bits in common lie together in SQLite's indexes by side."""
@@ -103,21 +120,10 @@ store_state = Table(
     "store_state",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("position", BigInteger, nullable=False),
-    Column("last_pair_id", BigInteger, nullable=False),
-    Column("last_rule_id", BigInteger, nullable=False),
-    Column("last_word_id", BigInteger, nullable=False),
-    Column("unaligned", BigInteger, nullable=False),
-    Column("waiting", BigInteger, nullable=False),
-    Column("sampling", BigInteger, nullable=False),
-    Column("settled", BigInteger, nullable=False),
-    Column("source_types", BigInteger, nullable=False),
-    Column("target_types", BigInteger, nullable=False),
-    Column("rules", BigInteger, nullable=False),
-    Column("rule_tokens", BigInteger, nullable=False),
+    *_whole("position", "last_pair_id", "last_rule_id", "last_word_id"),
+    *_whole("unaligned", "waiting", "sampling", "settled", "source_types", "target_types", "rules", "rule_tokens"),
     Column("expected_tokens", Double, nullable=False),
-    Column("rejected", BigInteger, nullable=False),
-    Column("sweeps", BigInteger, nullable=False),
+    *_whole("rejected", "sweeps"),
     *(Column(f"left_out_{k}", Double, nullable=False, server_default="0") for k in range(4)),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
 )
@@ -142,9 +148,7 @@ ingest_batches = Table(
     Column("state", TEXT, nullable=False),
     Column("started_at", MOMENT, nullable=False),
     Column("finished_at", MOMENT),
-    Column("accepted", BigInteger, nullable=False),
-    Column("duplicates", BigInteger, nullable=False),
-    Column("rejected", BigInteger, nullable=False),
+    *_whole("accepted", "duplicates", "rejected"),
     Column("error", TEXT),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="ingest_batches_state"),
 )
@@ -178,16 +182,10 @@ sentence_pairs = Table(
 )
 Index("sentence_pairs_by_identity", sentence_pairs.c.identity, unique=True)
 Index("sentence_pairs_by_state", sentence_pairs.c.state, sentence_pairs.c.id)
-on_postgres(
-    Index(
-        "sentence_pairs_by_external_id",
-        sentence_pairs.c.corpus_id,
-        sentence_pairs.c.external_id,
-        sqlite_where=sentence_pairs.c.external_id.is_not(None),
-    ),
-    "where",
-    sentence_pairs.c.external_id.is_not(None),
-)
+_only_where(
+    "sentence_pairs_by_external_id", sentence_pairs.c.external_id.is_not(None),
+    sentence_pairs.c.corpus_id, sentence_pairs.c.external_id,
+)  # fmt: skip
 
 derivations = Table(
     "derivations",
@@ -216,15 +214,7 @@ withdrawals = Table(
     Column("requested_at", MOMENT, nullable=False),
     Column("done_at", MOMENT),
 )
-on_postgres(
-    Index(
-        "withdrawals_pending",
-        withdrawals.c.pair_id,
-        sqlite_where=withdrawals.c.done_at.is_(None),
-    ),
-    "where",
-    withdrawals.c.done_at.is_(None),
-)
+_only_where("withdrawals_pending", withdrawals.c.done_at.is_(None), withdrawals.c.pair_id)
 
 # Who writes the grammar, and who reads which input; see `hierogram.storage.database.claims`.
 claims = Table(
@@ -249,13 +239,11 @@ rules = Table(
     Column("id", SERIAL, primary_key=True, autoincrement=False),
     Column("source", TEXT, nullable=False),
     Column("target", TEXT, nullable=False),
-    Column("key_high", BigInteger, nullable=False),
-    Column("key_low", BigInteger, nullable=False),
-    Column("length", Integer, nullable=False),
-    Column("scope", Integer, nullable=False),
-    Column("nonterminals", Integer, nullable=False),
-    Column("source_terminals", Integer, nullable=False),
-    Column("target_terminals", Integer, nullable=False),
+    *_whole("key_high", "key_low"),
+    *(
+        Column(name, Integer, nullable=False)
+        for name in ("length", "scope", "nonterminals", "source_terminals", "target_terminals")
+    ),
     Column("hiero", Boolean, nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("expected_uses", Double, nullable=False),
@@ -378,10 +366,7 @@ sweeps = Table(
     Column("stage", Integer, nullable=False),
     Column("pairs", BigInteger, nullable=False),
     Column("log_likelihood", Double),
-    Column("edges_sampled", BigInteger, nullable=False),
-    Column("edges_changed", BigInteger, nullable=False),
-    Column("cuts_sampled", BigInteger, nullable=False),
-    Column("cuts_changed", BigInteger, nullable=False),
+    *_whole("edges_sampled", "edges_changed", "cuts_sampled", "cuts_changed"),
     Column("seconds", Double, nullable=False),
     Column("finished_at", MOMENT, nullable=False),
     Column("log_likelihood_before", Double),
@@ -418,8 +403,7 @@ learning_runs = Table(
     "learning_runs",
     metadata,
     Column("id", SERIAL, primary_key=True),
-    Column("sweeps", BigInteger, nullable=False),
-    Column("done", BigInteger, nullable=False),
+    *_whole("sweeps", "done"),
     Column("after_id", SERIAL, nullable=False),
     Column("within", BigInteger, nullable=False),
     Column("started_at", MOMENT, nullable=False),
@@ -456,8 +440,7 @@ aligner_lexicon = Table(
     metadata,
     Column("source", TEXT, primary_key=True),
     Column("target", TEXT, primary_key=True),
-    Column("forward", BigInteger, nullable=False),
-    Column("backward", BigInteger, nullable=False),
+    *_whole("forward", "backward"),
     sqlite_with_rowid=False,
 )
 on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
@@ -468,8 +451,7 @@ aligner_words = Table(
     metadata,
     Column("side", TEXT, primary_key=True),
     Column("word", TEXT, primary_key=True),
-    Column("links", BigInteger, nullable=False),
-    *(Column(f"with_{number}", BigInteger, nullable=False) for number in range(FERTILITIES)),
+    *_whole("links", *(f"with_{number}" for number in range(FERTILITIES))),
     sqlite_with_rowid=False,
 )
 on_postgres(aligner_words, "with", {"fillfactor": 80})
@@ -502,16 +484,11 @@ corrections = Table(
     "corrections",
     metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    Column("asked", BigInteger, nullable=False),
-    Column("done", BigInteger, nullable=False),
+    *_whole("asked", "done"),
     Column("given", TEXT),
     Column("digest", LargeBinary, nullable=False),
 )
-on_postgres(
-    Index("corrections_pending", corrections.c.pair_id, sqlite_where=corrections.c.done < corrections.c.asked),
-    "where",
-    corrections.c.done < corrections.c.asked,
-)
+_only_where("corrections_pending", corrections.c.done < corrections.c.asked, corrections.c.pair_id)
 Index("corrections_by_text", corrections.c.digest)
 
 
@@ -538,8 +515,7 @@ event_state = Table(
     "event_state",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("last_id", BigInteger, nullable=False),
-    Column("kept", BigInteger, nullable=False),
+    *_whole("last_id", "kept"),
     CheckConstraint("id = 1", name="event_state_has_one_row"),
 )
 
@@ -599,15 +575,7 @@ exports = Table(
     Column("seconds", Double),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
 )
-on_postgres(
-    Index(
-        "exports_running",
-        exports.c.id,
-        sqlite_where=exports.c.state == "running",
-    ),
-    "where",
-    exports.c.state == "running",
-)
+_only_where("exports_running", exports.c.state == "running", exports.c.id)
 
 # What is exported when: `job` is a JSON object, `next_run` in seconds since 1970.
 scheduled_jobs = Table(

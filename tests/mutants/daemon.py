@@ -43,7 +43,7 @@ DAEMON_FAULTS = (
     Fault(
         "a word is its own stem",
         "alignment/bitext.py",
-        "numbers.setdefault(stem_of(word), len(numbers))",
+        "numbers.setdefault(word[:STEM], len(numbers))",
         "numbers.setdefault(word, len(numbers))",
         (_STEMS, "-k", "of_words"),
     ),
@@ -71,7 +71,7 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "Joshua's configuration turns the sign of values with names, too",
-        "daemon/exports/formats/joshua.py",
+        "daemon/exports/formats/decoders.py",
         "sign = 1 if feature.logarithmic != named else -1",
         "sign = 1 if feature.logarithmic else -1",
         (_FORMATS, "-k", "score_by"),

@@ -53,7 +53,8 @@ FAULTS = (
     Fault(
         "options' probabilities are credited after the draw",
         "synchronous/gibbs.py",
-        """    credit_cut(v, lower, one.value / total, at)
+        """    if work.registers[0]["averaged"]:
+        credit(lower, v, 1.0 - one.value / total, at)
     choice = draw_of_two(one.value, total, np.int64(present), u, at.leaving)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
 """,
@@ -61,7 +62,8 @@ FAULTS = (
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
     one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)
     two = score(work.used, _list_cut(joined, upper, lower, 1, work), at)
-    credit_cut(v, lower, one.value / (one.value + value_beside(two, one)), at)
+    if work.registers[0]["averaged"]:
+        credit(lower, v, 1.0 - one.value / (one.value + value_beside(two, one)), at)
     _list_cut(joined, upper, lower, choice, work)
 """,
         (CREDITS, "-k", "kernel_credits"),
@@ -69,8 +71,8 @@ FAULTS = (
     Fault(
         "a rule is credited with the probability that it is not there",
         "synchronous/gibbs.py",
-        "credit_cut(v, lower, one.value / total, at)",
-        "credit_cut(v, lower, 1.0 - one.value / total, at)",
+        "credit(lower, v, 1.0 - one.value / total, at)",
+        "credit(lower, v, one.value / total, at)",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
@@ -550,8 +552,8 @@ FAULTS = (
     Fault(
         "a word of the highest fertility reads beyond its row",
         "alignment/models/fertility.py",
-        "if fertility >= MOST_FERTILITY:",
-        "if fertility > MOST_FERTILITY:",
+        "or fertility >= MOST_FERTILITY:",
+        "or fertility > MOST_FERTILITY:",
         (ALIGNMENT, "-k", "more_links"),
     ),
     Fault(

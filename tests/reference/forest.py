@@ -6,7 +6,9 @@ Nodes stand in the order of the kernels: by source start from right to left, at 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
+from typing import Any
 
 Span = tuple[int, int]
 Link = tuple[int, int]
@@ -46,6 +48,11 @@ class Forest:
     def root(self) -> int:
         """The root's number."""
         return len(self.nodes) - 1
+
+    @cached_property
+    def kept(self) -> dict[tuple[Any, ...], Any]:
+        """What was found of a part of the forest that samplers ask for again and again."""
+        return {}
 
 
 def inside(inner: Span, outer: Span) -> bool:
@@ -220,8 +227,12 @@ def lowest_covering(forest: Forest, choices: Choices, position: int, side: int) 
 
 def terminals(forest: Forest, head: int, edge: int, side: int) -> list[int]:
     """The word positions of the source (side 0) or target (side 1) that an edge writes itself."""
+    asked = head, edge, side
+    if asked in forest.kept:
+        return forest.kept[asked]
     node = forest.nodes[head]
     start, end = (node.source, node.target)[side]
     tails = [forest.nodes[t] for t in node.edges[edge]]
     covered = {w for t in tails for w in range(*(t.source, t.target)[side])}
-    return [w for w in range(start, end) if w not in covered]
+    forest.kept[asked] = [w for w in range(start, end) if w not in covered]
+    return forest.kept[asked]

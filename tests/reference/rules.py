@@ -1,5 +1,6 @@
 """The rule of a tree fragment: two sides of symbols, its scope and its length [CFGŠ14 §3, §5.2]."""
 
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -34,30 +35,36 @@ class Rule(NamedTuple):
     @property
     def scope(self) -> int:
         """Neighbouring nonterminals on the source side, plus one for each end that is a nonterminal."""
-        kinds = [is_nonterminal(s) for s in self.source]
-        if not kinds:
-            return 0
-        return sum(a and b for a, b in pairwise(kinds)) + kinds[0] + kinds[-1]
+        return sizes(self)[2]
 
     @property
     def source_terminals(self) -> int:
         """Number of words on the source side."""
-        return sum(isinstance(s, str) for s in self.source)
+        return sizes(self)[0]
 
     @property
     def target_terminals(self) -> int:
         """Number of words on the target side."""
-        return sum(isinstance(s, str) for s in self.target)
+        return sizes(self)[1]
 
     @property
     def length(self) -> int:
         """Words on both sides plus scope."""
-        return self.source_terminals + self.target_terminals + self.scope
+        return sum(sizes(self))
+
+
+@cache
+def sizes(rule: Rule) -> tuple[int, int, int]:
+    """Words on the source side, words on the target side, and the scope: kept, as samplers meet the same rules."""
+    kinds = [is_nonterminal(s) for s in rule.source]
+    scope = sum(a and b for a, b in pairwise(kinds)) + kinds[0] + kinds[-1] if kinds else 0
+    source, target = (sum(isinstance(s, str) for s in side) for side in rule)
+    return source, target, scope
 
 
 def is_nonterminal(symbol: Symbol) -> bool:
     """Whether a symbol stands for a derivation of its own."""
-    return isinstance(symbol, int | Nonterminal)
+    return isinstance(symbol, (int, Nonterminal))
 
 
 class Variables(NamedTuple):
@@ -74,11 +81,22 @@ def minimal_derivation(forest: Forest) -> Variables:
 
 def rule_at(forest: Forest, variables: Variables, head: int) -> Rule:
     """The rule whose left-hand side is this node: its edges down to the next cut nodes."""
-    numbers = {v: n for n, v in enumerate(frontier(forest, variables, head), start=1)}
-    return Rule(
-        tuple(write(forest, variables, head, numbers, side=0)),
-        tuple(write(forest, variables, head, numbers, side=1)),
-    )
+    fragment = tuple(fragment_at(forest, variables, head))
+    if fragment not in forest.kept:
+        numbers = {v: n for n, v in enumerate(frontier(forest, variables, head), start=1)}
+        source, target = (tuple(write(forest, variables, head, numbers, side)) for side in (0, 1))
+        forest.kept[fragment] = Rule(source, target)
+    return forest.kept[fragment]
+
+
+def fragment_at(forest: Forest, variables: Variables, head: int) -> list[tuple[int, int]]:
+    """The nodes of a node's rule, itself first, with their edges; the cut nodes next below are not among them."""
+    edge = variables.edges[head]
+    nodes = [(head, edge)]
+    for tail in forest.nodes[head].edges[edge]:
+        if not variables.cuts[tail]:
+            nodes += fragment_at(forest, variables, tail)
+    return nodes
 
 
 def frontier(forest: Forest, variables: Variables, head: int) -> list[int]:

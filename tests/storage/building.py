@@ -93,7 +93,7 @@ def commit(
     sweeps: Sequence[SweepRecord] = (),
     labels: Sequence[LabelRow] = (),
 ) -> None:
-    store.commit(updates_of(updates), deltas_of(deltas), sweeps, labels)
+    store.commit([(updates_of(updates), deltas_of(deltas))], sweeps, labels)
 
 
 def align(store: Store, change: AlignerChange, updates: Iterable[Update] = (), deltas: Iterable[Delta] = ()) -> None:

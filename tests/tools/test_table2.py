@@ -18,9 +18,8 @@ from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.store import open_store
 from hierogram.tools.comparison.heuristic_export import export_heuristic
-from hierogram.tools.papers.systems import PAIRS, SYSTEMS, learned_store
-from hierogram.tools.papers.table2 import SystemRow, draw
-from hierogram.tools.papers.translations import split
+from hierogram.tools.papers.table2 import SYSTEMS, SystemRow, draw
+from hierogram.tools.papers.translations import PAIRS, learned_store, split
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +96,7 @@ def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> No
     with open_store(url) as store:
         made, by_scope = export_heuristic(store, tmp_path / "hiero.jsonl", options)
         fewer, _ = export_heuristic(store, tmp_path / "fewer.jsonl", options, singletons=False)
-    assert made.rules == len(wanted) == sum(by_scope) > fewer.rules > 0
+    assert made == len(wanted) == sum(by_scope) > fewer > 0
     mass: dict[str, float] = defaultdict(float)
     found = [json.loads(line) for line in (tmp_path / "hiero.jsonl").read_text().splitlines()]
     by_sides = {(parse_side(rule["source"]), parse_side(rule["target"])): rule for rule in found}

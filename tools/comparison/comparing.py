@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hierogram.daemon.corpora.lines import open_lines
-from hierogram.daemon.corpora.reading import Source
-from hierogram.daemon.corpora.texts import Languages
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.exports.filters import ADJACENT
@@ -36,57 +35,33 @@ def read_sentences(path: str) -> list[str]:
         return [text for lines in file.chunks() for line in lines if (text := sentence(line))]
 
 
-class HoldingOut:
-    """An input without every `every`-th line, whose source sides are kept in `held_out` (0: nothing is held out)."""
+class HoldingOut(Input):
+    """Files without every `every`-th line, whose source sides are kept in `held_out` (0: nothing is held out)."""
 
-    def __init__(self, source: Source, every: int) -> None:
-        self._source = source
+    def __init__(self, paths: Sequence[str], every: int) -> None:
+        super().__init__(paths)
         self._every = every
         self.held_out: list[str] = []
 
     @property
-    def origin(self) -> str:
-        """The input's name."""
-        return self._source.origin
-
-    @property
-    def format(self) -> str:
-        """The input's format."""
-        return self._source.format
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read so far."""
-        return self._source.bytes_read
-
-    @property
-    def bytes_total(self) -> int | None:
-        """Bytes in all; None where that is not known."""
-        return self._source.bytes_total
-
-    def choose(self, languages: Languages | None) -> None:
-        """See `Source.choose`."""
-        self._source.choose(languages)
-
-    @property
     def fields(self) -> Iterator[LineColumns]:
         """The lines that are not held out."""
-        for fields in self._source.fields:
-            yield self._without_held_out(fields) if self._every else fields
-
-    def _without_held_out(self, fields: LineColumns) -> LineColumns:
-        kept = [k for k, number in enumerate(fields.numbers) if number % self._every]
-        out = set(range(len(fields.numbers))).difference(kept)
-        self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]
-        return replace(
-            fields,
-            numbers=[fields.numbers[k] for k in kept],
-            sources=[fields.sources[k] for k in kept],
-            targets=[fields.targets[k] for k in kept],
-            alignments=[fields.alignments[k] for k in kept],
-            ids=[fields.ids[k] for k in kept],
-            lines=None if fields.lines is None else [fields.lines[k] for k in kept],
-        )
+        for fields in super().fields:
+            if not self._every:
+                yield fields
+                continue
+            kept = [k for k, number in enumerate(fields.numbers) if number % self._every]
+            out = set(range(len(fields.numbers))).difference(kept)
+            self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]
+            yield replace(
+                fields,
+                numbers=[fields.numbers[k] for k in kept],
+                sources=[fields.sources[k] for k in kept],
+                targets=[fields.targets[k] for k in kept],
+                alignments=[fields.alignments[k] for k in kept],
+                ids=[fields.ids[k] for k in kept],
+                lines=None if fields.lines is None else [fields.lines[k] for k in kept],
+            )
 
 
 LONGEST_NGRAM = 4

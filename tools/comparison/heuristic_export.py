@@ -1,9 +1,7 @@
 """Heuristic grammars as files, in any format of exports, so that decoders can use them like any other.
 
-Their counts are those of Chiang (2007): every initial phrase has a mass of 1, which its rules share. Probabilities are
-relative frequencies unless the options say how they are smoothed: then the mass of one extraction of each rule is
-discounted. Extraction keeps no links inside rules. For lexical weights each target word is linked to the source word of
-the rule that it is likeliest to translate, where the pairs link the two at all.
+Extraction keeps no links inside rules. For lexical weights each target word is linked to the source word of the rule
+that it is likeliest to translate, where the pairs link the two at all.
 """
 
 import re
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import Compression, compressed
 from hierogram.daemon.corpora.texts import TOKENS
-from hierogram.daemon.exports.exporting import ExportPlan, OutputFiles, WrittenRules, score, write_rules
+from hierogram.daemon.exports.exporting import ExportPlan, OutputFiles, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_test_set
 from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word
 from hierogram.daemon.exports.formats.registry import FORMATS
@@ -49,11 +47,11 @@ def export_heuristic(
     *,
     singletons: bool = True,
     pruning: Pruning | None = None,
-) -> tuple[WrittenRules, list[int]]:
+) -> tuple[int, list[int]]:
     """Write the heuristic grammar of a store's pairs to a new file, and the format's glue rules beside it.
 
     Without `singletons` rules are left out that are seen once and whose source side has more than one word. Returns
-    what was written, and the number of rules of the whole grammar of scope 0, 1, …
+    how many rules were written, and the number of rules of the whole grammar of scope 0, 1, …
     Filters are those of exports; the alignment is not among them. Raises `ExtractionError`.
     """
     format = FORMATS[options.format or "cdec"]
@@ -85,7 +83,8 @@ def export_heuristic(
             score(rules, plan)
             glue = path.with_name(f"{path.name}.glue")
             output = OutputFiles(path, glue, partial(compressed, compression=compression))
-            return write_rules(rules, plan, output, TOKENS, lambda _: None), gathered.by_scope.tolist()
+            number, _ = write_rules(rules, plan, output, TOKENS, lambda _: None)
+            return number, gathered.by_scope.tolist()
 
 
 def _link(rules: Scratch) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.web.pages.rendering import address
 from hierogram.daemon.web.server import HttpLoop, browse
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.rules import parse_side
@@ -90,10 +91,10 @@ def _ask_all(url: str, seed: int) -> Figures:
         questions = list(_questions([(row[0], row[1]) for row in rows], random.Random(seed)))
         times: dict[str, list[float]] = {}
         # Templates are compiled, and what the database keeps in memory is there, after some questions.
-        for _, address in questions[: len(questions) // 10]:
-            _ask(connection, "GET", address, **_HTML)
-        for name, address in questions:
-            times.setdefault(name, []).append(_ask(connection, "GET", address, **_HTML))
+        for _, place in questions[: len(questions) // 10]:
+            _ask(connection, "GET", place, **_HTML)
+        for name, place in questions:
+            times.setdefault(name, []).append(_ask(connection, "GET", place, **_HTML))
     every = [taken for some in times.values() for taken in some]
     return {
         name: {
@@ -121,20 +122,16 @@ def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tu
         word = draw.choice(words)
         phrase = " ".join(symbol if isinstance(symbol, str) else "_" for symbol in symbols)
         order = draw.choice(("probability", "surprise"))
-        yield "search for a word", _address("/search", q=word, side=side)
-        yield "search for a word by probability", _address("/search", q=word, side=side, order=order)
-        yield "search for a phrase", _address("/search", q=phrase, side=side)
-        yield "search for a whole side", _address("/search", q=phrase, side=side, match="whole", order=order)
-        yield "search by probability", _address("/search", q=phrase, side=side, order=order)
-        yield "rule", _address("/rule", source=source, target=target)
-        yield "word", _address("/word", side=side, token=word)
+        yield "search for a word", address("/search", q=word, side=side)
+        yield "search for a word by probability", address("/search", q=word, side=side, order=order)
+        yield "search for a phrase", address("/search", q=phrase, side=side)
+        yield "search for a whole side", address("/search", q=phrase, side=side, match="whole", order=order)
+        yield "search by probability", address("/search", q=phrase, side=side, order=order)
+        yield "rule", address("/rule", source=source, target=target)
+        yield "word", address("/word", side=side, token=word)
         asked += 1
         if asked == _ASKED:
             return
-
-
-def _address(path: str, **values: str) -> str:
-    return f"{path}?{urlencode(values)}"
 
 
 class _Quiet:
@@ -189,7 +186,7 @@ def measure_services(corpus: Corpus) -> Figures:
 def _measure_evidence(corpus: Corpus) -> Figures:
     figures: Figures = {}
     sentences = _sentences(corpus)
-    places = [_address("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
+    places = [address("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
     for name, url, made in _generated(corpus):
         with open_store(url) as store, _asked(store) as connection:
             # What the first requests load and read stays in memory.
@@ -239,12 +236,12 @@ def _pairs(pairs: list[dict[str, str]]) -> dict[str, Any]:
     return {"body": body, "headers": {"Content-Type": "application/json"}}
 
 
-def _ask(connection: http.client.HTTPConnection, method: str, address: str, **request: Any) -> float:
+def _ask(connection: http.client.HTTPConnection, method: str, place: str, **request: Any) -> float:
     """Return milliseconds until the whole answer is there."""
     started = time.perf_counter()
-    connection.request(method, address, **request)
+    connection.request(method, place, **request)
     answer = connection.getresponse()
     read: Any = answer.read()
     taken = (time.perf_counter() - started) * 1e3
-    assert answer.status == 200, (address, read)
+    assert answer.status == 200, (place, read)
     return taken

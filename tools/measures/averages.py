@@ -2,11 +2,9 @@
 
 python -m hierogram.tools.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
-Two chains by the default schedule. What one of them says after n sweeps is compared with what the other says at
-the end of all: the squared error summed over rules. Of the rules with half a use or more it says how many both
-have: their share of each grammar's rules and of their uses (means), and of the rules that either has (Jaccard).
-
-With --kept, what pairs keep after n sweeps of one chain is compared with the exact sums of the same draws.
+Of the rules with half a use or more it says how many both have: their share of each grammar's rules and of their uses
+(means), and of the rules that either has (Jaccard). With --kept, what pairs keep after n sweeps of one chain is
+compared with the exact sums of the same draws.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +28,7 @@ from hierogram.samplers.grammar.schedules import quick_schedule
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.tools.measures.results import Corpus
-from hierogram.tools.measures.sampling import load
+from hierogram.tools.measures.sampling import model_over, read_batch
 
 _THINNING = 10
 _DRAWS = (8, 16, 32, 64)
@@ -94,7 +92,7 @@ def sweeping(
 ) -> Iterator[tuple[int, ChainState, Model]]:
     """Yield each sweep of a chain by the default schedule: how many it has had after burn-in (below 1: none), its state
     and its model. `replaced` may begin the averages again before a sweep."""
-    _, model = load(corpus)
+    model = model_over(batch)
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
     derivations = initial_state(seed, batch, RANDOM)
     counts = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
@@ -178,7 +176,7 @@ def main(
 ) -> None:
     """Compare averages over sweeps with means over draws, or with exact sums."""
     corpus = Corpus(str(source), str(target), str(alignment), pairs=pairs, seed=seed, threads=1)
-    batch, _ = load(corpus)
+    batch = read_batch(corpus)
     if kept:
         _say_what_is_kept(batch, corpus, seed, sweeps)
         return

@@ -19,10 +19,9 @@ from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.samplers.counts.table import COUNT, KEY_LOW
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.schedules import Schedule
-from hierogram.samplers.grammar.settings import PITMAN_YOR
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.measures.results import BitextFile, Corpus, drawn, write_table
-from hierogram.tools.measures.sampling import SETTINGS, Chain, default_model, read_rows
+from hierogram.tools.measures.sampling import SETTINGS, Chain, read_rows
 
 _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
@@ -63,8 +62,7 @@ def distance(one: Means, other: Means) -> float:
 
 def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> Means:
     """Return the means of one chain over the last two thirds of its sweeps."""
-    model = default_model(batch, PITMAN_YOR, 5.0)
-    chain = Chain(batch, model, corpus, blocks)
+    chain = Chain(batch, corpus, blocks)
     schedule = Schedule()
     likelihoods: list[float] = []
     keys: list[NDArray[np.uint64]] = []

@@ -140,7 +140,7 @@ def generate(url: str, corpus: Corpus) -> Figures:
                 left, right = sides.split(" ||| ")
                 shape = rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals
                 made.append(MadeRule(left, right, *shape, count, count))
-            store.commit(None, deltas_of(made))
+            store.commit([(None, deltas_of(made))])
     return {"pairs": len(rows), "rules": len(rules)}
 
 
@@ -202,7 +202,7 @@ def measure_asking(corpus: Corpus) -> Figures:
         with open_store(url, create=True) as store:
             while (rules := store.status().rules) < corpus.rules:
                 some = range(min(_RULES_A_COMMIT, corpus.rules - rules))
-                store.commit(None, deltas_of(_rule(random) for _ in some))
+                store.commit([(None, deltas_of(_rule(random) for _ in some))])
         figures["rules"] = rules
         engine = make_engine(parse_url(url))
         with engine.connect() as connection:

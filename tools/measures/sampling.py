@@ -23,7 +23,6 @@ from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
-from hierogram.samplers.grammar.settings import PITMAN_YOR
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.tools.measures.results import Corpus, Figures, timed
@@ -49,14 +48,12 @@ def read_rows(corpus: Corpus) -> list[PairRow]:
     return rows[: corpus.pairs]
 
 
-def load(corpus: Corpus) -> tuple[Batch, Model]:
-    """Return the corpus as a batch, and the default model over its vocabulary."""
-    rows = read_rows(corpus)
-    batch = load_pairs(rows, SETTINGS).batch
-    return batch, default_model(batch, PITMAN_YOR, 5.0)
+def read_batch(corpus: Corpus) -> Batch:
+    """Return the corpus in memory."""
+    return load_pairs(read_rows(corpus), SETTINGS).batch
 
 
-def default_model(batch: Batch, kind: str, strength: float) -> Model:
+def model_over(batch: Batch, kind: str = SETTINGS.model, strength: float = SETTINGS.strength) -> Model:
     """Return a model over the batch's vocabulary."""
     source_types = int(batch.bitext.source.max(initial=0)) + 1
     target_types = int(batch.bitext.target.max(initial=0)) + 1
@@ -65,7 +62,7 @@ def default_model(batch: Batch, kind: str, strength: float) -> Model:
 
 def measure_forests(corpus: Corpus) -> Figures:
     """Forests built a second on one core, and their size."""
-    batch, _ = load(corpus)
+    batch = read_batch(corpus)
     seconds, forests = min(
         (timed(lambda: build_forests(batch.bitext, SETTINGS.span_limit)) for _ in range(_REPEATS)), key=itemgetter(0)
     )
@@ -103,11 +100,11 @@ def random_read_seconds(table: RuleTable) -> float:
 class Chain:
     """A batch being sampled: kernel, state and scratch memory; in blocks where the batch is large enough for them."""
 
-    def __init__(self, batch: Batch, model: Model, corpus: Corpus, blocks: Blocks | None = None):
+    def __init__(self, batch: Batch, corpus: Corpus, blocks: Blocks | None = None):
         self.batch = batch
         self.seed = corpus.seed
         self.executor = ThreadPoolExecutor(corpus.threads)
-        self.kernel = build(model, batch, blocks=blocks, workers=corpus.threads, run=self.executor.map)
+        self.kernel = build(model_over(batch), batch, blocks=blocks, workers=corpus.threads, run=self.executor.map)
         self.state = self.kernel.init(corpus.seed)
 
     def sweep(self, number: int, stages: NDArray[np.int16]) -> tuple[float, int, int]:
@@ -123,15 +120,15 @@ class Chain:
 
 def measure_sweeps(corpus: Corpus) -> Figures:
     """The 100 stratified iterations of the paper's experiment, then single-core sweeps at every level."""
-    batch, model = load(corpus)
+    batch = read_batch(corpus)
     schedule = Schedule()
     blocks = Blocks.suited_to(batch.size)
-    chain = Chain(batch, model, corpus, blocks=blocks)
+    chain = Chain(batch, corpus, blocks)
     before = chain.log_likelihood()
     stages_seconds: dict[int, float] = {}
     evaluations: dict[int, int] = {}
     total = 0.0
-    warm = Chain(load(replace(corpus, pairs=32))[0], model, corpus, blocks=blocks)
+    warm = Chain(read_batch(replace(corpus, pairs=32)), corpus, blocks)
     warm.sweep(1, np.full(warm.batch.size, EVERY_LEVEL, np.int16))
     for number in range(1, 101):
         stages = schedule.stages(np.full(batch.size, number, np.int64))
@@ -143,7 +140,7 @@ def measure_sweeps(corpus: Corpus) -> Figures:
     after = chain.log_likelihood()
     table = chain.state.table
     read_seconds = random_read_seconds(table)
-    chain.kernel = build(model, batch)
+    chain.kernel = build(chain.kernel.model, batch)
     every = np.full(batch.size, EVERY_LEVEL, np.int16)
     single = [chain.sweep(101 + k, every) for k in range(_FULL_SWEEPS)]
     seconds, scored, reads = min(single)
@@ -175,7 +172,7 @@ def measure_long_pairs(corpus: Corpus) -> Figures:
         text = " ".join(f"w{k}" for k in range(words))
         links = " ".join(f"{s}-{t}" for s, t in enumerate(order))
         batch = load_pairs([PairRow(1, text, text, links, WAITING, 0, 0, None, None)], SETTINGS).batch
-        chain = Chain(batch, default_model(batch, PITMAN_YOR, 5.0), corpus)
+        chain = Chain(batch, corpus)
         every = np.full(1, EVERY_LEVEL, np.int16)
         chain.sweep(1, every)
         sweeps = [chain.sweep(2 + k, every) for k in range(10)]
@@ -200,11 +197,11 @@ import numpy as np
 from hierogram.daemon.learning.kinds.compiling import SweepKernel
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.measures.results import Corpus
-from hierogram.tools.measures.sampling import Chain, load
+from hierogram.tools.measures.sampling import Chain, read_batch
 corpus = Corpus(*{files!r})
 kernel = SweepKernel()
-batch, model = load(corpus)
-chain = Chain(batch, model, corpus, blocks=Blocks.suited_to(batch.size))
+batch = read_batch(corpus)
+chain = Chain(batch, corpus, Blocks.suited_to(batch.size))
 kernel.wait()
 chain.sweep(1, np.ones(batch.size, np.int16))
 print(time.perf_counter() - started)

@@ -2,11 +2,9 @@
 
     python -m hierogram.tools.papers.planted_noise corpus.fr corpus.en --seed 2
 
-Of a corpus, some pairs are drawn by the seed, and a tenth of them is spoiled: their targets change places, or a fifth
-of each target's words (one at least) is replaced by words of the corpus, drawn as often as they are used. A store that
-knows nothing of this aligns the pairs and learns from them, from the spoiled ones too, and with `--sound` from as many
-other pairs that are not spoiled. Then the drawn pairs are scored. An area is the probability that a spoiled pair is
-more doubtful than one that is not. Beside the scores stands that of IBM Model 1, trained on the same pairs.
+A tenth of the pairs is spoiled. A store that knows nothing of this aligns the pairs and learns from them, from the
+spoiled ones too, and with `--sound` from as many other pairs that are not spoiled. Then the drawn pairs are scored. An
+area is the probability that a spoiled pair is more doubtful than one that is not; Model 1's stands beside it.
 """
 
 from pathlib import Path

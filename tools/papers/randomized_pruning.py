@@ -3,16 +3,7 @@
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.papers.randomized_pruning corpus.zh corpus.en links -o pruning.png
 
-Pairs of up to 130 word pairs are drawn, as many from each fourth of that range. Features are the expected emissions of
-words, together and alone, and the expected uses of rules; the error is Σ (E - Ẽ)², averaged over pairs. Work is the
-edges of charts, the same on every machine; seconds of processor time stand beside it. Emissions have the relative
-frequencies of the given links, smoothed by Model 1; the variables are these links, one-to-one. Of larger pairs under an
-ITG, the edges of whole charts are counted and not written.
-
-Masks are compared with tic-tac-toe pruning, which leaves out bispans with a low figure of merit [Zhang & Gildea 2005].
-A bispan divides the table of source and target words into nine parts, of which the middle one and the four corners
-count: words inside are emitted from words inside, words outside from words outside. The figure of merit is the product
-of these Model 1 probabilities in both directions.
+Masks are compared with tic-tac-toe pruning [Zhang & Gildea 2005]; docs/model.md, section 8.
 """
 
 import time

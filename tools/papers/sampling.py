@@ -5,8 +5,7 @@ python -m hierogram.tools.papers.sampling figure-6 corpus.zh corpus.en align.gdf
 python -m hierogram.tools.papers.sampling stratified corpus.zh corpus.en align.gdfa
 python -m hierogram.tools.papers.sampling processes corpus.zh corpus.en align.gdfa
 
-As in the paper, pairs are sampled one after the other, without blocks, and curves are means over five runs. The clock
-runs while pairs are sampled, not while kernels are compiled.
+The clock runs while pairs are sampled, not while kernels are compiled.
 """
 
 import sys
@@ -32,7 +31,7 @@ from hierogram.samplers.synchronous.sweeps import METROPOLIS
 from hierogram.storage.records import WAITING, PairRow
 from hierogram.tools.measures import results
 from hierogram.tools.measures.results import BitextFile, Corpus, drawn, timed
-from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
+from hierogram.tools.measures.sampling import SETTINGS, model_over, read_batch
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 
@@ -66,17 +65,12 @@ class Point(NamedTuple):
     log_likelihood: float
 
 
-def read_batch(corpus: Corpus) -> Batch:
-    """Return the corpus in memory."""
-    return load_pairs(read_rows(corpus), SETTINGS).batch
-
-
 def run(batch: Batch, ways: Sequence[Way], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
     """Every way with every seed; seed by seed, so that what else the machine does falls on all alike.
 
     Kernels are compiled, or loaded, before the clock starts.
     """
-    models = {way.label: default_model(batch, way.model, way.strength) for way in ways}
+    models = {way.label: model_over(batch, way.model, way.strength) for way in ways}
     few = load_pairs([_EXAMPLE], SETTINGS).batch
     for way in ways:
         for _ in _chain(few, models[way.label], way, 1, 2):

@@ -19,7 +19,8 @@ from hierogram.samplers.grammar.schedules import Schedule, quick_schedule, strat
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.storage.options import Option
 from hierogram.tools.measures.results import BitextFile, Corpus
-from hierogram.tools.papers.sampling import Point, Way, curves_of, draw, reached, read_batch, run, write_table
+from hierogram.tools.measures.sampling import read_batch
+from hierogram.tools.papers.sampling import Point, Way, curves_of, draw, reached, run, write_table
 
 PAPER = "ten sweeps a level, 7 levels"
 _PAPER_SWEEPS = 100

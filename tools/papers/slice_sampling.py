@@ -2,13 +2,9 @@
 
     python -m hierogram.tools.papers.slice_sampling corpus.zh corpus.en --work slices --pairs 200 --seeds 5
 
-Every row is a sampler and a start: seconds of processor time a sweep, acceptance, ln P of all derivations at the start
-and at the end, as the mean and the spread of the seeds. With `--gold`, the error rate of the links of the last half's
-samples. With `--test`, BLEU of what a grammar of phrases translates that is learned from the last sample's links. What
+Every row is a sampler and a start, as the mean and the spread of the seeds. P_f and P_e stay the words' relative
+frequencies and the strengths what they are at the start, so ln P is one function of the derivations for all runs. What
 is found is kept in the folder, run by run; the same command goes on where it was interrupted.
-
-P_f and P_e stay the words' relative frequencies and the strengths what they are at the start, so ln P is one function
-of the derivations for all runs. The start M4 takes its links from this package's default aligner.
 """
 
 import time
@@ -42,8 +38,7 @@ from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_
 from hierogram.samplers.itg.summaries import LinkSums, add_links, empty_links
 from hierogram.storage.options import Option
 from hierogram.tools.measures.results import Kept, check_settings, drawn, write_table
-from hierogram.tools.papers.systems import Made, System, grammar_file, learned_store, make_grammar
-from hierogram.tools.papers.translations import Split, scored, split, translated
+from hierogram.tools.papers.translations import Experiment, Split, System, split
 
 _MAX_SCOPE = 2
 _SPAN, _POPS = 20, 200
@@ -56,22 +51,14 @@ def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int)
     From each file of links a store of phrases is learned; posterior means translate. Weights are tuned once, with the
     first grammar; the weight of target words is fitted to each. What the folder has already is taken.
     """
-    kept = Kept(folder / "translated.json")
-    held_out = folder / "held-out.source"
-    write_lines(held_out, [*parts.tuning.sources, *parts.test.sources])
+    experiment = Experiment(parts, folder, _MAX_SCOPE, threads, "translated.json")
     made = []
     for name, path in links.items():
         system = System(name, name.replace(" ", "-").replace("=", "-"))
-        grammar = grammar_file(system, folder)
-
-        def make(system: System = system, path: Path = path, grammar: Path = grammar) -> list[int]:
-            url = learned_store(folder, system.store, [*parts.files, str(path)], threads)
-            return make_grammar(system, url, held_out, grammar, _MAX_SCOPE)
-
-        made.append(Made(system, grammar, kept.find(f"{name}: rules by scope", make, grammar)))
+        made.append(experiment.made(system, [*parts.files, str(path)]))
     options = TranslateOptions(span=_SPAN, pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0)
-    translated(made, parts, folder, options, _ITERATIONS, threads, kept)
-    scores = scored(made, parts)
+    experiment.translated(made, options, _ITERATIONS)
+    scores = experiment.scored(made)
     return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in scores}
 
 

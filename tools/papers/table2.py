@@ -10,57 +10,56 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import note, plural, print_table
+from hierogram.daemon.commands.common import plural, print_table
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.corpora.lines import write_lines
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.samplers.grammar.settings import DIRICHLET
+from hierogram.daemon.exports.options import Counted
+from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.storage.options import Option
-from hierogram.tools.measures.results import Kept, check_settings, drawn
-from hierogram.tools.papers.systems import (
+from hierogram.tools.measures.results import drawn
+from hierogram.tools.papers.translations import (
     AVERAGED,
     HIERO,
-    HUNDREDTH,
     MEANS,
-    SYSTEMS,
-    ZEROTH,
-    Made,
+    PAIRS,
+    SAMPLES,
+    START,
+    ExperimentOptions,
+    Split,
     System,
     aligned,
-    grammar_file,
-    learned_store,
-    make_grammar,
+    begin,
 )
-from hierogram.tools.papers.translations import Split, scored, split, translated
+
+ZEROTH, HUNDREDTH = "0th sample", "100th sample"
+SYSTEMS = (
+    System(HIERO, PAIRS, heuristic=True),
+    System("no singletons", PAIRS, heuristic=True, singletons=False),
+    System(ZEROTH, START, Counted.DRAWN),
+    System(HUNDREDTH, PITMAN_YOR, Counted.DRAWN),
+    System(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, Counted.DRAWN, hiero=True),
+    System(AVERAGED, SAMPLES),
+    System(f"{AVERAGED}, Hiero's constraints", SAMPLES, hiero=True),
+    System(MEANS, PITMAN_YOR),
+    System(f"{HUNDREDTH}, Dirichlet process", DIRICHLET, Counted.DRAWN),
+    System(f"{MEANS}, Dirichlet process", DIRICHLET),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
+class TableOptions(ExperimentOptions):
     """Options of the table."""
 
-    work: Annotated[Path, Option("Folder for all that is made; what is there already is taken.", metavar="FOLDER")]
-    tuning: Annotated[int, Option("Sentences to tune on.", least=1)] = 400
-    test: Annotated[int, Option("Sentences to test with.", least=1)] = 400
-    longest: Annotated[int, Option("Words of a held-out sentence, at most.", least=1)] = 29
-    references: Annotated[int, Option("References that a test sentence has at least.", least=1)] = 1
-    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0)] = 2
     span: Annotated[int, Option("Words that a rule covers, at most.", least=1)] = 20
-    pops: Annotated[int, Option("Places popped for each span.", least=0)] = 200
     iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 5
-    threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
     without_dirichlet: Annotated[
         bool, Option("Leave out the Dirichlet process: it is learned as long as the rest.")
     ] = False
     figure: Annotated[Path | None, Option("PNG to draw BLEU against the number of rules in.", metavar="FILE")] = None
-
-    def of_results(self) -> dict[str, Any]:
-        """Return the options that results depend on."""
-        beside = ("work", "threads", "without_dirichlet", "figure")
-        return {name: value for name, value in asdict(self).items() if name not in beside}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,42 +85,19 @@ def main(
     wanted: TableOptions,
 ) -> None:
     """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare."""
-    wanted.work.mkdir(parents=True, exist_ok=True)
-    check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
-    kept = Kept(wanted.work / "found.json")
-    parts = split(
-        files,
-        wanted.work,
-        tuning=wanted.tuning,
-        test=wanted.test,
-        longest=wanted.longest,
-        references=wanted.references,
-    )
-    held_out = wanted.work / "held-out.source"
-    write_lines(held_out, [*parts.tuning.sources, *parts.test.sources])
+    experiment = begin(files, wanted)
+    parts, scopes = experiment.parts, wanted.max_scope + 1
     bitext = aligned(parts.files, wanted.work, wanted.threads)
-    made = []
-    for system in SYSTEMS:
-        if system.store == DIRICHLET and wanted.without_dirichlet:
-            continue
-        path = grammar_file(system, wanted.work)
-
-        def make(system: System = system, path: Path = path) -> list[int]:
-            url = learned_store(wanted.work, system.store, bitext, wanted.threads)
-            return make_grammar(system, url, held_out, path, wanted.max_scope)
-
-        made.append(Made(system, path, kept.find(f"{system.name}: rules by scope", make, path)))
-        note(f"{system.name}: {plural(sum(made[-1].by_scope), 'rule')}")
+    systems = [one for one in SYSTEMS if one.store != DIRICHLET or not wanted.without_dirichlet]
+    made = [experiment.made(system, bitext) for system in systems]
     options = TranslateOptions(span=wanted.span, pops=wanted.pops, max_scope=wanted.max_scope, min_count=0.0)
-    costs = translated(made, parts, wanted.work, options, wanted.iterations, wanted.threads, kept)
-    scores = scored(made, parts)
-    sampling = scored([one for one in made if one.system.name in (ZEROTH, HUNDREDTH)], parts)
-    of_hiero = sum(made[0].by_scope[: wanted.max_scope + 1])
+    costs = experiment.translated(made, options, wanted.iterations)
+    sampling = experiment.scored([one for one in made if one.system.name in (ZEROTH, HUNDREDTH)])
+    of_hiero = sum(made[0].by_scope[:scopes])
     rows = []
-    for one, score in zip(made, scores, strict=True):
-        by_scope = (one.by_scope + [0] * (wanted.max_scope + 1))[: wanted.max_scope + 1]
-        rules = sum(by_scope)
-        half = (score.high - score.low) / 2
+    for one, score in zip(made, experiment.scored(made), strict=True):
+        by_scope = (one.by_scope + [0] * scopes)[:scopes]
+        rules, half = sum(by_scope), (score.high - score.low) / 2
         ratio = rules / max(of_hiero, 1)
         rows.append(SystemRow(score.name, by_scope, rules, ratio, score.score, half, score.p, *costs[score.name]))
     _say(rows, sampling[1].p, parts, wanted)

@@ -1,25 +1,126 @@
-"""A bitext to learn from, tune on and test with, and translations with grammars that are compared."""
+"""Grammars of one bitext, compared by what they translate: learned, extracted, tuned, translated with, and scored.
 
+What is made stays in a folder, and what is there already is taken.
+"""
+
+import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
+import numpy as np
+
+from hierogram.daemon.alignment.aligning import align
+from hierogram.daemon.alignment.requests import Request
+from hierogram.daemon.commands.common import note, plural
+from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.decoding.grammars import TranslationGrammar, read_weights, write_weights
 from hierogram.daemon.decoding.opening import TranslationResources, equip
 from hierogram.daemon.decoding.options import TranslateOptions
+from hierogram.daemon.decoding.translating import Translator
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.language_models.files import make
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.options import Counted, ExportOptions
+from hierogram.daemon.exports.scratch import load_compositions, load_rules, scratch
+from hierogram.daemon.language_models.files import make as make_model
 from hierogram.daemon.language_models.options import EstimationOptions
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs
+from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
+from hierogram.daemon.learning.learning import ALIGNED, learn
+from hierogram.daemon.learning.residents import ResidentBatch, read_batches
 from hierogram.daemon.progress import progress
-from hierogram.daemon.tuning.evaluation import SystemScore, evaluate
+from hierogram.daemon.tuning.evaluation import MetricScores, SystemScore, evaluate
 from hierogram.daemon.tuning.options import EvaluationOptions, TuningOptions
 from hierogram.daemon.tuning.runs import GrammarDecoder
 from hierogram.daemon.tuning.tuning import tune
-from hierogram.tools.measures.results import Kept
-from hierogram.tools.papers.systems import Made
+from hierogram.samplers.alignment.options import GDFA
+from hierogram.samplers.forests.averages import add_trees
+from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, STRATIFIED
+from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.options import Option
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.comparison.heuristic_export import export_heuristic
+from hierogram.tools.comparison.pruning import Pruning
+from hierogram.tools.measures.results import Kept, check_settings, timed
+
+FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
+"""Features that all grammars of the table have."""
+
+PAIRS, START, SAMPLES, DEFAULT = "pairs", "start", "samples", "default"
+"""Stores of pairs alone, of the state in which sampling begins, of eight samples merged, and of default settings; the
+others have models' names, and the default schedule."""
+
+HIERO, AVERAGED, MEANS = "Hiero", "averaged", "posterior means"
+WORDS = "words"
+_TRIALS = 8
+_LM_ORDER = 3
+_RESAMPLES = 1000
+_BESIDE_RESULTS = ("work", "threads", "chains", "only", "without_dirichlet", "figure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOptions:
+    """Options of every comparison of translations."""
+
+    work: Annotated[Path, Option("Folder for all that is made; what is there already is taken.", metavar="FOLDER")]
+    tuning: Annotated[int, Option("Sentences to tune on.", least=1)] = 400
+    test: Annotated[int, Option("Sentences to test with.", least=1)] = 400
+    longest: Annotated[int, Option("Words of a held-out sentence, at most.", least=1)] = 29
+    references: Annotated[int, Option("References that a test sentence has at least.", least=1)] = 1
+    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0)] = 2
+    pops: Annotated[int, Option("Places popped for each span.", least=0)] = 200
+    threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
+
+    def of_results(self) -> dict[str, Any]:
+        """Return the options that results depend on."""
+        return {name: value for name, value in asdict(self).items() if name not in _BESIDE_RESULTS}
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A grammar: its name, the store that it comes from, and how it is taken out of it.
+
+    `features` None: all. `smoothing` None: as exports have it. `pruning` says which rules of a heuristic grammar stay.
+    `chain` is the seed of the store.
+    """
+
+    name: str
+    store: str
+    counted: Counted = Counted.MEANS
+    hiero: bool = False
+    heuristic: bool = False
+    singletons: bool = True
+    features: tuple[str, ...] | None = FEATURES
+    smoothing: float | None = None
+    pruning: Pruning | None = None
+    chain: int = 1
+
+    @property
+    def named(self) -> str:
+        """Its name among the grammars of all chains."""
+        return self.name if self.chain == 1 else f"{self.name}, chain {self.chain}"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A grammar as a file, with the rules that can match the held-out sentences; how many rules it has by scope, and
+    the seconds in which it was written."""
+
+    system: System
+    file: Path
+    by_scope: list[int]
+    seconds: float
+
+    @property
+    def output(self) -> Path:
+        """The file of its translations."""
+        return self.file.with_suffix(".out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,121 +187,254 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
 
 
 def _spaced(items: list[str], wanted: int) -> list[str]:
-    """So many of the items, evenly spaced; all where there are fewer."""
-    if len(items) <= wanted:
-        return items
-    return [items[k * len(items) // wanted] for k in range(wanted)]
+    """Return n of the items, evenly spaced; all where there are fewer."""
+    return items if len(items) <= wanted else [items[k * len(items) // wanted] for k in range(wanted)]
 
 
-WORDS = "words"
-_TRIALS = 8
+def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
+    """Return the files of a bitext with those of its alignment, which is made unless it is there."""
+    if len(files) > len(("source", "target")):
+        return list(files)
+    path = folder / "train.align"
+    if not path.exists():
+        with progress("align", "sweeps") as shown:
+            source, target = map(read_sentences, files)
+            request = Request(threads=threads, symmetrization=GDFA)
+            found = align(source, target, request, lambda done, total: shown.update(done, total, done))
+        write_lines(path, found.lines())
+    return [*files, str(path)]
 
 
-def fitted_words(equipment: TranslationResources, grammar: TranslationGrammar, held: HeldOut, threads: int) -> float:
-    """Fit the weight of words, between 0 and twice what it is: translations have as many words as the references.
+def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
+    """URL of the store that a system's samples come from, made unless it is there; `chain` is its seed."""
+    if name == PAIRS:
+        name = PITMAN_YOR
+    path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
+    url = f"sqlite:///{path.absolute()}"
+    if path.exists():
+        return url
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    settings = Settings(
+        model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
+        schedule=PAPER if name in (START, SAMPLES) else STRATIFIED,
+        seed=chain,
+    )
+    with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
+        with Input(list(files)) as source:
+            ingest(store, source)
+        with progress(f"learn, {name}", "pairs") as shown:
+            options = LearnOptions(threads, lambda now: shown.update(now.done, now.total, now.done))
+            if name in (START, SAMPLES):
+                _commit_samples(store, options, settings.levels if name == SAMPLES else 0)
+            else:
+                learn(store, options=options)
+    new.rename(path)
+    return url
 
-    Of several references the one whose length is closest counts. All other weights stay.
+
+def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
+    """Take a store's pairs through levels of the schedule `paper`, and commit as their means those of the samples.
+
+    The samples are the state in which sampling begins (every node cut, a random edge at each), and those after
+    each of the levels: with defaults the 0th, 10th, …, 70th. Without levels no sample is averaged.
     """
-
-    sizes = [[len(line.split()) for line in own] for own in held.references]
-
-    def missing(weight: float) -> int:
-        """By how many words translations are too short under this weight."""
-        translator = equipment.translator(grammar, {**equipment.weights, WORDS: weight})
-        lengths = [len(found.text.split()) for found in translator.translate_all(held.sources, threads=threads)]
-        closest = [min(own, key=lambda size: abs(size - n)) for n, own in zip(lengths, sizes, strict=True)]
-        return sum(closest) - sum(lengths)
-
-    start = equipment.weights[WORDS]
-    low, high = min(0.0, 2 * start), max(0.0, 2 * start)
-    middle = start
-    for _ in range(_TRIALS):
-        short = missing(middle)
-        if not short:
-            break
-        low, high = (middle, high) if short > 0 else (low, middle)
-        middle = (low + high) / 2
-    return middle
+    sweeps = store.settings().sweeps_per_level
+    with holding_lease(store, "table 2"), Learner(store, options) as learner:
+        learner.total = store.count_pairs(ALIGNED) * levels * sweeps
+        for rows in read_batches(store, ALIGNED):
+            batch = learner.open(rows)
+            if levels:
+                _add_sample(batch)
+            for level in range(1, levels + 1):
+                learner.sweep(batch, np.full(len(rows), level * sweeps), leave_open=True)
+                _add_sample(batch)
+            batch.commit(store, [], learner.chain.labels(), None)
 
 
-_LM_ORDER = 3
-_RESAMPLES = 1000
+def _add_sample(batch: ResidentBatch) -> None:
+    assert isinstance(batch.loaded, LoadedPairs)
+    add_trees(batch.averages, batch.loaded.batch, batch.state, np.ones(batch.loaded.size, np.bool_))
 
 
-def translated(
-    made: Sequence[Made],
-    parts: Split,
-    folder: Path,
-    options: TranslateOptions,
-    iterations: int,
-    threads: int,
-    kept: Kept,
-) -> dict[str, tuple[float, float]]:
-    """Translate with each grammar into its file; return processor seconds a sentence and the weight of words, by name.
-
-    Weights are tuned once, with the first grammar; the weight of target words is fitted to each, since a grammar of
-    other rules makes translations of other lengths under the same weights. What the folder has already is taken.
-    """
-    model = folder / "target.lm"
-    if not model.exists():
-        with progress("lm", "n-grams") as shown:
-            make([parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), shown)
-    equipment = equip(replace(options, lm=str(model)))
-    tuned = folder / "weights.toml"
-    if not tuned.exists():
-        for one in made:
-            one.output.unlink(missing_ok=True)
-        write_weights(tuned, tuned_weights(equipment, made[0], parts.tuning, iterations, threads)[0])
-    equipment = replace(equipment, weights=read_weights(str(tuned)))
-    found = {}
-    for one in made:
-        own = partial(translate, equipment, one, parts, threads)
-        name = one.system.name
-        seconds, words = kept.find(f"{name}: seconds a sentence, weight of words", own, one.output)
-        found[name] = seconds, words
-    return found
+def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
+        load_rules(database, snapshot, None, system.counted, ("scope", "hiero"))
+        if system.counted is Counted.TRANSLATION:
+            load_compositions(database, snapshot, None, ("scope",))
+        only = "WHERE hiero > 0" if system.hiero else ""
+        numbers = database.numbers(f"(SELECT scope FROM rules {only})", ["scope"])
+    return [int(number) for number in np.bincount(numbers[:, 0].astype(np.int64), minlength=1)]
 
 
-def scored(made: Sequence[Made], parts: Split) -> list[SystemScore]:
-    """Return the BLEU of what grammars have translated, each beside the first one."""
-    outputs = [(one.system.name, read_sentences(str(one.output))) for one in made]
-    references = [(f"reference {k + 1}", lines) for k, lines in enumerate(parts.test.columns())]
-    options = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
-    with progress("evaluate", "metrics") as shown:
-        [found] = evaluate(outputs, references, options, shown)
-    return list(found.scores)
-
-
-def tuned_weights(
-    equipment: TranslationResources, made: Made, held: HeldOut, iterations: int, threads: int, seed: int = 1
-) -> tuple[dict[str, float], bool]:
-    """Return weights that are tuned with one grammar, and whether they are those that tuning began with."""
-    grammar = equipment.grammar(str(made.file))
-    options = TuningOptions(iterations=iterations, seed=seed)
-    references = [[tuple(line.split()) for line in own] for own in held.references]
-    with progress("tune", "sentences") as shown:
-        decode = GrammarDecoder(
-            equipment,
-            grammar,
-            held.sources,
-            shown,
-            best=options.best,
-            rounds=options.iterations + 1,
-            threads=threads,
-        )
-        found = tune(decode, references, decode.start(), options, decode.words)
-    return decode.by_name(found.weights), found.best == 0
-
-
-def translate(equipment: TranslationResources, made: Made, parts: Split, threads: int) -> list[float]:
-    """Translate with a grammar into its file; processor seconds a sentence (one thread), weight of words."""
-    grammar = equipment.grammar(str(made.file))
-    words = fitted_words(equipment, grammar, parts.tuning, threads)
-    translator = equipment.translator(grammar, {**equipment.weights, WORDS: words})
-    sources = parts.test.sources
+def timed_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
+    """Return the translations of sentences, and processor seconds a sentence, once kernels are loaded."""
     translator.translate(sources[0])
-    started = time.process_time()
-    lines = [found.text for found in translator.translate_all(sources, threads=1)]
-    seconds = (time.process_time() - started) / len(sources)
-    write_lines(made.output, lines)
-    return [seconds, words]
+    seconds, lines = timed(
+        lambda: [found.text for found in translator.translate_all(sources, threads=threads)], time.process_time
+    )
+    return lines, seconds / len(sources)
+
+
+class Experiment:
+    """A folder in which grammars are made of one bitext, and compared by what they translate."""
+
+    def __init__(self, parts: Split, folder: Path, max_scope: int, threads: int, found: str = "found.json") -> None:
+        """Begin, or go on; `found` names the file of what was found."""
+        self.parts, self.folder, self.max_scope, self.threads = parts, folder, max_scope, threads
+        self.kept = Kept(folder / found)
+        self._held_out = folder / "held-out.source"
+        write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
+
+    def made(self, system: System, bitext: Sequence[str]) -> Made:
+        """Return a system's grammar, made of a bitext with its links as far as it can match held-out sentences."""
+        name = system.named.replace(",", "").replace("'", "").replace(" ", "-").replace("=", "-")
+        path = self.folder / f"{name}.cdec"
+
+        def make() -> list[Any]:
+            url = learned_store(self.folder, system.store, bitext, self.threads, system.chain)
+            seconds, by_scope = timed(lambda: self._write(system, url, path))
+            note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
+            return [by_scope, seconds]
+
+        return Made(system, path, *self.kept.find(f"{system.named}: rules by scope, seconds", make, path))
+
+    def _write(self, system: System, url: str, path: Path) -> list[int]:
+        """Write a grammar; how many rules it has by scope."""
+        options = ExportOptions(
+            format="cdec",
+            features=system.features,
+            means=system.counted is Counted.MEANS,
+            drawn=system.counted is Counted.DRAWN,
+            smoothing=system.smoothing,
+            hiero=system.hiero,
+            max_scope=self.max_scope,
+            filter_for=self._held_out,
+        )
+        path.unlink(missing_ok=True)
+        with open_store(url) as store:
+            if system.heuristic:
+                return export_heuristic(store, path, options, singletons=system.singletons, pruning=system.pruning)[1]
+            export(store, path, options)
+            with store.snapshot() as snapshot:
+                return _by_scope(snapshot, system)
+
+    def equip(self, options: TranslateOptions) -> TranslationResources:
+        """Return all but a grammar to translate with, the target side's language model among it."""
+        model = self.folder / "target.lm"
+        if not model.exists():
+            with progress("lm", "n-grams") as shown:
+                make_model([self.parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), shown)
+        return equip(replace(options, lm=str(model)))
+
+    def tuned(
+        self, equipment: TranslationResources, made: Made, iterations: int, seed: int = 1
+    ) -> tuple[dict[str, float], bool]:
+        """Return weights that are tuned with one grammar, and whether they are those that tuning began with."""
+        held = self.parts.tuning
+        options = TuningOptions(iterations=iterations, seed=seed)
+        references = [[tuple(line.split()) for line in own] for own in held.references]
+        with progress("tune", "sentences") as shown:
+            decode = GrammarDecoder(
+                equipment,
+                equipment.grammar(str(made.file)),
+                held.sources,
+                shown,
+                best=options.best,
+                rounds=options.iterations + 1,
+                threads=self.threads,
+            )
+            found = tune(decode, references, decode.start(), options, decode.words)
+        return decode.by_name(found.weights), found.best == 0
+
+    def translated(
+        self, made: Sequence[Made], options: TranslateOptions, iterations: int
+    ) -> dict[str, tuple[float, float]]:
+        """Translate with each grammar into its file; return seconds a sentence and the weight of words, by name.
+
+        Weights are tuned once, with the first grammar; the weight of target words is fitted to each, since a grammar of
+        other rules makes translations of other lengths under the same weights. Seconds are of processors, one thread.
+        """
+        equipment = self.equip(options)
+        tuned = self.folder / "weights.toml"
+        if not tuned.exists():
+            for one in made:
+                one.output.unlink(missing_ok=True)
+            write_weights(tuned, self.tuned(equipment, made[0], iterations)[0])
+        equipment = replace(equipment, weights=read_weights(str(tuned)))
+        found = {}
+        for one in made:
+            name, own = one.system.name, partial(self._translate, equipment, one)
+            seconds, words = self.kept.find(f"{name}: seconds a sentence, weight of words", own, one.output)
+            found[name] = seconds, words
+        return found
+
+    def _translate(self, equipment: TranslationResources, made: Made) -> list[float]:
+        grammar = equipment.grammar(str(made.file))
+        words = self._fitted_words(equipment, grammar)
+        translator = equipment.translator(grammar, {**equipment.weights, WORDS: words})
+        lines, seconds = timed_translations(translator, self.parts.test.sources, 1)
+        write_lines(made.output, lines)
+        return [seconds, words]
+
+    def _fitted_words(self, equipment: TranslationResources, grammar: TranslationGrammar) -> float:
+        """Fit the weight of words, between 0 and twice what it is: translations have as many words as the references.
+
+        Of several references the one whose length is closest counts. All other weights stay.
+        """
+        held = self.parts.tuning
+        sizes = [[len(line.split()) for line in own] for own in held.references]
+        start = middle = equipment.weights[WORDS]
+        low, high = min(0.0, 2 * start), max(0.0, 2 * start)
+        for _ in range(_TRIALS):
+            translator = equipment.translator(grammar, {**equipment.weights, WORDS: middle})
+            lengths = [
+                len(found.text.split()) for found in translator.translate_all(held.sources, threads=self.threads)
+            ]
+            closest = [min(own, key=lambda size: abs(size - n)) for n, own in zip(lengths, sizes, strict=True)]
+            short = sum(closest) - sum(lengths)
+            if not short:
+                break
+            low, high = (middle, high) if short > 0 else (low, middle)
+            middle = (low + high) / 2
+        return middle
+
+    def evaluated(self, outputs: Sequence[tuple[str, list[str]]], options: EvaluationOptions) -> list[MetricScores]:
+        """Score translations of the test sentences, by their names."""
+        references = [(f"reference {k + 1}", lines) for k, lines in enumerate(self.parts.test.columns())]
+        with progress("evaluate", "metrics") as shown:
+            return evaluate(outputs, references, options, shown)
+
+    def scored(self, made: Sequence[Made]) -> list[SystemScore]:
+        """Return the BLEU of what grammars have translated, each beside the first one."""
+        outputs = [(one.system.name, read_sentences(str(one.output))) for one in made]
+        options = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
+        [found] = self.evaluated(outputs, options)
+        return list(found.scores)
+
+
+def begin(files: Sequence[str], wanted: ExperimentOptions, pairs: int | None = None) -> Experiment:
+    """Begin an experiment with a bitext, or with some pairs of it, evenly spaced; or go on with it.
+
+    Raises `UsageError` where the folder has results that were asked for otherwise, and as `split`.
+    """
+    work = wanted.work
+    work.mkdir(parents=True, exist_ok=True)
+    check_settings(work / "settings.json", {"files": files, **wanted.of_results()})
+    if pairs is not None:
+        cut = []
+        for side, path in zip(("source", "target", "align"), files, strict=False):
+            lines = read_sentences(path)
+            most = min(pairs, len(lines))
+            cut.append(str(work / f"pairs.{side}"))
+            write_lines(Path(cut[-1]), (lines[k * len(lines) // most] for k in range(most)))
+        files = cut
+    parts = split(
+        files,
+        work,
+        tuning=wanted.tuning,
+        test=wanted.test,
+        longest=wanted.longest,
+        references=wanted.references,
+    )
+    return Experiment(parts, work, wanted.max_scope, wanted.threads)

@@ -1,10 +1,8 @@
 """The formats by name. A new one is a module here and an entry in `FORMATS`."""
 
 from hierogram.daemon.compressing import divided_name
-from hierogram.daemon.exports.formats.cdec import CDEC
+from hierogram.daemon.exports.formats.decoders import CDEC, JOSHUA, MOSES, THRAX
 from hierogram.daemon.exports.formats.format import Format
-from hierogram.daemon.exports.formats.joshua import JOSHUA, THRAX
-from hierogram.daemon.exports.formats.moses import MOSES
 from hierogram.daemon.exports.formats.pipeline import BICLEANER, BICLEANER_REVERSE, PRIORS, SHORTLIST, TTABLE, VMAP
 from hierogram.daemon.exports.formats.tables import JSONL, PARQUET, TSV
 from hierogram.daemon.exports.formats.trees import FRAGMENTS, PCFG

@@ -350,11 +350,6 @@ def _begin(loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_]) -
     return kernel.init(settings.seed, MODEL1, due=due).derivations
 
 
-def _course(settings: Settings) -> Annealing:
-    """Return T = 1 from the first sweep; a pair has burned in after `settling` sweeps."""
-    return Annealing(0, 1.0, settings.settling)
-
-
 def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
     """Return the pair's derivation; a node's children are the nodes right behind it and at its `right`."""
     nodes = nodes_of(load_raw_pairs([row], settings).decode(join_blobs([row.current or b""])), 0)
@@ -374,5 +369,8 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
 _EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
 
 
-KIND = Kind(ITG, True, load_raw_pairs, _begin, _course, ItgChain, ItgTrial, key_of_sides, _show, _EXAMPLE)
-"""Word pairs, nulls, straight and inverted rules, from pairs without links."""
+KIND = Kind(
+    ITG, True, load_raw_pairs, _begin, lambda settings: Annealing(0, 1.0, settings.settling), ItgChain, ItgTrial,
+    key_of_sides, _show, _EXAMPLE,
+)  # fmt: skip
+"""Word pairs, nulls, straight and inverted rules, from pairs without links; T = 1 from the first sweep."""

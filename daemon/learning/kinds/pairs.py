@@ -67,7 +67,7 @@ class ForestPairs(ABC):
 
     def trees(self, state: State) -> Blobs:
         """Return the variables of each pair's present tree alone."""
-        return encode_trees(self.batch.forests, state)
+        return encode_trees(self.batch, state)
 
     def read_averages(self, records: Blobs) -> Averages:
         """Return what the pairs expect to use; raises `DerivationError` where bytes do not fit their pair's forest."""

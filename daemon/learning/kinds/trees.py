@@ -195,7 +195,7 @@ class TreeChain:
 
     def fragments(self) -> list[CountedFragment]:
         """Return the grammar: every fragment in use, by label, the most used first."""
-        deltas = add_state(empty_deltas(), self.trees.batch, self.state, 1, 0)
+        deltas = add_state(empty_deltas(), self.trees.batch, self.state)
         chosen = np.arange(deltas.entries)
         roots, texts = render_fragments(deltas, chosen, self.trees.labels, self.loaded.words)
         counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())

@@ -1,14 +1,16 @@
-"""Rules, pairs and derivations to look at, and the withdrawal of a pair."""
+"""Rules, pairs, derivations and the evidence of a sentence to look at, and the withdrawal of a pair."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.options import RuleQuery
 from hierogram.daemon.scoring.records import PairScore, score_of
@@ -17,6 +19,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
+from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.options import constraints
 from hierogram.storage.records import PairRecord
 
@@ -109,15 +112,12 @@ def grammar_routes(service: Service) -> APIRouter:
         if cursor is not None:
             uses, *sides = cursor.split("\t")
             after = (int(uses) / unit, sides[0], sides[1])
-        for look_up in (store.find_rules, store.find_respelled_rules):
-            found = look_up(source, target, words=containing or (), limit=limit + 1, after=after, drawn=drawn)
-            if found:
-                break
-        else:
-            if not store.status().rules:
-                raise ProblemError(
-                    HTTPStatus.CONFLICT, "nothing is learned yet: GET /v1/status says how far sampling is"
-                )
+        wanted = partial(
+            store.find_rules, source, target, words=containing or (), limit=limit + 1, after=after, drawn=drawn
+        )
+        found = wanted() or wanted(respelled=True)
+        if not found and not store.status().rules:
+            raise ProblemError(HTTPStatus.CONFLICT, "nothing is learned yet: GET /v1/status says how far sampling is")
         page = [RuleAnswer.model_validate(rule) for rule in found[:limit]]
         following = None
         if len(found) > limit:
@@ -187,3 +187,52 @@ def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
     if row.current is None:
         raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it waits to be sampled")
     return DerivationAnswer(row.id, row.state, row.sweep, derivation_of(row, service.store.settings()))
+
+
+_LONGEST = 10_000
+_UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+_SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
+"""What has a word: white space and control characters alone have none."""
+
+_Pairs = Annotated[int, Query(**constraints(EvidenceOptions, "pairs"))]
+_Rules = Annotated[int, Query(**constraints(EvidenceOptions, "rules"))]
+_Renderings = Annotated[int, Query(**constraints(EvidenceOptions, "renderings"))]
+_Tokenized = Annotated[bool, Query(**constraints(EvidenceOptions, "tokenized"))]
+
+
+def evidence_routes(reader: Reader) -> APIRouter:
+    """Return the route of evidence."""
+    # The pages alone need no numpy.
+    from hierogram.daemon.evidence.gathering import Evidence, as_prompt, gather
+
+    router = APIRouter(prefix="/v1", tags=["grammar"])
+
+    @router.get(
+        "/evidence",
+        response_model=Evidence,
+        responses={
+            200: {"content": {"text/plain": {}}},
+            409: {"description": "The store has sentences of one language."},
+            422: {"description": "The sentence has no word, or too many, or a value is wrong."},
+        },
+    )
+    def evidence(
+        source: Annotated[str, Query(max_length=_LONGEST, pattern=_SEEN, description="The sentence.")],
+        pairs: _Pairs = EvidenceOptions.pairs,
+        rules: _Rules = EvidenceOptions.rules,
+        renderings: _Renderings = EvidenceOptions.renderings,
+        tokenized: _Tokenized = EvidenceOptions.tokenized,
+        format: Annotated[
+            Literal["json", "prompt"], Query(description="JSON, or text that is ready for a prompt.")
+        ] = "json",
+    ) -> Response:
+        """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
+        wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
+        with reader.look() as look:
+            found = gather(look, source, wanted)
+            languages = look.settings().languages
+        if format == "prompt":
+            return PlainTextResponse(as_prompt(found, source, tuple(languages or ())))
+        return JSONResponse(asdict(found))
+
+    return router

@@ -13,9 +13,10 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from hierogram.daemon.web.pages.forms import from_elsewhere, texts
+from hierogram.daemon.web.pages.forms import texts
 from hierogram.daemon.web.pages.rendering import HEADERS, PageContext, address, plain
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
+from hierogram.daemon.web.protocol.sessions import from_elsewhere
 from hierogram.storage.browsing.asking import Answered, Asker
 from hierogram.storage.browsing.cookbook import cookbook_of, tables_of
 from hierogram.storage.exceptions import QuestionError, SlowQueryError

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
 from hierogram.daemon.web.protocol.bodies import LARGEST_ID, check_content, whole
 from hierogram.daemon.web.protocol.problems import ProblemError, query_of
-from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
+from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions, from_elsewhere
 from hierogram.storage.options import Declared, OptionError, check, declared
 
 if TYPE_CHECKING:
@@ -79,14 +79,6 @@ async def form_values(request: Request) -> dict[str, str]:
     check_content(request, [_FORM], f"a form is sent as {_FORM}")
     body = await whole(request, _LARGEST)
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
-
-
-def from_elsewhere(request: Request) -> bool:
-    """Return whether another site's page has the browser ask; browsers say so themselves, other programs need not."""
-    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-        return True
-    origin = request.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
 
 
 def ours(request: Request, sessions: Sessions, values: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.pages.asking import asking_routes
-from hierogram.daemon.web.pages.forms import form_values, from_elsewhere, ours, texts
+from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.now import now_routes
 from hierogram.daemon.web.pages.pairs import pair_routes
 from hierogram.daemon.web.pages.rendering import JSON_ENDING, STATIC, PageContext, address, static_content
@@ -17,7 +17,7 @@ from hierogram.daemon.web.pages.search import search_routes
 from hierogram.daemon.web.pages.words import word_routes
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, answer_problems
 from hierogram.daemon.web.protocol.service import Service
-from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions
+from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, from_elsewhere
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
 

@@ -5,8 +5,10 @@ import secrets
 import time
 from collections.abc import Callable
 from hashlib import sha256
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
+from starlette.requests import Request
 
 ENTER, FILES = "/enter", "/static/"
 """The page on which the token is shown, and where the files that pages load are: both need none."""
@@ -14,6 +16,14 @@ ENTER, FILES = "/enter", "/static/"
 COOKIE = "hierogram"
 LASTS_SECONDS = 12 * 3600
 """Life of a cookie."""
+
+
+def from_elsewhere(request: Request) -> bool:
+    """Return whether another site's page has the browser ask; browsers say so themselves, other programs need not."""
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        return True
+    origin = request.headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
 
 
 class Sessions:

@@ -1,21 +1,19 @@
-"""BHMM-Z: an emitted word comes from the conditioning word it is linked to, or from the word before it [SA16 §3].
+"""BHMM-Z: an emitted word comes from the word it is linked to, or from the word before it [SA16 §3]; docs/model.md, 5.
 
-Every emitted position has a link, drawn by its jumps alone where the word is a collocation (Z = 1). As the paper's,
-jumps are those of one categorical distribution; there is no special jump. The parameters s and r of the Beta
-distribution are slice sampled by their logarithms [SA16 §4.4, eq. 9].
+Every emitted position has a link, drawn by its jumps alone where the word is a collocation (Z = 1). The parameters s
+and r of the Beta distribution are slice sampled by their logarithms [SA16 §4.4, eq. 9].
 """
 
 import math
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Direction, number_bigrams
 from hierogram.samplers.alignment.chain import Chain, choose_candidates, jump_event, pick
 from hierogram.samplers.alignment.counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
-from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode_unless_collocated
+from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode
 from hierogram.samplers.alignment.model1 import model1_links
-from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
 from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.slices import slice_sample
@@ -191,25 +189,20 @@ def count_collocations(first, sides, chain):
     return len(sides.emitted_offset) - 1
 
 
-def _first_links(direction: Direction, options: AlignerOptions, seed: np.uint64) -> NDArray[np.int16]:
-    """Those of IBM Model 1 without the empty word: here each word has a link [SA16 §5]."""
-    return model1_links(direction.sides, len(direction.conditioning.vocabulary), with_no_word=False)
-
-
 def _with_bigrams(chain: Chain, direction: Direction) -> Chain:
     bigram, bigrams = number_bigrams(direction.emitted)
     return chain._replace(bigram=bigram, bigram_count=np.zeros(bigrams, np.int32))
 
 
-def _draw_strengths(chain: Chain, key: np.uint64, plan: AlignmentPlan) -> None:
-    sample_strengths(chain.settings, chain.before, key, plan.sweep)
-
-
 STEPS = Steps(
-    start=_first_links,
+    start=lambda direction, options, seed: model1_links(
+        direction.sides, len(direction.conditioning.vocabulary), with_no_word=False
+    ),
     count=lambda first, sides, chain, scratch: count_collocations(first, sides, chain),
     sweep=sweep_collocations,
-    decode=decode_unless_collocated,
+    # A word has no link where Z = 1 in most samples.
+    decode=partial(decode, by_half=True),
     prepare=_with_bigrams,
-    finish=_draw_strengths,
+    finish=lambda chain, key, plan: sample_strengths(chain.settings, chain.before, key, plan.sweep),
 )
+"""The chain begins with the links of IBM Model 1 without the empty word: here each word has a link [SA16 §5]."""

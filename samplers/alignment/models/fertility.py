@@ -31,7 +31,7 @@ from hierogram.samplers.alignment.counts import (
     tidy,
     unlink_pair,
 )
-from hierogram.samplers.alignment.marginals import CELL, add_sample, add_samples, clear_marginals, decode
+from hierogram.samplers.alignment.marginals import CELL, add_marginals, add_sample, decode
 from hierogram.samplers.alignment.model1 import random_links
 from hierogram.samplers.alignment.options import AlignmentPlan
 from hierogram.samplers.alignment.steps import Steps
@@ -56,15 +56,6 @@ class Place(NamedTuple):
 
 
 @njit_inline
-def _fertility_ratio(word, fertility, chain, strength):
-    """By how much one more link changes the probability of the conditioning words' fertilities (linear)."""
-    if fertility >= MOST_FERTILITY:
-        return 1.0
-    now = chain.fertility[word, fertility] - 1 + strength * chain.fertility_prior[fertility]
-    return (chain.fertility[word, fertility + 1] + strength * chain.fertility_prior[fertility + 1]) / now
-
-
-@njit_inline
 def _move_fertility(word, i, change, chain, scratch):
     chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY)] -= 1
     scratch.fertility[i] += change
@@ -86,7 +77,6 @@ def _stop_at(before, i, after, change, jumps):
 
 @njit_inline
 def _weigh_unlinked(before, after, stage, chain, settings):
-    """Weight of no link by its jump (linear)."""
     weight = settings["unlinked"]
     if stage >= JUMPS:
         jumps = chain.jumps
@@ -99,7 +89,6 @@ def _weigh_unlinked(before, after, stage, chain, settings):
 
 @njit_inline
 def _weigh_jumps(i, before, after, jumps, symmetric):
-    """Weight of link i by its jumps (linear)."""
     inward = jump_event(jumps, before, i)
     outward = jump_event(jumps, i, after)
     return (jumps[inward] + symmetric) * (jumps[outward] + symmetric + (1.0 if inward == outward else 0.0))
@@ -109,9 +98,14 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 def _conditioning_factor(word, i, stage, chain, settings, scratch):
     """Return what a link weighs by its conditioning word alone: fertility, and the lexical denominator (linear)."""
     factor = 1.0 / conditioning_mass(chain.conditioning, word)
-    if stage >= FERTILITIES:
-        factor *= _fertility_ratio(word, scratch.fertility[i], chain, settings["fertility"])
-    return factor
+    fertility = scratch.fertility[i]
+    if stage < FERTILITIES or fertility >= MOST_FERTILITY:
+        return factor
+    # By how much one more link changes the probability of the conditioning words' fertilities.
+    strength = settings["fertility"]
+    now = chain.fertility[word, fertility] - 1 + strength * chain.fertility_prior[fertility]
+    more = chain.fertility[word, fertility + 1] + strength * chain.fertility_prior[fertility + 1]
+    return factor * (more / now)
 
 
 @njit_inline
@@ -124,7 +118,6 @@ def _refresh_factors(word, sides, e_start, length, stage, chain, settings, scrat
 
 @njit_inline
 def _multiply_jumps(before, after, length, chain, settings, scratch):
-    """Multiply the weights of all links by those of their jumps."""
     jumps = chain.jumps
     symmetric = settings["jump"]
     middle = (len(jumps) - 4) // 2
@@ -183,22 +176,6 @@ def _weigh_some(place, number, stage, sides, chain, settings, scratch):
 
 
 @njit_inline
-def _expect_word(f, e_start, length, sides, pairs):
-    """Say that an emitted word's pairs with all conditioning words will soon be read."""
-    for i in range(length):
-        expect_pair(pairs, pair_key(np.int64(sides.conditioning[e_start + i]), f))
-
-
-@njit_inline
-def _add_conditional(marginals, cell, g, length, scratch):
-    """Add the conditional distribution of a link, over no link and all positions, to the marginals."""
-    scale = 1.0 / scratch.weight[length]
-    marginals.unlinked[g] += CELL(scratch.weight[0] * scale)
-    for i in range(length):
-        marginals.cells[cell + i] += CELL((scratch.weight[i + 1] - scratch.weight[i]) * scale)
-
-
-@njit_inline
 def _look_around(start, stop, length, links, scratch):
     """Fill in the next link after each position (the end: the length), and the links of each conditioning position."""
     for i in range(length):
@@ -251,7 +228,10 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             place = Place(np.int64(g), f, e_start, length, before, after)
             if exact:
                 if g + 1 < stop:
-                    _expect_word(sides.emitted[g + 1], e_start, length, sides, chain.pairs)
+                    # The next word's pairs with all conditioning words are on their way meanwhile.
+                    for i in range(length):
+                        key_of_next = pair_key(np.int64(sides.conditioning[e_start + i]), sides.emitted[g + 1])
+                        expect_pair(chain.pairs, key_of_next)
                 _weigh_all(place, plan.stage, sides, chain, settings, scratch)
                 state = advance(state)
                 new = pick(scratch, length + 1, state) - 1
@@ -281,7 +261,11 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             if plan.sampled:
                 cell = sides.cell_offset[pair] + (g - start) * length
                 if exact:
-                    _add_conditional(marginals, cell, g, length, scratch)
+                    # The conditional distribution of the link, over no link and all positions.
+                    scale = 1.0 / scratch.weight[length]
+                    marginals.unlinked[g] += CELL(scratch.weight[0] * scale)
+                    for i in range(length):
+                        marginals.cells[cell + i] += CELL((scratch.weight[i + 1] - scratch.weight[i]) * scale)
                 else:
                     add_sample(marginals, cell, g, new)
     return len(sides.emitted_offset) - 1
@@ -348,12 +332,14 @@ def chains_of_fertility(number, sides, runs, blank, chain, scratch, own, total):
     """Run the chains from `number` on, one after another; the chain for which counts lack room, or their number."""
     while number < len(runs.keys):
         _begin(blank, runs.links[number], chain)
-        clear_marginals(own)
+        own.cells[:] = CELL(0.0)
+        own.unlinked[:] = CELL(0.0)
+        own.samples[0] = 0
         if count_fertility(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:
             return number
         if not _sweeps(sides, chain, runs.keys[number], runs.plans, scratch, own):
             return number
-        add_samples(total, own)
+        add_marginals(total, own)
         number += 1
     return number
 

@@ -1,27 +1,7 @@
-"""BHMM: the Bayesian HMM aligner with special jumps to and from no word [SA16 §2].
+"""BHMM: the Bayesian HMM aligner with special jumps to and from no word [SA16 §2]; docs/model.md, section 5."""
 
-The target of the chain, for all pairs together: each jump from a categorical distribution over jumps under a
-symmetric Dirichlet prior, each emitted word from that of its conditioning word, both integrated out [SA16 eqs. 2, 5].
-No word is a further conditioning word. The jump from no word has one probability wherever it leads, as the paper has
-it: it is not shared among the positions.
-"""
-
-from hierogram.samplers.alignment.chain import (
-    UNLINKED,
-    choose_candidates,
-    from_no_word,
-    jump_event,
-    pick,
-    to_no_word,
-)
-from hierogram.samplers.alignment.counts import (
-    has_room,
-    lexical,
-    link_pair,
-    pair_key,
-    tidy,
-    unlink_pair,
-)
+from hierogram.samplers.alignment.chain import UNLINKED, choose_candidates, jump_event, pick
+from hierogram.samplers.alignment.counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
 from hierogram.samplers.alignment.marginals import add_conditional, add_sample, decode
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.steps import Steps
@@ -34,22 +14,15 @@ _START = -2
 @njit_inline
 def _event(jumps, start, stop):
     if stop == UNLINKED:
-        return to_no_word(jumps)
+        return len(jumps) - 3
     if start == UNLINKED:
-        return from_no_word(jumps)
+        return len(jumps) - 2
     return jump_event(jumps, -1 if start == _START else start, stop)
 
 
 @njit_inline
 def _conditioning_word(sides, e_start, i, conditioning):
     return len(conditioning) - 1 if i == UNLINKED else sides.conditioning[e_start + i]
-
-
-@njit_inline
-def _neighbours(links, first, stop, g):
-    before = links[g - 1] if g > first else _START
-    after = links[g + 1] if g + 1 < stop else _START
-    return before, after
 
 
 @njit_inline
@@ -78,7 +51,8 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
         for g in range(start, stop):
             f = sides.emitted[g]
             old = links[g]
-            before, after = _neighbours(links, start, stop, g)
+            before = links[g - 1] if g > start else _START
+            after = links[g + 1] if g + 1 < stop else _START
             jumps[_event(jumps, before, old)] -= 1
             if after != _START:
                 jumps[_event(jumps, old, after)] -= 1

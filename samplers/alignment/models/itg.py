@@ -49,7 +49,10 @@ class ItgAligner:
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """All sweeps of one chain, from these links on; of two that share a word the likelier one counts."""
+        """All sweeps of one chain, from these links on; of two that share a word the likelier one counts.
+
+        Several threads may ask at once.
+        """
         batch = self._batch
         first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
         kernel = build(batch, SETTINGS, FLAT, self._model1)

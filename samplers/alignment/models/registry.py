@@ -1,19 +1,19 @@
 """The aligner's models: what each is called, its default options, and where its kernels are.
 
-A model is a module with kernels beside this one, and an entry in `MODELS`, or in `JOINT_MODELS` where it samples both
-directions at once. Importing this module imports neither numpy
-nor numba: kernels are imported when a model is run.
+Importing this module imports neither numpy nor numba: kernels are imported when a model is run.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
 if TYPE_CHECKING:
-    from hierogram.samplers.alignment.steps import Prepare, Steps
+    from hierogram.samplers.alignment.models.itg import ItgAligner
+    from hierogram.samplers.alignment.steps import Steps
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
@@ -45,7 +45,7 @@ class JointModel:
     name: str
     summary: str
     options: Callable[[int, int | None], AlignerOptions]
-    sampler: Callable[[], "Prepare"]
+    sampler: Callable[[], "type[ItgAligner]"]
 
 
 def _papers(model: str) -> Callable[[int, int | None], AlignerOptions]:
@@ -109,43 +109,28 @@ def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     )
 
 
-def _itg() -> "Prepare":
-    from hierogram.samplers.alignment.models.itg import ItgAligner
-
-    return ItgAligner
-
-
-def _fertility() -> "Steps":
-    from hierogram.samplers.alignment.models.fertility import STEPS
-
-    return STEPS
-
-
-def _hmm() -> "Steps":
-    from hierogram.samplers.alignment.models.hmm import STEPS
-
-    return STEPS
-
-
-def _collocations() -> "Steps":
-    from hierogram.samplers.alignment.models.collocations import STEPS
-
-    return STEPS
+def _kernels(module: str, name: str = "STEPS") -> Callable[[], Any]:
+    """Return what imports a model's kernels from the module beside this one."""
+    return lambda: getattr(import_module(f"{__package__}.{module}"), name)
 
 
 MODELS = {
     model.name: model
     for model in (
-        AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _fertility, prior_counts=True),
-        AlignerModel("bhmm", "HMM of the paper", _papers("bhmm"), _hmm),
-        AlignerModel("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _collocations),
+        AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _kernels("fertility"), prior_counts=True),
+        AlignerModel("bhmm", "HMM of the paper", _papers("bhmm"), _kernels("hmm")),
+        AlignerModel("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _kernels("collocations")),
     )
 }
 """All models of one direction by name; the first is the default."""
 
 JOINT_MODELS = {
-    model.name: model
-    for model in (JointModel("itg", "inversion transduction grammar, both ways at once", _itg_options, _itg),)
+    "itg": JointModel(
+        "itg",
+        "inversion transduction grammar, both ways at once",
+        _itg_options,
+        _kernels("itg", "ItgAligner"),
+    )
 }
 """All models of both directions at once by name."""
 

@@ -1,7 +1,6 @@
 """The Bayesian HMM aligners of Schulz & Aziz (2016) and after, one direction at a time.
 
-`build` makes the kernel of a direction, `init` a chain's first state, `step` the state after a sweep; `run_chain` does
-all sweeps. Randomness is keyed by (seed of the chain, pair, sweep), so links do not depend on which thread runs what.
+Randomness is keyed by (seed of the chain, pair, sweep), so links do not depend on which thread runs what.
 """
 
 from collections.abc import Callable, Sequence
@@ -154,7 +153,7 @@ class AlignmentKernel:
         widest = min(WIDEST_JUMP, max(1, sides.longest_conditioning)) if prior is None else WIDEST_JUMP
         if prior is not None:
             pairs = larger_pairs(pairs, len(prior.counts))
-            enter_pairs(prior, pairs)
+            enter_pairs(prior.conditioning, prior.emitted, prior.counts, pairs)
             conditioning["links"] += prior.links
         chain = Chain(
             links.copy(),

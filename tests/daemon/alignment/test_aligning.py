@@ -178,7 +178,7 @@ def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) ->
     assert said.startswith("AER 0.2857  precision 0.7500  recall 0.6667\n2 pairs, 4 links")
     (tmp_path / "short").write_text("0-0\n")
     ran = hierogram("evaluate", "short", "-r", "gold", "--of", "links")
-    assert (ran.code, "short has 1 line, gold 2 lines" in ran.err) == (3, True)
+    assert (ran.code, "short has too few lines, 1 for the 2 of gold" in ran.err) == (3, True)
     for bad in ("0-0\n0:1\n", "0-0\n0p1\n", "0-0\n-1-1\n"):
         (tmp_path / "bad").write_text(bad)
         ran = hierogram("evaluate", "bad", "-r", "gold", "--of", "links")

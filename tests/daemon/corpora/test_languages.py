@@ -1,6 +1,7 @@
 """A store knows its languages, its rules of tokens and its case; what comes in any way is checked and made like it."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -129,16 +130,18 @@ def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: st
         (["init", "--languages", "fr"], "name two languages"),
         (["init", "--languages", "fr,e n"], "name two languages"),
         (["init", "--tokenize"], "name the languages"),
-        (["init", "--languages", "xx,en", "--tokenize"], "there are no rules for 'xx'; there are for as, bn,"),
+        (["init", "--languages", "zh,en", "--tokenize"], "needs jieba: pip install 'hierogram[chinese]'"),
         (["init", "--case", "upper"], "there are kept, lowered"),
         (["init", "--kind", "trees", "--languages", "fr,en"], "store of trees"),
-        (["ingest", "a", "--tokenize", "xx,en"], "there are no rules for 'xx'"),
+        (["ingest", "a", "--tokenize", "en,ja"], "needs fugashi: pip install 'hierogram[japanese]'"),
         (["ingest", "a", "--languages", "fr"], "name two languages"),
     ],
 )
 def test_wrong_languages_are_told_and_no_store_is_made(
-    hierogram: Run, tmp_path: Path, arguments: list[str], said: str
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
 ) -> None:
+    for package in ("jieba", "fugashi"):
+        monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / "a").write_text("la ||| the\n")
     refused = hierogram(*arguments)
     assert refused.code == 2

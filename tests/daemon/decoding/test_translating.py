@@ -121,7 +121,10 @@ def test_long_sentences_are_translated_in_parts(tmp_path: Path) -> None:
     words[8] = ","
     found = short.translate(" ".join(words), 3)
     assert found.parts == 3
-    assert len(found.candidates) == 1
+    scores = [candidate.score for candidate in found.candidates]
+    assert (len(scores), scores) == (3, sorted(scores, reverse=True))
+    assert found.candidates[1].text != found.text
+    assert found.alignment(1)
     expected = " ".join(["the house"] * 4 + [", house"] + ["the house"] * 7)
     assert found.text == expected
     links = found.alignment()

@@ -7,12 +7,12 @@ from typing import NamedTuple, cast
 
 from hierogram.daemon.compressing import compressed
 from hierogram.daemon.corpora.texts import TOKENS
-from hierogram.daemon.exports.exporting import OutputFiles, WrittenRules, decided, score, write_rules
+from hierogram.daemon.exports.exporting import OutputFiles, decided, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexicon, weigh
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.publication import FilterCount
+from hierogram.daemon.exports.publication import ExportedFile, FilterCount
 from hierogram.daemon.exports.scratch import link_rules, load_rules, scratch
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
@@ -75,7 +75,7 @@ class Source:
 
 def write(
     folder: Path, rules: Sequence[Given], options: ExportOptions, samples: int = 1, name: str = "g"
-) -> tuple[Path, WrittenRules, list[FilterCount]]:
+) -> tuple[Path, tuple[int, list[ExportedFile]], list[FilterCount]]:
     folder.mkdir(exist_ok=True)
     named = FORMATS[options.format or "cdec"]
     plan = decided(options, next(notation for notation in NOTATIONS.values() if named.serves(notation)))

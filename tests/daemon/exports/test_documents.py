@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.configuration import load_configuration
-from hierogram.daemon.exports.formats.cdec import NAMES
+from hierogram.daemon.exports.formats.decoders import NAMES
 from hierogram.daemon.exports.formats.format import FEATURES
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.publication import Manifest

@@ -153,7 +153,7 @@ def test_counts_are_means_where_they_are_asked_for(learned: Store, tmp_path: Pat
     assert sum(counts) == pytest.approx(learned.status().expected_tokens, rel=1e-4)
     assert any(round(count, 3) % 1 for count in counts)
     with learned.snapshot() as snapshot:
-        rules = list(snapshot.iterate_rules(expected=True, min_count=0))
+        rules = list(snapshot.iterate_rules(expected=True))
     error = sum(rule.expected_uses_error**2 for rule in rules) / sum(rule.expected_uses for rule in rules)
     assert manifest.variance_a_use == pytest.approx(error)
 

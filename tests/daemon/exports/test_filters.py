@@ -40,7 +40,7 @@ def kept(folder: Path, **options: object) -> tuple[set[tuple[str, str]], list[tu
     wanted = ExportOptions(format="tsv", features=("count",), **{"max_scope": None, **options})
     path, written, counts = write(folder, RULES, wanted)
     rows = [line.split("\t") for line in parsers.lines(path)[1:]]
-    assert written.rules == len(rows)
+    assert written[0] == len(rows)
     return {(row[0], row[1]) for row in rows}, [(c.filter, c.before, c.after) for c in counts]
 
 

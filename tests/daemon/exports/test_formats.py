@@ -53,7 +53,7 @@ def test_cdec(tmp_path: Path, samples: int) -> None:
     found = [parsers.cdec(line) for line in parsers.lines(path)]
     check(found, links=True, samples=samples)
     assert {name for rule in found for name in rule.values} == set(FORMATS["cdec"].features)
-    assert written.rules == len(ODD)
+    assert written[0] == len(ODD)
 
 
 def test_thrax(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_joshua(tmp_path: Path) -> None:
     options = ExportOptions(format="joshua", max_scope=None, features=("count", "p_target_given_source"))
     path, written, _ = write(tmp_path, ODD, options, name="chosen")
     check([parsers.joshua(line, chosen) for line in parsers.lines(path)], links=False)
-    assert [file.name for file in written.files] == ["chosen", "chosen.glue", "chosen.config"]
+    assert [file.name for file in written[1]] == ["chosen", "chosen.glue", "chosen.config"]
     assert parsers.lines(tmp_path / "g.glue") == [
         "[GOAL] ||| <s> ||| <s> ||| 0",
         "[GOAL] ||| [GOAL,1] [X,2] ||| [GOAL,1] [X,2] ||| -1",
@@ -191,7 +191,7 @@ def test_decoders_score_by_their_configuration_as_we_do(
     for name in (*BY_NAME, "lm", "words", "rules", "unknown"):
         monkeypatch.setitem(DEFAULT_WEIGHTS, name, random.uniform(-2, 2))
     path, written, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None))
-    assert all((tmp_path / file.name).stat().st_size == file.bytes for file in written.files)
+    assert all((tmp_path / file.name).stat().st_size == file.bytes for file in written[1])
     decoder = READERS[format](tmp_path)
     found = (decoder.glue, decoder.word, decoder.unknown, decoder.lm)
     assert found == pytest.approx([DEFAULT_WEIGHTS[name] for name in ("glue", "words", "unknown", "lm")], rel=1e-3)
@@ -241,7 +241,7 @@ def test_parquet(tmp_path: Path) -> None:
     path, written, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
     table = pyarrow.parquet.read_table(path)
     check([of_table(row) for row in table.to_pylist()], links=True)
-    assert written.files[0].bytes == path.stat().st_size
+    assert written[1][0].bytes == path.stat().st_size
     assert str(table.schema.field("p_target_given_source").type) == "double"
 
 
@@ -252,13 +252,13 @@ def test_the_same_rules_give_the_same_bytes(tmp_path: Path, format: str) -> None
     digests = set()
     for k, given in enumerate((rules, rules[::-1], rules[::2] + rules[1::2])):
         _, written, _ = write(tmp_path, given, options, name=str(k))
-        digests.add(written.files[0].sha256)
+        digests.add(written[1][0].sha256)
     assert len(digests) == 1
 
 
 @pytest.mark.parametrize("format", ["cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet"])
 def test_an_empty_grammar_is_written_too(tmp_path: Path, format: str) -> None:
     path, written, counts = write(tmp_path, ODD, ExportOptions(format=format, min_count=1e6))
-    assert written.rules == 0
+    assert written[0] == 0
     assert path.exists()
     assert counts[0].after == 0

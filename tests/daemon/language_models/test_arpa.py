@@ -134,7 +134,7 @@ def test_numbers_are_written_so_that_they_are_read_again(values: list[float], we
     rows.backoff[:] = np.resize(weights, len(values))
     text = lines_of(growing.finish(), rows, True)
     again, cursor = free_lines(len(values), 2), np.zeros(3, np.int64)
-    read_lines(np.frombuffer(bytearray(text), np.uint8), cursor, growing, again, False)
+    read_lines(np.frombuffer(bytearray(text), np.uint8), cursor, growing.arrays, growing.size, again, False)
     assert cursor.tolist() == [len(text), len(values), len(values)]
     assert np.array_equal(again.log10, rows.log10)
     assert np.array_equal(again.backoff, rows.backoff)
@@ -158,6 +158,7 @@ def test_numbers_are_written_so_that_they_are_read_again(values: list[float], we
 def test_numbers_as_programs_write_them(text: str, value: float) -> None:
     rows, cursor = free_lines(1, 1), np.zeros(3, np.int64)
     line = np.frombuffer(bytearray(f"{text} <s>\n".encode()), np.uint8)
-    read_lines(line, cursor, GrowingVocabulary(), rows, False)
+    vocabulary = GrowingVocabulary()
+    read_lines(line, cursor, vocabulary.arrays, vocabulary.size, rows, False)
     assert cursor[2] == 1
     assert rows.log10[0] == np.float32(value)

@@ -41,7 +41,7 @@ def use_a_store(folder: Path) -> None:
         assert store.rules(source="maison", limit=1)[0].target == "house"
         assert store.export(folder / "grammar.cdec.gz", options=hg.ExportOptions(max_scope=2)).rules
         assert store.publish(folder / "versions", keep=1).manifest.rules
-        assert store.pack(folder / "grammar.packed")
+        assert hg.Decoder(store).pack(folder / "grammar.packed")
         assert store.evidence("la maison", options=hg.EvidenceOptions(pairs=1)).rules
         assert len(list(store.score(options=hg.ScoreOptions(masks=4)))) == len(PAIRS)
         assert store.terms(options=hg.TermOptions(min_count=2, min_words=1, common=1.0)).pairs == len(PAIRS)

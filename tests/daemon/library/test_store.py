@@ -216,7 +216,8 @@ def test_several_threads_read_while_one_learns(new: hg.GrammarStore) -> None:
     def read() -> None:
         try:
             for _ in range(5):
-                assert len(new.rules()) == len(new.rules().column("id"))
+                rules = new.rules()
+                assert len(rules) == len(rules.column("id"))
                 new.status()
         except BaseException as error:
             failed.append(error)
@@ -236,7 +237,7 @@ def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
     for _ in range(3):
         made = opened.publish(tmp_path / "versions", "news", keep=2, format="jsonl")
     assert made.retired
-    assert opened.pack(tmp_path / "grammar.packed") > 10
+    assert hg.Decoder(opened).pack(tmp_path / "grammar.packed") > 10
     line = opened.rules(source="la").top(1)[0]
     assert hg.Decoder(tmp_path / "grammar.packed").translate("la").text == line.target
 

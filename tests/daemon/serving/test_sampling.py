@@ -155,7 +155,7 @@ def test_a_commit_that_fails_leaves_nothing_in_memory(store: Store, monkeypatch:
         raise StoreUnavailableError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Store, "commit_parts", fail)
+        patched.setattr(Store, "commit", fail)
         with pytest.raises(StoreUnavailableError):
             running.run()
     with Hands(store) as hands:

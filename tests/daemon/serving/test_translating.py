@@ -2,14 +2,20 @@
 
 import json
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from libretranslatepy import LibreTranslateAPI
 from tests.daemon.serving.conftest import Daemon
 
+import hierogram as hg
+
 PROMISED_SECONDS = 15.0
+CORRECTED_SECONDS = 5.0
 
 
 def post(port: int, path: str, kind: str, content: bytes) -> Any:
@@ -35,4 +41,28 @@ def test_a_new_pair_is_used_in_translations_within_seconds(serve: Callable[..., 
     while "giraffe" not in (found := translated()) and time.monotonic() - arrived < PROMISED_SECONDS:
         time.sleep(0.1)
     assert found == ["the", "giraffe"]
+    assert daemon.end() == 0
+
+
+@pytest.mark.database("sqlite")
+def test_a_correction_by_libretranslates_protocol_is_the_next_answer_and_teaches(
+    serve: Callable[..., Daemon], tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'french.db'}"
+    with hg.open(url, create=True, languages=("fr", "en"), tokenize=True, seed=7) as store:
+        store.add([("la maison", "the house"), ("la porte", "the door"), ("maison verte", "green house")] * 4)
+        store.learn(4).run()
+    daemon = serve("--store", url, HIEROGRAM_HTTP__LIBRETRANSLATE="true")
+    client = LibreTranslateAPI(f"http://127.0.0.1:{daemon.until_port()}")
+    assert client.translate("la girafe", "fr", "en").split()[-1] == "girafe"
+    said = {"q": "la girafe", "s": "the giraffe", "source": "fr", "target": "en"}
+    posted = time.monotonic()
+    with urllib.request.urlopen(f"{client.url}suggest", urllib.parse.urlencode(said).encode(), timeout=60) as answer:
+        assert json.loads(answer.read()) == {"success": True}
+    assert client.translate("la girafe", "fr", "en") == "the giraffe"
+    assert time.monotonic() - posted < CORRECTED_SECONDS
+    # What is not that text word for word knows it as soon as the pair is sampled.
+    while "giraffe" not in (found := client.translate("girafe verte", "fr", "en")):
+        assert time.monotonic() - posted < PROMISED_SECONDS, found
+        time.sleep(0.1)
     assert daemon.end() == 0

@@ -456,6 +456,25 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
         loop.run(threading.Event(), Heartbeat())
 
 
+def test_until_it_runs_connections_are_refused_and_the_address_is_taken(quick_store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    configuration = HttpConfiguration(port=port)
+    loop, stop = HttpLoop(FakeService(quick_store), lambda: configuration, grace_seconds=5.0), threading.Event()
+    loop.prepare(Configuration(http=configuration))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
+    thread.start()
+    try:
+        while loop.address is None and thread.is_alive():
+            time.sleep(0.01)
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+    finally:
+        stop.set()
+        thread.join()
+
+
 def test_switched_off_it_only_beats(quick_store: Store) -> None:
     loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(enabled=False))
     stop = threading.Event()

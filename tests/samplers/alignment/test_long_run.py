@@ -24,28 +24,48 @@ from hierogram.samplers.alignment.models.collocations import sample_strengths, s
 
 ALPHA = 1e-5
 SAMPLES = 1_500
+MANY_SAMPLES = 60_000
 CORPUS = Corpus([Pair(("a", "b"), ("x", "y")), Pair(("a", "a"), ("x", "x"))])
 ONE_PAIR = Corpus([Pair(("a", "b", "a"), ("x", "y", "x"))])
 
 
-def sampled(corpus: Corpus, settings: Settings, thinning: int, seed: int) -> list[State]:
+def sampled(corpus: Corpus, settings: Settings, thinning: int, seed: int, samples: int = SAMPLES) -> list[State]:
     expected = posterior(corpus, settings)
     [start] = draws(expected, 1, seed)
     kernel = KernelChain(corpus, start, settings, seed)
     states = []
-    for _ in range(SAMPLES):
+    for _ in range(samples):
         for _ in range(thinning):
             state = kernel.sweep()
         states.append(state)
     return states
 
 
-@pytest.mark.parametrize(("candidates", "thinning"), [(0, 8), (2, 16)])
-@pytest.mark.parametrize("model", [BHMM, BHMM_Z, BHMM_F])
-@pytest.mark.parametrize("corpus", [CORPUS, ONE_PAIR], ids=["two pairs", "one pair"])
+every_chain = pytest.mark.parametrize(
+    ("corpus", "model", "candidates", "thinning"),
+    [
+        pytest.param(corpus, model, candidates, thinning, id=f"{name}-{model}-{candidates}")
+        for name, corpus in (("two pairs", CORPUS), ("one pair", ONE_PAIR))
+        for model in (BHMM, BHMM_Z, BHMM_F)
+        for candidates, thinning in ((0, 8), (2, 16))
+    ],
+)
+
+
+@every_chain
 def test_frequencies_are_those_of_the_posterior(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
     settings = Settings(model, candidates=candidates)
     assert p_value(sampled(corpus, settings, thinning, seed=11), posterior(corpus, settings)) > ALPHA
+
+
+@pytest.mark.campaign
+@every_chain
+def test_frequencies_are_those_of_the_posterior_at_length(
+    corpus: Corpus, model: str, candidates: int, thinning: int
+) -> None:
+    settings = Settings(model, candidates=candidates)
+    samples = sampled(corpus, settings, thinning, seed=12, samples=MANY_SAMPLES)
+    assert p_value(samples, posterior(corpus, settings)) > ALPHA
 
 
 @pytest.mark.parametrize("candidates", [0, 2])

@@ -53,7 +53,7 @@ NODES = [
 def test_tails_without_target_words_are_written_where_they_stand() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
-    assert rules_of(add_state(empty_deltas(), batch, cut, 1, 0)) == {
+    assert rules_of(add_state(empty_deltas(), batch, cut)) == {
         ("a", ""),
         ("b", "x y"),
         ("c", ""),
@@ -64,13 +64,13 @@ def test_tails_without_target_words_are_written_where_they_stand() -> None:
 def test_joined_tails_without_target_words_leave_nothing_behind() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     joined = State(np.zeros(4, np.uint16), np.array([0, 1, 0, 1], np.uint8))
-    assert rules_of(add_state(empty_deltas(), batch, joined, 1, 0)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
+    assert rules_of(add_state(empty_deltas(), batch, joined)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
 
 
 def test_counts_add_up_over_entries() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
-    deltas = add_state(add_state(empty_deltas(), batch, cut, 2, 0), batch, cut, -1, 5)
+    deltas = add_state(add_state(empty_deltas(), batch, cut, (2, 0, 0, 0)), batch, cut, (-1, 5, 0, 0))
     assert deltas.counts[: deltas.entries].tolist() == [1] * 4
     assert deltas.sampled[: deltas.entries].tolist() == [5] * 4
 
@@ -79,7 +79,7 @@ def test_two_rules_with_one_key_are_noticed() -> None:
     batch = batch_of(assemble([NODES]), 3, 2, key_mask=np.uint64(0))
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     with pytest.raises(KeyCollisionError, match="same key"):
-        add_state(empty_deltas(), batch, cut, 1, 0)
+        add_state(empty_deltas(), batch, cut)
 
 
 @pytest.mark.parametrize("label", [-1, MAX_LABEL + 1])
@@ -91,7 +91,7 @@ def test_labels_out_of_bounds_are_refused(label: int) -> None:
 @pytest.mark.parametrize("damaged", [b"\x7f", b"\1", b"\1\1\1\1\1\1\1"])
 def test_trees_that_do_not_fit_their_forest_are_refused(damaged: bytes) -> None:
     pairs = to_batch([direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})] * 3, 0)
-    good = split_blobs(encode_trees(pairs.forests, initial_state(1, pairs)))
+    good = split_blobs(encode_trees(pairs, initial_state(1, pairs)))
     trees = trees_of(join_blobs([good[0], damaged, good[2]]))
     with pytest.raises(DerivationError, match="a tree of pair number 1 of the batch does not fit its forest"):
         add_trees(empty_deltas(), pairs, weigh_trees([Change(trees, 1, 0)]))

@@ -63,7 +63,7 @@ def test_the_links_inside_every_rule() -> None:
     expected: Counter[tuple[str, Links]] = Counter()
     for forest, variables, (_, _, links) in zip(chain.forests, chain.variables(), pairs, strict=True):
         expected.update(_links_of_rules(forest, variables, set(links)))
-    deltas = add_state(empty_deltas(), chain.batch, chain.state, 1, 0)
+    deltas = add_state(empty_deltas(), chain.batch, chain.state)
     batch = chain.batch._replace(bitext=to_bitext(pairs))
     sides = render_rules(
         deltas,

@@ -42,7 +42,7 @@ def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
         np.array([j for variables in states for j in variables.edges], np.uint16),
         np.array([c for variables in states for c in variables.cuts], np.uint8),
     )
-    deltas = add_state(empty_deltas(), batch, state, 1, 0)
+    deltas = add_state(empty_deltas(), batch, state)
     assert rules_of_deltas(deltas, forests) == expected
     for entry, rule in enumerate(rules_of_deltas(deltas, forests)):
         size = deltas.rule_sizes[entry]

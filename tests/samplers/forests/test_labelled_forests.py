@@ -58,7 +58,7 @@ def test_trees_draw_for_draw(method: str, model: str) -> None:
         states.add(state)
     assert len(states) > 30
     rules = RuleCounts(twin.rules(state))
-    deltas = add_state(empty_deltas(), kernel.batch, kernel.state, 1, 0)
+    deltas = add_state(empty_deltas(), kernel.batch, kernel.state)
     assert rules_of_deltas(deltas, forests) == rules.counts
     assert kernel.log_likelihood() == pytest.approx(MODELS[model].log_likelihood(rules), rel=1e-9)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.samplers.itg.corpora import batch_of
 
-from hierogram.samplers.itg.charts import make_items
+from hierogram.samplers.itg.charts import make_weights
 from hierogram.samplers.itg.charts import sum_inside as sum_whole
 from hierogram.samplers.itg.derivations import nodes_of
 from hierogram.samplers.itg.model import ItgSettings
@@ -29,7 +29,7 @@ MEBIBYTE = 1 << 20
 def test_sums_of_long_sides_are_those_of_the_whole_chart(n: int, m: int) -> None:
     """Also of a chart that has been too small before: what it had added up is forgotten."""
     random = np.random.default_rng(n)
-    items = make_items(n, m)
+    items = make_weights(n, m)
     items.size[:] = n, m
     items.rules[:] = 0.4, 0.2
     items.pairs[:] = random.random((n, m)) * (random.random((n, m)) < 0.9)

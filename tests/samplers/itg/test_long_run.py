@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -40,13 +41,27 @@ from hierogram.samplers.itg.slices import MOST
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
 
 ALPHA = 1e-5
-SAMPLES = 4_000
+SAMPLES = 2_000
+MANY_SAMPLES = 60_000
 
 ONE: Pairs = (((0, 0), (0, 1)),)
 TWO: Pairs = (((0, 1), (0,)), ((0,), (0, 1)))
 THREE: Pairs = (((0,), (0,)), ((0,), (0, 0)), ((), (0,)))
 LARGE: Pairs = (((0, 1, 0), (0, 0, 1)),)
 CORPORA = {"one": ONE, "two": TWO, "three": THREE}
+SHAPES = [
+    *((SLICE, 0.1, None), (SLICE, 0.15, None), (SLICE, 0.25, None), (SLICE, 1.0, None)),
+    *((GIBBS, 1.0, None), (EXHAUSTIVE, 1.0, None)),
+    *((FLAT, 0.1, None), (FLAT, 0.25, None), (FLAT, 1.0, None), (FLAT, 0.1, 0.25)),
+]
+"""Methods, their shapes and those of long pairs."""
+
+
+@cache
+def exact_of(pairs: Pairs, strength: float) -> dict[tuple[Tree, ...], float]:
+    """The exact posterior, whatever the method."""
+    kernel = kernel_of(pairs, EXHAUSTIVE, strength=strength)
+    return posterior(corpus_of(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
 
 
 def signature(trees: tuple[Tree, ...]) -> tuple[object, ...]:
@@ -76,22 +91,28 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
     return found
 
 
-@pytest.mark.parametrize("corpus", CORPORA)
-@pytest.mark.parametrize(
-    ("method", "shape", "of_long"),
-    [
-        *((SLICE, 0.1, None), (SLICE, 0.15, None), (SLICE, 0.25, None), (SLICE, 1.0, None)),
-        *((GIBBS, 1.0, None), (EXHAUSTIVE, 1.0, None)),
-        *((FLAT, 0.1, None), (FLAT, 0.25, None), (FLAT, 1.0, None), (FLAT, 0.1, 0.25)),
-    ],
-)
-def test_a_sweep_leaves_the_posterior_as_it_is(corpus: str, method: str, shape: float, of_long: float | None) -> None:
+def sweep_leaves_the_posterior(
+    pairs: Pairs, method: str, shape: float, of_long: float | None, samples: int, seed: int
+) -> bool:
     """From independent draws of the posterior, one sweep leads to draws of it: no chain's slowness hides a fault."""
-    pairs = CORPORA[corpus]
     kernel = kernel_of(pairs, method, shape, strength=0.7, of_long=of_long)
-    exact = posterior(corpus_of(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
-    samples = after_sweeps(kernel, draws(exact, SAMPLES, seed=3), seed=7)
-    assert p_value(samples, exact) > ALPHA
+    exact = exact_of(pairs, 0.7)
+    return p_value(after_sweeps(kernel, draws(exact, samples, seed=seed), seed=7), exact) > ALPHA
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
+def test_a_sweep_leaves_the_posterior_as_it_is(corpus: str, method: str, shape: float, of_long: float | None) -> None:
+    assert sweep_leaves_the_posterior(CORPORA[corpus], method, shape, of_long, SAMPLES, seed=3)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
+def test_many_sweeps_leave_the_posterior_as_it_is(
+    corpus: str, method: str, shape: float, of_long: float | None
+) -> None:
+    assert sweep_leaves_the_posterior(CORPORA[corpus], method, shape, of_long, MANY_SAMPLES, seed=11)
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -107,7 +128,7 @@ def test_each_start_leads_to_the_posterior(method: str, start: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_sweep_leaves_the_posterior_of_three_by_three_words_as_it_is(method: str) -> None:
     kernel = kernel_of(LARGE, method, 0.15, strength=2.0)
-    exact = posterior(corpus_of(LARGE, kernel, kernel.init(1, LEFT_BRANCHING)))
+    exact = exact_of(LARGE, 2.0)
     told: defaultdict[tuple[object, ...], float] = defaultdict(float)
     for trees, p in exact.items():
         told[signature(trees)] += p
@@ -120,14 +141,14 @@ def test_a_sweep_whose_charts_are_given_up_leaves_the_posterior_as_it_is(method:
     """Whether a chart is too large depends on the derivation, so what follows must not depend on that."""
     kernel = kernel_of(ONE, method, 0.25, strength=0.7)
     kernel._scratch.chart.registers[MOST] = most
-    exact = posterior(corpus_of(ONE, kernel, kernel.init(1, LEFT_BRANCHING)))
+    exact = exact_of(ONE, 0.7)
     samples, given_up = [], 0
-    for number, trees in enumerate(draws(exact, 20_000, seed=3), 1):
+    for number, trees in enumerate(draws(exact, 10_000, seed=3), 1):
         state = kernel.resume(put(kernel.batch, trees))
         state, info = kernel.step(7, state, plan_of(kernel.batch, number))
         given_up += info.given_up
         samples.append(trees_of(state))
-    assert 2_000 < given_up < 18_000
+    assert 1_000 < given_up < 9_000
     assert p_value(samples, exact) > ALPHA
 
 
@@ -192,19 +213,30 @@ def tables_now(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object,
     return tuple(sorted(found))
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("corpus", CORPORA)
-def test_derivations_and_tables_have_their_posterior(corpus: str, method: str) -> None:
-    pairs = CORPORA[corpus]
+def chain_has_the_posterior_of_tables(pairs: Pairs, method: str, samples: int, seed: int) -> bool:
+    """Every fifth sweep's derivations and tables, beside their enumeration."""
     kernel = kernel_of(pairs, method, 0.25, strength=1.3)
     state = kernel.init(5, LEFT_BRANCHING)
     exact = with_tables(kernel, pairs, state)
-    samples = []
-    for number in range(1, 5 * 1_500 + 1):
-        state, _ = kernel.step(21, state, plan_of(kernel.batch, number))
+    found = []
+    for number in range(1, 5 * samples + 1):
+        state, _ = kernel.step(seed, state, plan_of(kernel.batch, number))
         if number % 5 == 0:
-            samples.append((signature(trees_of(state)), tables_now(kernel, number, state)))
-    assert p_value(samples, exact) > ALPHA
+            found.append((signature(trees_of(state)), tables_now(kernel, number, state)))
+    return p_value(found, exact) > ALPHA
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_derivations_and_tables_have_their_posterior(corpus: str, method: str) -> None:
+    assert chain_has_the_posterior_of_tables(CORPORA[corpus], method, 1_200, seed=21)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_derivations_and_tables_at_length(corpus: str, method: str) -> None:
+    assert chain_has_the_posterior_of_tables(CORPORA[corpus], method, 40_000, seed=22)
 
 
 def test_a_table_is_half_a_draw_of_each_of_its_words() -> None:
@@ -292,7 +324,7 @@ def test_a_rule_off_the_derivation_survives_by_its_probability_to_the_a(shape: f
     corpus = corpus_of(pairs, kernel, kernel.resume(derivation))
     emissions = kernel._scratch.chart.emissions
     nulls = others = 0
-    sweeps = 6_000
+    sweeps = 3_000
     for number in range(1, sweeps + 1):
         kernel.step(9, kernel.resume(put(kernel.batch, [(0, (PAIR,), (PAIR,))])), plan_of(kernel.batch, number))
         nulls += emissions.source_nulls[0] > 0

@@ -88,7 +88,7 @@ def test_what_is_told_adds_up(store: Store, store_url: str, monkeypatch: pytest.
 
 
 def test_parts_of_a_commit_are_one(store: Store) -> None:
-    store.commit_parts([(None, deltas_of([moved("a", 30)])), (None, deltas_of([moved("a", -25), moved("b", 9)]))])
+    store.commit([(None, deltas_of([moved("a", 30)])), (None, deltas_of([moved("a", -25), moved("b", 9)]))])
     assert told(store.events().events) == [("rule-new", "b", None, 9.0)]
 
 
@@ -138,7 +138,7 @@ def test_exports_are_told_of(store: Store) -> None:
 def test_what_is_rolled_back_is_not_told(store: Store) -> None:
     commit(store, [], [moved("a", 10)])
     with pytest.raises(CountError):
-        store.commit_parts([(None, deltas_of([moved("b", 10)])), (None, deltas_of([moved("a", -99)]))])
+        store.commit([(None, deltas_of([moved("b", 10)])), (None, deltas_of([moved("a", -99)]))])
     page = store.events()
     assert (told(page.events), page.last) == ([("rule-new", "a", None, 10.0)], 1)
     commit(store, [], [moved("b", 10)])

@@ -53,30 +53,10 @@ def test_rules_come_in_the_order_of_their_bytes(store: Store) -> None:
     assert seen == sorted(expected, key=lambda rule: (rule[0].encode(), rule[1].encode()))
 
 
-def test_filters(store: Store) -> None:
-    commit(store, [], RULES)
-    in_use = {(d.source, d.target): d for d in RULES if d.count}
-
-    def chosen(**filters: object) -> set[tuple[str, str]]:
-        with store.snapshot() as snapshot:
-            rules = snapshot.iterate_rules(**filters)
-            return {(rule.source, rule.target) for rule in rules}
-
-    assert chosen() == set(in_use)
-    for scope in (0, 1, 2, 3):
-        assert chosen(max_scope=scope) == {rule for rule, d in in_use.items() if d.scope <= scope}
-    assert chosen(hiero=True) == {rule for rule, d in in_use.items() if d.hiero}
-    assert chosen(min_count=2) == {rule for rule, d in in_use.items() if d.count >= 2}
-    assert chosen(min_count=0) == set(in_use)
-    assert chosen(hiero=True, min_count=3, max_scope=0) == {("la", "the")}
-
-
-def test_probabilities_do_not_depend_on_the_filters(store: Store) -> None:
+def test_probabilities_are_among_all_rules_with_a_side(store: Store) -> None:
     commit(store, [], RULES)
     with store.snapshot() as snapshot:
-        rules = snapshot.iterate_rules(min_count=6, max_scope=0)
-        (rule, _long) = sorted(rules, key=lambda row: row.count)
-    assert (rule.source, rule.target) == ("la", "the")
+        (rule,) = [rule for rule in snapshot.iterate_rules() if (rule.source, rule.target) == ("la", "the")]
     assert rule.p_target_given_source == 6 / 8
     assert rule.p_source_given_target == 6 / 8
 
@@ -87,9 +67,6 @@ def test_averaged_counts_take_the_place_of_the_current_ones(store: Store) -> Non
         rules = snapshot.iterate_rules(expected=True)
         seen = {(rule.source, rule.target): rule.p_target_given_source for rule in rules}
     assert seen == {("la", "the"): 0.25, ("la", "it"): 0.75, ("Z", "z"): 1.0}
-    with store.snapshot() as snapshot:
-        rules = snapshot.iterate_rules(expected=True, min_count=4)
-        assert [rule.source for rule in rules] == ["Z"]
 
 
 def test_minimal_uses_are_added_as_eighths_where_asked(store: Store, store_url: str) -> None:
@@ -106,7 +83,7 @@ def test_minimal_uses_are_added_as_eighths_where_asked(store: Store, store_url: 
             columns = [[line for _, block in blocks for line in block[k].split("\n")] for k in (0, 1)]
             assert dict(zip(columns[0], map(int, columns[1]), strict=True)) == found
             assert snapshot.count_rules(expected=expected, minimal=minimal) == len(found)
-        assert [rule.source for rule in snapshot.iterate_rules(expected=True, min_count=0)] == ["a", "c"]
+        assert [rule.source for rule in snapshot.iterate_rules(expected=True)] == ["a", "c"]
     view = "SELECT source, translation_weight, p_source_given_target FROM translation_grammar ORDER BY source"
     assert query(store_url, view) == [("a", 2, 0.8), ("b", 0.25, 0.1), ("c", 0.25, 0.1)]
 

@@ -16,9 +16,9 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "rules of a side": lambda store: store.find_rules("s17 common"),
     "rules of both sides": lambda store: store.find_rules("s17 common", "t17 usual"),
     "rules of a word": lambda store: store.find_rules(words=["s17"]),
-    "rules of words": lambda store: store.find_rules(source_words=["s17", "common"], words=["usual"]),
+    "rules of words": lambda store: store.find_rules(words=["s17", "common", "usual"]),
     "the next rules": lambda store: [store.find_rules(words=["s17"], after=(9.0, "s17 common", "t17 usual"))],
-    "respelled rules": lambda store: store.find_respelled_rules("Ś17 common"),
+    "respelled rules": lambda store: store.find_rules("Ś17 common", respelled=True),
     "words like it": lambda store: store.like_words("s17x"),
     "pairs by id": lambda store: store.pairs_by_id([17, 18]),
     "a pair": lambda store: store.find_pair(17),
@@ -123,7 +123,7 @@ def test_the_indexes_are_used_as_well_where_someone_has_analyzed(big_copy: Store
 
 def test_rules_by_word(big: Store) -> None:
     with plans() as seen:
-        assert len(big.find_rules(source_words=["s17", "common"], words=["usual"])) == 1
+        assert len(big.find_rules(words=["s17", "common", "usual"])) == 1
     assert "vocabulary_by_token" in next(entry["plan"] for entry in seen if "FROM vocabulary" in entry["statement"])
     plan = plan_of(seen, "FROM rules", "rule_words")
     assert_no_scan(plan, "rules")

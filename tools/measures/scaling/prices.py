@@ -14,14 +14,13 @@ from typing import Annotated
 import typer
 
 from hierogram.daemon.learning.kinds.kind import TrialOptions
-from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.daemon.learning.kinds.synchronous import PhraseTrial, schedule_of
 from hierogram.daemon.workers.options import parse_blocks
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.grammar.settings import PITMAN_YOR, RANDOM
+from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.measures.results import BitextFile, Corpus, Kept
-from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
+from hierogram.tools.measures.sampling import SETTINGS, model_over, read_batch
 
 SEQUENTIAL = "sequential"
 
@@ -31,8 +30,7 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
     likelihood of all rule tokens at its end."""
     blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
     how = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
-    model = default_model(batch, PITMAN_YOR, SETTINGS.strength)
-    trial = PhraseTrial(model, batch, schedule_of(SETTINGS), how)
+    trial = PhraseTrial(model_over(batch), batch, schedule_of(SETTINGS), how)
     for _ in range(sweeps):
         trial.sweep()
     end = trial.log_likelihood()
@@ -59,8 +57,7 @@ def main(
     seeds: Annotated[int, typer.Option(min=2, help="Chains of each scheme.")] = 5,
 ) -> None:
     """Sample a corpus in sequence and in blocks, and say what that changes of the log-likelihood."""
-    rows = read_rows(Corpus(str(source), str(target), str(alignment), pairs))
-    batch = load_pairs(rows, SETTINGS).batch
+    batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
     kept = Kept(output)
     ends = {
         scheme: [

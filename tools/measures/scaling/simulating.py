@@ -28,6 +28,7 @@ _ROOM_A_ROW = 4.0
 _FEWEST_ROUNDS = 2
 _MOST_PAIRS_A_ROUND = 24_576
 _MOST_PASSED = 16
+_SWEEPS_A_COMMIT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,11 @@ def simulate(
     network: float = 1.25e9,
     imbalance: float = 0.1,
     batch: float = 150_000,
-    thinning: int = 10,
 ) -> SimulatedSweep:
     """Return a sweep over n pairs by n workers, one a core, of machines with `cores` and `network` bytes a second.
 
     `imbalance` is by what share the slowest worker of a round is slower than the mean. Of the pairs, `batch` are in
-    memory together and have `thinning` sweeps at a time.
+    memory together.
     """
     machines = -(-workers // cores)
     size = pairs * costs.changes_a_pair * _BYTES_AN_ENTRY
@@ -107,7 +107,7 @@ def simulate(
         sending=size * (others / machines if passed else others + (others > 0)) / network,
         merging=pairs * costs.changes_a_pair * costs.merge_seconds,
         rounds=rounds * costs.round_seconds,
-        store=pairs * (costs.open_seconds + costs.commit_seconds) / thinning,
+        store=pairs * (costs.open_seconds + costs.commit_seconds) / _SWEEPS_A_COMMIT,
         table_bytes=rules * _BYTES_A_ROW * _ROOM_A_ROW,
     )
 

@@ -1,8 +1,4 @@
-"""Learning grammars by expectation maximization, with exact or with soft counts [BPK09 §3.3].
-
-The E step takes the expected uses of rules from whole charts, or from some masks of each chart; the chain of masks goes
-on from one iteration to the next. The M step makes relative frequencies of them.
-"""
+"""Learning grammars by expectation maximization, with exact or with soft counts [BPK09 §3.3]; docs/model.md, 8."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias

@@ -1,0 +1,1 @@
+"""Answers to other people's programs in plain text: translations, what people corrected, nearest pairs."""

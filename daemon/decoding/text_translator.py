@@ -1,0 +1,338 @@
+"""Text in, text out: to sentences and tokens on the way in; spaces, capital letters and tags on the way out."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hierogram.daemon.corpora.kept import Kept
+from hierogram.daemon.corpora.languages import Spot
+from hierogram.daemon.decoding.casing import all_capital, capitalized, first_cased
+from hierogram.daemon.decoding.documents import TEXT, Paragraph, divide
+from hierogram.daemon.decoding.fixed_words import SentencePart, Words, split_words
+from hierogram.daemon.decoding.placing import Event, with_tags
+from hierogram.daemon.decoding.translating import Piece, Translation, Translator
+
+_NUMBER = re.compile(r"\d+")
+_MORE = 10
+"""Candidates of a sentence that are looked at where the best one does not keep its numbers."""
+_SPARE = 3
+"""Candidates for each alternative that is wanted, as some are the same text."""
+
+
+class _Unit(NamedTuple):
+    """A source word, where it stands in its paragraph, how it is written if it stays as it is, what is given for it."""
+
+    word: str
+    spot: Spot
+    written: str | None = None
+    given: tuple[Words, ...] = ()
+
+
+class _Sentence(NamedTuple):
+    """A sentence of a paragraph: what stands before it, its words, and how many parts it was translated in.
+
+    `follows`: there is another one before it.
+    """
+
+    before: str
+    follows: bool
+    units: list[_Unit]
+    pieces: int
+
+
+class TextParagraph(NamedTuple):
+    """A translated paragraph: the places of its source and target words in the translation of the whole text.
+
+    `spots` are where the source words stand in `text`; `written` are the target words as they are written, each with
+    what stands before it.
+    """
+
+    text: str
+    sources: Spot
+    targets: Spot
+    spots: list[Spot]
+    written: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class TextTranslation:
+    """A text with its translations, `texts`, best first; no two are the same.
+
+    `translation` has the tokens, scores, links and rules of all its sentences one after the other; `numbers` says which
+    of its candidates each text is. `paragraphs` are those of the best one.
+    """
+
+    source: str
+    texts: list[str]
+    numbers: list[int]
+    translation: Translation
+    paragraphs: list[TextParagraph]
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.texts[0]
+
+
+class TextTranslator:
+    """Translates text by a translator of tokens; may be used from several threads at once.
+
+    The translator's pipeline divides text, and joins it again. Where that takes tokens as they come, text is divided by
+    the rules of its languages, or by general ones.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        self.texts = translator.texts.running()
+        self._casing = translator.grammar.casing
+
+    def translate(
+        self, text: str, *, format: str = TEXT, alternatives: int = 0, markup: bool = False
+    ) -> TextTranslation:
+        """Translate a text of any number of sentences and paragraphs; line ends stay.
+
+        `format` is `text` or `html`. Tags, placeholders, addresses and numbers are kept. There are up to `alternatives`
+        more translations. With `markup`, `<np translation="the house">la maison</np>` says what is given.
+        """
+        best = 1 if not alternatives else _SPARE * (alternatives + 1)
+        parts = divide(text, format, markup)
+        sentences = {
+            number: list(self._sentences(part))
+            for number, part in enumerate(parts)
+            if isinstance(part, Paragraph) and _speaks(part)
+        }
+        pieces: list[Piece] = []
+        chosen: list[list[int]] = []
+        counted: dict[int, list[_Sentence]] = {}
+        for number, own in sentences.items():
+            counted[number] = []
+            for before, units in own:
+                made, numbers = self._decoded(units, best)
+                pieces += made
+                chosen += numbers
+                counted[number].append(_Sentence(before, bool(counted[number]), units, len(made)))
+        words = tuple(unit.word for own in counted.values() for sentence in own for unit in sentence.units)
+        translation = self.translator.joined(words, pieces, best, chosen)
+        texts, numbers, paragraphs = [], [], []
+        for candidate in range(max(1, len(translation.candidates))):
+            written, found = self._written(parts, counted, translation, candidate)
+            if written not in texts:
+                texts.append(written)
+                numbers.append(candidate)
+                paragraphs = paragraphs or found
+            if len(texts) > alternatives:
+                break
+        return TextTranslation(text, texts, numbers, translation, paragraphs)
+
+    def _sentences(self, paragraph: Paragraph) -> Iterator[tuple[str, list[_Unit]]]:
+        """Yield the sentences of a paragraph, and what stands before each."""
+        end = 0
+        for start, stop in self._spots(paragraph):
+            kept = [one for one in paragraph.kept if start <= one.start < stop]
+            yield paragraph.text[end:start], list(self._units(paragraph, start, paragraph.text[start:stop], kept))
+            end = stop
+
+    def _spots(self, paragraph: Paragraph) -> list[Spot]:
+        """Return where sentences stand; none ends within what is kept."""
+        spots: list[Spot] = []
+        for start, end in self.texts.source.rules.sentences(paragraph.text):
+            if spots and any(one.start < spots[-1][1] < one.end for one in paragraph.kept):
+                start = spots.pop()[0]
+            spots.append((start, end))
+        return spots
+
+    def _units(self, paragraph: Paragraph, offset: int, text: str, kept: Sequence[Kept]) -> Iterator[_Unit]:
+        source, target = self.texts.source, self.texts.target
+        written = {one.start: one.written for one in kept}
+        inner = [
+            Kept(one.start - offset, one.end - offset, text[one.start - offset : one.end - offset]) for one in kept
+        ]
+        words = source.words(text, inner)
+        shouted = all_capital([word.token for word in words if not word.stays])
+        for word in words:
+            spot = (word.start + offset, word.end + offset)
+            if not word.stays:
+                yield _Unit(self._known(word.token, shouted), spot)
+            elif (choices := paragraph.given.get(spot[0])) is not None:
+                given = tuple(split_words(target.tokens(choice)) for choice in choices)
+                yield _Unit(word.token, spot, None, given)
+            else:
+                yield _Unit(word.token, spot, written[spot[0]], ((word.token,),))
+
+    def _known(self, word: str, shouted: bool) -> str:
+        """Return a source word as the grammar has it: in other letters where it does not know these."""
+        numbers, alone = self.translator.grammar.source_numbers, self.translator.grammar.alone
+        forms = [word.lower(), capitalized(word.lower()), word] if shouted else [word, word.lower(), capitalized(word)]
+        known = [form for form in forms if form in numbers]
+        return next((form for form in known if numbers[form] in alone), known[0] if known else word)
+
+    def _decoded(self, units: Sequence[_Unit], best: int) -> tuple[list[Piece], list[list[int]]]:
+        """Return a sentence decoded, and those derivations of each part that keep its numbers.
+
+        Where none does, numbers are not translated.
+        """
+        parts = _parts(units, fixed=False)
+        pieces = self.translator.pieces(parts, best, distinct=best > 1)
+        chosen = [_faithful(piece) for piece in pieces]
+        if not all(chosen):
+            pieces = self.translator.pieces(_parts(units, fixed=True), max(best, _MORE), distinct=True)
+            chosen = [_faithful(piece) or list(range(_candidates(piece))) for piece in pieces]
+        return pieces, chosen
+
+    def _written(
+        self,
+        parts: Sequence[str | Paragraph],
+        counted: dict[int, list[_Sentence]],
+        translation: Translation,
+        candidate: int,
+    ) -> tuple[str, list[TextParagraph]]:
+        """Return the text of a candidate, and its paragraphs."""
+        links: list[list[int]] = [[] for _ in translation.source]
+        for i, j in translation.alignment(candidate):
+            links[i].append(j)
+        words = translation.candidates[candidate].words if translation.candidates else ()
+        ends = [target for *_, target in translation.placed(candidate)] + [len(words)]
+        out: list[str] = []
+        found: list[TextParagraph] = []
+        source = piece = 0
+        for number, part in enumerate(parts):
+            if isinstance(part, str) or number not in counted:
+                out.append(part if isinstance(part, str) else _as_it_is(part))
+                continue
+            first, begin = source, ends[piece]
+            written: list[tuple[str, str]] = []
+            spots: list[Spot] = []
+            for sentence in counted[number]:
+                start, end = ends[piece], ends[piece + sentence.pieces]
+                own = links[source : source + len(sentence.units)]
+                linked = [[j - start for j in some] for some in own]
+                written += self._sentence(part, sentence, words[start:end], linked)
+                spots += [unit.spot for unit in sentence.units]
+                source += len(sentence.units)
+                piece += sentence.pieces
+            pairs = [(i - first, j - begin) for i in range(first, source) for j in links[i]]
+            out += _assembled(with_tags(part.pairs, spots, pairs, len(written)), written)
+            out.append(part.written(part.text[spots[-1][1] :]))
+            found.append(TextParagraph(part.text, (first, source), (begin, ends[piece]), spots, written))
+        return "".join(out), found
+
+    def _sentence(
+        self, paragraph: Paragraph, sentence: _Sentence, words: Sequence[str], linked: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the target words of a sentence as they are written, each with what stands before it."""
+        units = sentence.units
+        stays = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
+        cased = self._cased(paragraph, units, words, stays)
+        separators = self.texts.target.separators(cased)
+        if separators:
+            separators[0] = self._between(sentence)
+        for j, k in stays.items():
+            # What it touches in the source it touches in the translation, where they still stand beside each other.
+            for other, place, at in ((k - 1, j - 1, j), (k + 1, j + 1, j + 1)):
+                if 0 <= other < len(units) and 0 <= place < len(words) and place in linked[other]:
+                    first, second = sorted((other, k))
+                    if units[first].spot[1] == units[second].spot[0] and self._touches(units[other].word):
+                        separators[at] = ""
+        for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
+            written = units[stays[j]].written if j in stays else None
+            yield separator, paragraph.written(word) if written is None else written
+
+    def _between(self, sentence: _Sentence) -> str:
+        """Return what stands before a sentence: the spaces of the source, as far as both languages have some."""
+        spaced = self.texts.target.rules.spaced
+        if sentence.before.strip(" ") == "" and spaced != self.texts.source.rules.spaced:
+            return " " if spaced and sentence.follows else ""
+        return sentence.before
+
+    def _touches(self, word: str) -> bool:
+        """Return whether a source word is not merely written without the spaces that its language lacks."""
+        return self.texts.source.rules.spaced or not word[-1:].isalpha()
+
+    def _cased(
+        self, paragraph: Paragraph, units: Sequence[_Unit], words: Sequence[str], stays: Collection[int]
+    ) -> list[str]:
+        """Return the target words of a sentence in the letters that they have in it."""
+        start, end = units[0].spot[0], units[-1].spot[1]
+        own = [paragraph.text[slice(*unit.spot)] for unit in units if unit.written is None]
+        if all_capital(own):
+            return [word if j in stays else word.upper() for j, word in enumerate(words)]
+        begins = next((j for j, word in enumerate(words) if j not in stays and any(map(str.isalpha, word))), None)
+        cased = [word if j in stays or j == begins else self._casing.within(word) for j, word in enumerate(words)]
+        if begins is not None:
+            first = first_cased(paragraph.text[start:end])
+            if not first.islower():
+                cased[begins] = capitalized(cased[begins])
+            else:
+                cased[begins] = self._casing.within(cased[begins])
+        return cased
+
+
+def _speaks(paragraph: Paragraph) -> bool:
+    """Return whether there is anything to translate: a letter or a digit outside of what is kept."""
+    at = 0
+    for one in paragraph.kept:
+        if any(map(str.isalnum, paragraph.text[at : one.start])) or one.start in paragraph.given:
+            return True
+        at = one.end
+    return any(map(str.isalnum, paragraph.text[at:]))
+
+
+def _as_it_is(paragraph: Paragraph) -> str:
+    """Return a paragraph that has nothing to translate as the document had it."""
+    kept = {one.start: one for one in paragraph.kept}
+    spots: list[Spot] = []
+    written: list[tuple[str, str]] = []
+    at = 0
+    while at < len(paragraph.text):
+        one = kept.get(at)
+        spots.append((at, one.end if one else at + 1))
+        written.append(("", one.written if one else paragraph.written(paragraph.text[at])))
+        at = spots[-1][1]
+    links = [(k, k) for k in range(len(spots))]
+    return "".join(_assembled(with_tags(paragraph.pairs, spots, links, len(spots)), written))
+
+
+def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield words, tags, and what stands before each word: behind an ending tag, before a beginning one."""
+    tags: list[str] = []
+    for event in events:
+        if isinstance(event, str):
+            tags.append(event)
+            continue
+        separator, word = written[event]
+        opening = next((k for k, tag in enumerate(tags) if not tag.startswith("</")), len(tags))
+        yield from (*tags[:opening], separator, *tags[opening:], word)
+        tags = []
+    yield from tags
+
+
+def _parts(units: Sequence[_Unit], fixed: bool) -> list[SentencePart]:
+    """Return a sentence by parts; with `fixed`, words with digits are their own translation."""
+    parts: list[SentencePart] = []
+    words: list[str] = []
+    for unit in units:
+        given = ((unit.word,),) if fixed and not unit.given and _NUMBER.search(unit.word) else unit.given
+        if not given:
+            words.append(unit.word)
+            continue
+        if words:
+            parts.append(SentencePart(tuple(words)))
+            words = []
+        parts.append(SentencePart((unit.word,), given))
+    return [*parts, SentencePart(tuple(words))] if words else parts
+
+
+def _candidates(piece: Piece) -> int:
+    return len(piece.decoded.outputs.scores)
+
+
+def _faithful(piece: Piece) -> list[int]:
+    """Return the derivations whose target words have the numbers of the source words."""
+    wanted = _numbers([word for words in piece.positions for word in words])
+    return [k for k in range(_candidates(piece)) if _numbers(piece.words(k)) == wanted]
+
+
+def _numbers(words: Sequence[str]) -> Counter[str]:
+    return Counter(number for word in words for number in _NUMBER.findall(word))

@@ -1,0 +1,299 @@
+"""Grammars of decoders: cdec, Moses, Joshua and Thrax, a rule a line, and the decoders' configurations.
+
+`cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. A word in brackets is a
+nonterminal to cdec, whatever the word, and a word `|||` ends a field: both stand after a backslash, as in the store's
+own notation. What is no logarithm is left out where it is 0, as absent features are 0.
+
+`joshua`: `[X] ||| source ||| target ||| features`, natural logarithms with the sign turned, the bare values in their
+order, and a glue grammar; `thrax`: the same with name=value. Brackets and bars in words are written as Joshua's own
+preprocessing writes them.
+
+`moses`: the hierarchical rule table, sorted as Moses' tools want it, and a glue grammar. The first four scores are
+p(f|e) lex(f|e) p(e|f) lex(e|f). Moses takes the logarithm of every score, so values that are no probabilities and no
+counts are written as powers of e. The field of counts has those of the target side, the source side and the rule. `|`,
+`[` and `]` in words are written as Moses' own tokenizer escapes them.
+"""
+
+import math
+from functools import partial
+
+from hierogram.daemon.compressing import Compression
+from hierogram.daemon.exports.formats.format import (
+    DEFAULT_WEIGHTS,
+    FEATURES,
+    GLUE,
+    LM,
+    LM_UNKNOWN,
+    NONTERMINAL,
+    POPS,
+    RULES,
+    SPAN,
+    UNKNOWN,
+    WORDS,
+    Chosen,
+    ConfigurationFile,
+    Format,
+    ReadRule,
+    concatenated,
+    is_plain,
+    links,
+    mapped,
+    plain,
+    spaced,
+    word,
+)
+
+NAMES = {
+    "p_target_given_source": "EGivenF",
+    "p_source_given_target": "FGivenE",
+    "lex_target_given_source": "LexEGivenF",
+    "lex_source_given_target": "LexFGivenE",
+    "count": "Count",
+    "source_count": "CountF",
+    "target_count": "CountE",
+    "quarter": "IsQuarter",
+    "half": "IsHalf",
+    "singleton": "IsSingletonFE",
+    "rare": "IsRare",
+    "source_singleton": "IsSingletonF",
+    "terminals_only": "IsTerminalsOnly",
+    "nonterminals": "Nonterminals",
+    "scope": "Scope",
+    "source_words": "WordsF",
+    "target_words": "WordsE",
+    "one_word": "IsOneWord",
+    "two_words": "IsTwoWords",
+    "minimal": "IsMinimal",
+}
+"""Names of features in the file, which `thrax` has, too."""
+
+_LN_10 = math.log(10)
+_UNKNOWN_VALUE = -100
+"""What Joshua and Moses have for a word that no rule translates."""
+
+
+def _escaped(bar: str, left: str, right: str) -> str:
+    """Return the word of a symbol `x` with others in the place of bars and brackets."""
+    return f"replace(replace(replace({word('x')}, '|', '{bar}'), '[', '{left}'), ']', '{right}')"
+
+
+_MISTAKABLE = "(x = '|||' OR (starts_with(x, '[') AND ends_with(x, ']')))"
+
+
+def _cdec_side(side: str) -> str:
+    escaped = mapped(side, f"CASE WHEN {_MISTAKABLE} THEN '\\' || x ELSE x END", "x")
+    return f"CASE WHEN {is_plain(side, '|')} THEN {side} ELSE {escaped} END"
+
+
+def _cdec_line(features: Chosen) -> str:
+    values = []
+    for feature in features:
+        if feature.logarithmic:
+            values += [f"' {NAMES[feature.name]}='", plain(f"log10({feature.name})")]
+        else:
+            values.append(f"CASE WHEN {feature.name} = 0 THEN '' ELSE ' {NAMES[feature.name]}=' || {feature.name} END")
+    linked = "CASE WHEN alignment = '' THEN '' ELSE ' ||| ' || alignment END"
+    return concatenated("'[X] ||| '", _cdec_side("source"), "' ||| '", _cdec_side("target"), "' |||'", *values, linked)
+
+
+def _configure_cdec(grammar: str | None, _: str, features: Chosen) -> list[ConfigurationFile]:
+    """Return `cdec.ini`, which names the weights, and the weights; without a language model, which the caller adds."""
+    # Logarithms are to base 10 here, and a word counts -1 / ln 10.
+    weights = {
+        NAMES[own.name]: DEFAULT_WEIGHTS.get(own.name, 0.0) * (_LN_10 if own.logarithmic else 1.0) for own in features
+    }
+    weights |= {
+        "LanguageModel": DEFAULT_WEIGHTS[LM] * _LN_10,
+        "LanguageModel_OOV": DEFAULT_WEIGHTS[LM_UNKNOWN],
+        "WordPenalty": -DEFAULT_WEIGHTS[WORDS] * _LN_10,
+        "Glue": DEFAULT_WEIGHTS[GLUE],
+        "PassThrough": DEFAULT_WEIGHTS[UNKNOWN],
+    }
+    lines = [
+        "formalism=scfg",
+        *([] if grammar is None else [f"grammar={grammar}"]),
+        "add_pass_through_rules=true",
+        f"scfg_max_span_limit={SPAN}",
+        "intersection_strategy=cube_pruning",
+        f"cubepruning_pop_limit={POPS}",
+        "feature_function=WordPenalty",
+    ]
+    return [(".ini", lines), (".weights", [f"{name} {value:.6g}" for name, value in weights.items()])]
+
+
+def read_named(line: str, _: Chosen, base: float = 10.0) -> ReadRule:
+    """Read a line with features by name, whose count is a logarithm to the base."""
+    fields, count = line.split(" ||| "), f"{NAMES['count']}="
+    found = (float(base ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
+    return ReadRule(fields[1], fields[2], next(found, None))
+
+
+CDEC = Format(
+    name="cdec",
+    meaning="grammar of cdec, log10 features by name",
+    suffix=".cdec",
+    compression=Compression.GZIP,
+    features=tuple(NAMES),
+    line=_cdec_line,
+    read=read_named,
+    alignments=True,
+    configure=_configure_cdec,
+)
+
+
+_JOSHUA_FEATURES = (*NAMES, "glue")
+_JOSHUA_NAMES = NAMES | {"glue": "IsGlue"}
+
+
+def _joshua_side(side: str) -> str:
+    escaped = mapped(side, _escaped("-pipe-", "-lsb-", "-rsb-"), "x")
+    return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {side} ELSE {escaped} END"
+
+
+def _joshua_line(features: Chosen, named: bool) -> str:
+    values = " || ' ".join(
+        (f"{_JOSHUA_NAMES[feature.name]}=" if named else "")
+        + "' || "
+        + (plain(f"-ln({feature.name})") if feature.logarithmic else f"CAST({feature.name} AS VARCHAR)")
+        for feature in features
+    )
+    return f"'[X] ||| ' || {_joshua_side('source')} || ' ||| ' || {_joshua_side('target')} || ' ||| {values}"
+
+
+def _joshua_glue(none: str, used: str) -> list[str]:
+    return [
+        f"[GOAL] ||| <s> ||| <s> ||| {none}",
+        f"[GOAL] ||| [GOAL,1] [X,2] ||| [GOAL,1] [X,2] ||| {used}",
+        f"[GOAL] ||| [GOAL,1] </s> ||| [GOAL,1] </s> ||| {none}",
+    ]
+
+
+def _configure_joshua(grammar: str | None, glue: str, features: Chosen, named: bool) -> list[ConfigurationFile]:
+    """Return `joshua.config`, the weights in it; without a language model, which the caller adds."""
+    weights = {}
+    for place, feature in enumerate(features):
+        # Joshua turns the sign of values without a name, but not of those with one.
+        sign = 1 if feature.logarithmic != named else -1
+        weights[_JOSHUA_NAMES[feature.name] if named else f"pt_{place}"] = sign * DEFAULT_WEIGHTS.get(feature.name, 0.0)
+    # The language model's logarithms are to base 10, and a word counts -1 / ln 10.
+    weights |= {
+        "lm_0": DEFAULT_WEIGHTS[LM] * _LN_10,
+        "WordPenalty": -DEFAULT_WEIGHTS[WORDS] * _LN_10,
+        "OOVPenalty": DEFAULT_WEIGHTS[UNKNOWN] / _UNKNOWN_VALUE,
+        # Of glue rules, the one value is 1 once its sign is turned.
+        **({} if named else {"glue_0": DEFAULT_WEIGHTS[GLUE]}),
+    }
+    lines = [
+        f"tm = thrax -owner pt -maxspan {SPAN} -path {grammar}",
+        f"tm = thrax -owner glue -maxspan -1 -path {glue}",
+        "mark_oovs = false",
+        "default_non_terminal = X",
+        "goalSymbol = GOAL",
+        f"pop-limit = {POPS}",
+        "feature-function = WordPenalty",
+        "feature-function = OOVPenalty",
+        *(f"{name} {value:.6g}" for name, value in weights.items()),
+    ]
+    return [(".config", lines)]
+
+
+def _read_dense(line: str, features: Chosen) -> ReadRule:
+    fields = line.split(" ||| ")
+    values = dict(zip((feature.name for feature in features), fields[3].split(" "), strict=True))
+    return ReadRule(fields[1], fields[2], math.exp(-float(values["count"])) if "count" in values else None)
+
+
+JOSHUA = Format(
+    name="joshua",
+    meaning="grammar of Joshua, dense -ln features, with its glue grammar",
+    suffix=".joshua",
+    compression=Compression.GZIP,
+    features=_JOSHUA_FEATURES,
+    line=partial(_joshua_line, named=False),
+    read=_read_dense,
+    # Joshua keeps the glue grammar's one feature apart from those of the main grammar.
+    glue=lambda _: _joshua_glue("0", "-1"),
+    configure=partial(_configure_joshua, named=False),
+)
+THRAX = Format(
+    name="thrax",
+    meaning="as joshua, features by name",
+    suffix=".thrax",
+    compression=Compression.GZIP,
+    features=_JOSHUA_FEATURES,
+    line=partial(_joshua_line, named=True),
+    read=partial(read_named, base=1 / math.e),
+    glue=lambda _: _joshua_glue("IsGlue=0", "IsGlue=1"),
+    configure=partial(_configure_joshua, named=True),
+)
+
+
+_GAP = "[X][X]"
+"""A nonterminal; which of the other side's it belongs to, the links say."""
+
+MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
+"""The scores that rule tables of other programs have."""
+
+
+def _moses_side(side: str) -> str:
+    slow = mapped(side, _escaped("&#124;", "&#91;", "&#93;"), f"'{_GAP}'")
+    quick = f"CASE WHEN nonterminals = 0 THEN {side} ELSE regexp_replace({side}, '{NONTERMINAL}', '{_GAP}', 'g') END"
+    return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {quick} ELSE {slow} END || ' [X]'"
+
+
+def _moses_line(features: Chosen) -> str:
+    scores = spaced(*(plain(own.name if own.logarithmic else f"exp({own.name})") for own in features))
+    counts = spaced(*map(plain, ("target_count", "source_count", "count")))
+    bars = "' ||| '"
+    sides = (_moses_side("source"), bars, _moses_side("target"), bars)
+    return concatenated(*sides, scores, bars, links("source", "target", "alignment"), bars, counts, "' ||| |||'")
+
+
+def _read_moses(line: str, _: Chosen) -> ReadRule:
+    source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
+    left, right = source.split(" ")[:-1], target.split(" ")[:-1]
+    # A word may have several links, of which this keeps one; a nonterminal has one.
+    linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
+    for number, place in enumerate((i for i, symbol in enumerate(left) if symbol == _GAP), 1):
+        left[place] = right[linked[place]] = f"[X,{number}]"
+    return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
+
+
+def _configure_moses(grammar: str | None, glue: str, features: Chosen) -> list[ConfigurationFile]:
+    """Return `moses.ini`, the weights in it; without a language model, which the caller adds."""
+    table = "PhraseDictionaryMemory name=TranslationModel{} num-features={} path={} input-factor=0 output-factor=0"
+    lines = [
+        *("[input-factors]", "0", "", "[mapping]", "0 T 0", "1 T 1", ""),
+        *("[cube-pruning-pop-limit]", str(POPS), "", "[non-terminals]", "X", "", "[search-algorithm]", "3", ""),
+        *("[inputtype]", "3", "", "[max-chart-span]", str(SPAN), "1000", ""),
+        *("[feature]", "UnknownWordPenalty", "WordPenalty", "PhrasePenalty"),
+        table.format(0, len(features), grammar),
+        table.format(1, 1, glue),
+        *("", "[weight]"),
+        f"UnknownWordPenalty0= {DEFAULT_WEIGHTS[UNKNOWN] / _UNKNOWN_VALUE:.6g}",
+        f"WordPenalty0= {-DEFAULT_WEIGHTS[WORDS]:.6g}",
+        f"PhrasePenalty0= {DEFAULT_WEIGHTS[RULES]:.6g}",
+        f"TranslationModel0= {' '.join(f'{DEFAULT_WEIGHTS.get(own.name, 0.0):.6g}' for own in features)}",
+        f"TranslationModel1= {DEFAULT_WEIGHTS[GLUE]:.6g}",
+        *("", f"# of a language model: LM0= {DEFAULT_WEIGHTS[LM]:.6g}"),
+    ]
+    return [(".ini", lines)]
+
+
+MOSES = Format(
+    name="moses",
+    meaning="rule table of Moses, in the order of LC_ALL=C sort, with its glue grammar",
+    suffix=".moses",
+    compression=Compression.GZIP,
+    features=(*MOSES_SCORES, *(own.name for own in FEATURES if own.name not in (*MOSES_SCORES, "glue"))),
+    line=_moses_line,
+    read=_read_moses,
+    order="line",
+    configure=_configure_moses,
+    glue=lambda _: [
+        "<s> [X] ||| <s> [S] ||| 1 ||| 0-0 ||| 0",
+        "[X][S] </s> [X] ||| [X][S] </s> [S] ||| 1 ||| 0-0 1-1 ||| 0",
+        "[X][S] [X][X] [X] ||| [X][S] [X][X] [S] ||| 2.718 ||| 0-0 1-1 ||| 0",
+    ],
+    alignments=True,
+)
