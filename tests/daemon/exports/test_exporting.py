@@ -116,7 +116,7 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
     assert set(rows) - expected
     # Some are compositions alone; they have links and a shape, too.
     new = {sides: row for sides, row in rows.items() if sides in set(composed) - expected - minimal}
-    assert len(new) > 3
+    assert len(new) > 1
     for (source, target), row in new.items():
         rule = Rule.parse(f"{source} ||| {target}")
         shape = rule.scope, rule.nonterminals, rule.source_terminals
