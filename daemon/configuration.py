@@ -300,6 +300,12 @@ class HttpConfiguration(Section):
     libretranslate: bool = Field(
         default=False, description="Whether programs may ask as LibreTranslate; see [integrations.md](integrations.md)."
     )
+    mcp: str = Field(
+        default="off",
+        pattern="^(off|read|add)$",
+        description="What language models may do at `/mcp`: nothing (off), ask (read), or also store pairs (add); see "
+        "[integrations.md](integrations.md).",
+    )
     pages: bool = Field(default=True, description="Whether there are pages for browsers; see [pages.md](pages.md).")
     ask: bool = Field(default=True, description="Whether people may ask SQL on a page.")
     ask_url: SecretStr | None = Field(

@@ -95,6 +95,7 @@ def choose_store(
 for panel, command, example in (
     (STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4"),
     (STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
+    (STORE, stores.segment, "hierogram --store words.db segment parts.db"),
     (STORE, stores.status, "hierogram status --watch"),
     (STORE, stores.events, "hierogram events --after 120 --follow --json"),
     (STORE, upkeep.withdraw, "hierogram withdraw --corpus news"),
@@ -119,6 +120,7 @@ for panel, command, example in (
     (TRANSLATE, translating.parse, "hierogram parse grammar.txt news.en -o news.trees"),
     (TRANSLATE, evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
     (SERVE, serving.serve, "hierogram serve --spool incoming"),
+    (SERVE, serving.mcp, "hierogram --store sqlite:///news.db mcp"),
     (SERVE, serving.browse, "hierogram browse hierogram-demo.db"),
 ):
     app.command(

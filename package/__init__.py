@@ -11,7 +11,6 @@ What is here is loaded when it is first used.
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -102,6 +101,9 @@ __all__ = [*_MODULES]
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        # To load what knows it takes longer than a question's process takes for all else.
+        from importlib.metadata import version
+
         found: Any = version("hierogram")
     elif name in _MODULES:
         found = getattr(import_module(_MODULES[name]), name)

@@ -201,7 +201,9 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     database: str = request.getfixturevalue("one_database")
-    _administer(database, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    # A copy of a store takes the place of whatever there is.
+    if "copy_store" not in request.fixturenames:
+        _administer(database, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
     return database
 
 

@@ -1,23 +1,31 @@
 """Raw text through every door of a store: BLEU and links beside those of text that was divided into tokens by hand.
 
-    python -m hierogram.tools.raw_text ../shared/data/tatoeba-fr-en --work /tmp/raw
+    python -m hierogram.tools.raw_text doors ../shared/data/tatoeba-fr-en --work /tmp/raw
+    python -m hierogram.tools.raw_text joined ../shared/data/tatoeba-fr-en/corpus.* ../shared/data/bible-nt/nt.*
 
-The folder holds `corpus.fr` and `corpus.en`, tokens separated by spaces, of which raw text is made by sacremoses. One
-store takes the raw text and divides it, another one takes the same divided by hand.
+For `doors` the folder holds `corpus.fr` and `corpus.en`, tokens separated by spaces, of which raw text is made by
+sacremoses. One store takes the raw text and divides it, another one takes the same divided by hand. Tokens are compared
+with tokens, text with text (sacreBLEU's 13a). `joined` divides the lines of files into tokens and joins these again;
+the ending of a file's name is its language, and a line of tokens is joined first.
 """
 
 import json
 import random
+import unicodedata
 import urllib.request
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hierogram.daemon.corpora.languages import NO_BREAK, language_of
 from hierogram.daemon.corpora.lines import write_lines
+from hierogram.daemon.corpora.texts import looks
 from hierogram.tools.measures.results import run_command, serving
 
 LANGUAGES = ("fr", "en")
+
+app = typer.Typer(add_completion=False)
 
 
 def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:
@@ -36,9 +44,10 @@ def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:
             write_lines(folder / f"{part}.hand.{language}", by_hand)
 
 
-def _bleu(folder: Path, translations: str) -> float:
-    options = ("--metrics", "bleu", "--tokenizer", "none", "--json")
-    [found] = json.loads(run_command("evaluate", translations, "-r", "test.hand.en", *options, folder=folder))
+def _bleu(folder: Path, translations: str, text: bool = False) -> float:
+    against, tokenizer = ("test.raw.en", "13a") if text else ("test.hand.en", "none")
+    options = ("--metrics", "bleu", "--tokenizer", tokenizer, "--json")
+    [found] = json.loads(run_command("evaluate", translations, "-r", against, *options, folder=folder))
     return float(found["scores"][0]["score"])
 
 
@@ -55,7 +64,22 @@ def _served(folder: Path) -> None:
     write_lines(folder / "served.out", found)
 
 
-def main(
+@app.command()
+def joined(files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="Files of text.")]) -> None:
+    """Print for each file how many lines are the same when they are divided into tokens and joined again."""
+    for path in files:
+        rules = language_of(path.suffix[1:])
+        lines = [line.rpartition("\t")[2].split() for line in path.read_text().splitlines()]
+        tokens = looks(True, [" ".join(words) for words in lines])
+        texts = [rules.join(words) if tokens else unicodedata.normalize("NFC", " ".join(words)) for words in lines]
+        same = sum(
+            rules.join(rules.tokens(text)).replace(NO_BREAK, " ") == text.replace(NO_BREAK, " ") for text in texts
+        )
+        print(f"{path.name:12} {100 * same / len(texts):6.2f} % of {len(texts):,} lines")
+
+
+@app.command()
+def doors(
     corpus: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the corpus.")],
     work: Annotated[Path, typer.Option(help="Folder for all that is made.")],
     pairs: Annotated[int, typer.Option(min=1, help="Pairs to learn from.")] = 12_000,
@@ -80,6 +104,7 @@ def main(
     doors: dict[str, tuple[str, ...]] = {
         "by hand": ("translate", "hand.db", "test.hand.fr", "--lm", "hand.lm"),
         "raw, not divided": ("translate", "hand.db", "test.raw.fr", "--lm", "hand.lm", "--tokenized"),
+        "translate, to tokens": ("translate", "raw.db", "test.raw.fr", "--lm", "raw.lm", "--no-text"),
         "translate, store": ("translate", "raw.db", "test.raw.fr", "--lm", "raw.lm"),
         "translate, export": ("translate", "raw.cdec.gz", "test.raw.fr", "--lm", "raw.lm"),
         "translate --tokenize": (
@@ -88,7 +113,9 @@ def main(
     }  # fmt: skip
     for number, (door, command) in enumerate(doors.items()):
         run_command(*command, "-o", f"{number}.out", folder=folder)
-        print(f"{door:22}  BLEU {_bleu(folder, f'{number}.out'):.2f}", flush=True)
+        text = number > 2
+        bleu = _bleu(folder, f"{number}.out", text)
+        print(f"{door:22}  BLEU {bleu:.2f} of {'text' if text else 'tokens'}", flush=True)
     tuned = {}
     for kind in ("hand", "raw"):
         texts = (f"dev.{kind}.fr", "-r", f"dev.{kind}.en", "--lm", f"{kind}.lm", "-o", f"{kind}.toml")
@@ -100,8 +127,8 @@ def main(
     print(f"align --tokenize        the same links as by hand: {links[0] == links[1]}")
     # Last, as a daemon samples on.
     _served(folder)
-    print(f"{'/v1/translate':22}  BLEU {_bleu(folder, 'served.out'):.2f}")
+    print(f"{'/v1/translate':22}  BLEU {_bleu(folder, 'served.out', True):.2f} of text")
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

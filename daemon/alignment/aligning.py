@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,8 @@ from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
 
-_INCREMENTAL = {"sweeps": 12, "burn_in": 6, "chains": 4, "warming": 3}
-_REJUVENATING = {"sweeps": 6, "burn_in": 2, "chains": 2, "warming": 0}
+_INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "chains": 4, "warming": 3}
+_REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 2, "warming": 0}
 
 
 @dataclass(frozen=True, slots=True)

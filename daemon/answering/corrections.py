@@ -7,9 +7,10 @@ from unicodedata import normalize
 
 from hierogram.daemon.corpora.given import GivenPairs
 from hierogram.daemon.corpora.ingest import check_takes, ingest
+from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.storage.browsing.looking import CorrectedPair, corrected_pairs
+from hierogram.storage.browsing.looking import NamedPair, pairs_named
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store
 
@@ -55,7 +56,12 @@ class Corrections:
         if any(pair.external_id == own for pair in earlier):
             # It was said before what it replaces now, and would be taken for known while it leaves.
             self._withdraw([pair.id for pair in earlier])
-        given = GivenPairs([{"source": _line(text), "target": _line(translation), "id": own}], origin)
+        texts = pipeline_of(self._store.settings())
+        source, target = _line(text), _line(translation)
+        if texts.rules is None:
+            # The store takes tokens, and people write text.
+            source, target = texts.running().pair(source, target)
+        given = GivenPairs([{"source": source, "target": target, "id": own}], origin)
         report = ingest(self._store, given, CORPUS)
         if report.first_rejected:
             raise InputError(f"it cannot be stored: {report.first_rejected[0].message}")
@@ -65,9 +71,9 @@ class Corrections:
             self._store.request_withdrawals(left)
         return Correction(newest.id, left)
 
-    def _found(self, text: str) -> list[CorrectedPair]:
+    def _found(self, text: str) -> list[NamedPair]:
         with self._reader.look() as look:
-            return corrected_pairs(look, CORPUS, _half(text))
+            return pairs_named(look, CORPUS, _half(text))
 
 
 def _line(text: str) -> str:

@@ -1,15 +1,14 @@
 """Translate plain text by a store as it is now, the corrections of people first."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from math import exp, log
-from typing import TYPE_CHECKING, Any
-from unicodedata import normalize
+from typing import TYPE_CHECKING
 
 from hierogram.daemon.answering.corrections import Corrections
-from hierogram.daemon.corpora.texts import TextPipeline, pipeline_of
+from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.browsing.reader import Reader
@@ -18,7 +17,7 @@ from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
     from hierogram.daemon.decoding.opening import Follower
-    from hierogram.daemon.decoding.translating import Translator
+    from hierogram.daemon.decoding.text_translator import TextTranslator
 
 TEXT, HTML = "text", "html"
 FORMS = (TEXT, HTML)
@@ -29,7 +28,7 @@ _WORD_ODDS = 3.0
 _MOST_ODDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlainTranslation:
     """A text's translation, and other ones, best first."""
 
@@ -37,19 +36,45 @@ class PlainTranslation:
     alternatives: list[str]
 
 
+class FollowedGrammar:
+    """A store's grammar for translating, read at the first text and followed; may be used from several threads."""
+
+    def __init__(self, store: Store, options: TranslateOptions) -> None:
+        self._store = store
+        self._options = options
+        self._lock = threading.Lock()
+        self._follower: Follower | None = None
+
+    def now(self) -> "tuple[TextTranslator, int]":
+        """Return the translator of now, and the store position of its grammar.
+
+        Raises `InputError` where what the options name cannot be read, `NothingLearnedError`, `WrongKindError` and
+        `StoreError`.
+        """
+        from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.text_translator import TextTranslator
+
+        with self._lock:
+            if self._follower is None:
+                self._follower = Follower(self._store, equip(self._options))
+        translator, position = self._follower.now()
+        return TextTranslator(translator), position
+
+
 class PlainTranslator:
     """Translates texts as people write them; may be used from several threads at once.
 
-    What somebody corrected word for word is said as it was corrected. All that is needed is read at the first text.
+    What somebody corrected word for word is said as it was corrected.
     """
 
-    def __init__(self, store: Store, reader: Reader, options: TranslateOptions, corrections: Corrections) -> None:
+    def __init__(
+        self, store: Store, reader: Reader, now: "Callable[[], TextTranslator]", corrections: Corrections
+    ) -> None:
+        """`now` returns the translator with the store's grammar as it is."""
         self._store = store
         self._reader = reader
-        self._options = options
+        self._now = now
         self._corrections = corrections
-        self._lock = threading.Lock()
-        self._follower: Follower | None = None
 
     def translate(self, text: str, alternatives: int = 0, form: str = TEXT) -> PlainTranslation:
         """Translate a text, with up to so many other translations.
@@ -59,19 +84,18 @@ class PlainTranslator:
         if not text.strip():
             return PlainTranslation(text, [])
         corrected = self._corrections.known(text)
-        found = [] if corrected is None else [plain(corrected, pipeline_of(self._store.settings()))]
+        found = [] if corrected is None else [self._corrected(text, corrected)]
         if alternatives or not found:
-            found += translated(self._now(), text, alternatives + 1, form)
+            found += self._now().translate(text, format=form, alternatives=alternatives).texts
         best, *others = dict.fromkeys(found)
         return PlainTranslation(best, others[:alternatives])
 
-    def _now(self) -> "Translator":
-        from hierogram.daemon.decoding.opening import Follower, equip
+    def _corrected(self, text: str, tokens: str) -> str:
+        """Return the tokens of a correction as they are written; a capital letter begins what it began in the text."""
+        from hierogram.daemon.decoding.casing import capitalized, first_cased
 
-        with self._lock:
-            if self._follower is None:
-                self._follower = Follower(self._store, equip(self._options))
-        return self._follower.now()[0]
+        written = pipeline_of(self._store.settings()).running().target.joined(tokens.split(" "))
+        return capitalized(written) if first_cased(text).isupper() else written
 
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return the store's languages, the likelier one of the text first, and the probability of each.
@@ -80,7 +104,7 @@ class PlainTranslator:
         """
         with self._reader.look() as look:
             settings = look.settings()
-            texts = pipeline_of(settings)
+            texts = pipeline_of(settings).running()
             words = [side.tokens(text).split() for side in (texts.source, texts.target)]
             spelled = dict.fromkeys(form for own in words for word in own for form in (word, word.lower()))
             asked = list(islice(spelled, _MOST_WORDS_LOOKED_UP))
@@ -93,26 +117,3 @@ class PlainTranslator:
         source = 1 / (1 + exp(-max(-_MOST_ODDS, min(_MOST_ODDS, odds))))
         found = zip(settings.languages or (), (source, 1 - source), strict=False)
         return sorted(found, key=lambda one: -one[1])
-
-
-def translated(translator: "Translator", text: str, best: int, form: str) -> list[str]:
-    """Translate a text line by line; return at most `best` translations, the k-th of all its lines together."""
-    lines: list[list[str]] = []
-    for line in normalize("NFC", text).split("\n"):
-        found = translator.translate(line, best, distinct=True)
-        lines.append([plain(candidate.text, translator.texts) for candidate in found.candidates] or [line])
-    most = max(map(len, lines))
-    return ["\n".join(own[min(k, len(own) - 1)] for own in lines) for k in range(most)]
-
-
-def plain(tokens: str, texts: TextPipeline) -> str:
-    """Return tokens of the target side as people write them, where the store divides text."""
-    language = texts.target.language
-    return tokens if language is None else str(_detokenizer(language).detokenize(tokens.split()))
-
-
-@cache
-def _detokenizer(language: str) -> Any:
-    from sacremoses import MosesDetokenizer
-
-    return MosesDetokenizer(lang=language)

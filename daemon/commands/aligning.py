@@ -1,10 +1,11 @@
 """The commands about links of words: align, links."""
 
 import csv
+import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,6 +27,9 @@ from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.options import Option
 
+if TYPE_CHECKING:
+    from hierogram.daemon.corpora.burrito import TokenText
+
 STANDARD_OUTPUT = "-"
 
 
@@ -46,7 +50,7 @@ def align(
     output: Annotated[
         str,
         Option(
-            "Alignments to write; .gz or .zst compresses; - is standard output.",
+            "Alignments to write; .gz or .zst compresses; - is standard output; .json of two .tsv: Scripture Burrito.",
             metavar="FILE",
             flags=("--output", "-o"),
         ),
@@ -68,6 +72,7 @@ def align(
     begins; nothing is written to it.
     """
     announce_compilation()
+    from hierogram.daemon.corpora.burrito import burrito, common_verses
     from hierogram.daemon.corpora.lines import write_lines
     from hierogram.daemon.corpora.reading import read_pairs
     from hierogram.daemon.corpora.texts import two_languages
@@ -80,7 +85,14 @@ def align(
         store = None if url is None else stack.enter_context(open(url))
         languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
         texts = texts_of(store, languages, tokenized)
-        sources, targets = read_pairs(files)
+        texts_of_tokens = _texts_of_tokens(files, output)
+        if texts_of_tokens is not None:
+            verses = common_verses(*texts_of_tokens)
+            sources, targets = ([" ".join(text.tokens[verse]) for verse in verses] for text in texts_of_tokens)
+            # Links count these tokens.
+            tokenized = tokenized or tokenize is None
+        else:
+            sources, targets = read_pairs(files)
         for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
             note_text(side, name, lines, tokenized)
         if store is not None and not store.store.aligner_counts(((), ()), ((), ())).jumps:
@@ -90,11 +102,25 @@ def align(
                 sources, targets, priors=store, tokenize=languages, tokenized=tokenized, options=request,
                 progress=lambda done, total: shown.update(done, total, done),
             )  # fmt: skip
-        if output == STANDARD_OUTPUT:
+        if texts_of_tokens is not None:
+            found = ({(i, j) for i, j, _ in pair} for pair in aligned)
+            made = burrito(*texts_of_tokens, dict(zip(verses, found, strict=True)), "hierogram")
+            write_lines(Path(output), [json.dumps(made, ensure_ascii=False)])
+        elif output == STANDARD_OUTPUT:
             sys.stdout.writelines(line + "\n" for line in aligned.lines(score))
             return
-        write_lines(Path(output), aligned.lines(score))
+        else:
+            write_lines(Path(output), aligned.lines(score))
     note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
+
+
+def _texts_of_tokens(files: list[str], output: str) -> "tuple[TokenText, TokenText] | None":
+    """Return the texts of tokens that are to be aligned as Scripture Burrito has it: two .tsv, into a .json."""
+    if not output.endswith(".json") or len(files) != 2 or not all(file.endswith(".tsv") for file in files):
+        return None
+    from hierogram.daemon.corpora.burrito import read_token_text
+
+    return read_token_text(files[0]), read_token_text(files[1])
 
 
 _COLUMNS = ("pair", "source", "target", "verdict")

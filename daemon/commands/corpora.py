@@ -51,7 +51,8 @@ def ingest(
     format: Annotated[
         str,
         Option(
-            "auto, parallel, pipes (`source ||| target` lines), tsv, jsonl or tmx; tbx, csv or tsv with --dictionary."
+            "auto, parallel, pipes (`source ||| target` lines), tsv, jsonl, tmx, burrito (a .json and two .tsv); "
+            "tbx, csv or tsv with --dictionary."
         ),
     ] = "auto",
     languages: Annotated[
@@ -69,6 +70,9 @@ def ingest(
     ] = False,
     nbest: Annotated[
         bool, Option("Trees: n-best lists, a blank line after each; a list becomes a packed forest.")
+    ] = False,
+    sync: Annotated[
+        bool, Option("The file, a TMX memory, is all of the corpus: withdraw what it has not, and know units by tuid.")
     ] = False,
     dictionary: Annotated[
         bool, Option("The file is a dictionary or a list of terms: TBX, CSV or TSV, told by its name or --format.")
@@ -99,6 +103,10 @@ def ingest(
         raise UsageError("--nbest is for trees: hierogram ingest --trees --nbest lists.txt")
     if trees and (len(files) != 1 or was_given(context, "format")):
         raise UsageError("--trees takes one file, and no --format")
+    if sync and (len(files) != 1 or trees or dictionary or tokenize is not None):
+        raise UsageError("--sync takes one TMX memory, and is divided into tokens as the store does")
+    from hierogram.daemon.corpora.burrito import BURRITO, burrito_pairs
+    from hierogram.daemon.corpora.given import GivenPairs
     from hierogram.daemon.corpora.ingest import IngestReport
     from hierogram.daemon.corpora.ingest import ingest as take_in
     from hierogram.daemon.corpora.reading import IngestOptions, Input
@@ -132,6 +140,10 @@ def ingest(
                 from hierogram.daemon.corpora.dictionaries import Dictionary
 
                 source: Source = stack.enter_context(Dictionary(files[0], format, limits))
+            elif format == BURRITO:
+                if len(files) != 3:
+                    raise UsageError("--format burrito takes three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
+                source = GivenPairs(burrito_pairs(files[0], files[1], files[2]), files[0])
             else:
                 source = stack.enter_context(Input(files, format, limits))
             settings = {"languages": known}
@@ -143,6 +155,12 @@ def ingest(
             note(f"{opened.url}: made a new store{made_as}")
         if trees:
             done = ingest_open(opened.store, treebank, how if given(context, Transformations) else None, corpus, tell)
+        elif sync:
+            synchronized = opened.synchronize(files[0], corpus, languages=options.languages)
+            note(f"{synchronized.kept:,} as they were, {synchronized.withdrawn:,} withdrawn")
+            done = synchronized.added
+            if not done.lines:
+                return
         else:
             done = take_in(opened.store, source, corpus, tell, options)
     _end(done, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")

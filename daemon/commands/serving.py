@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import interruptible, named_store, note, open_or_make, store_url
-from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.common import chosen_store, interruptible, named_store, note, open_or_make, store_url
+from hierogram.daemon.commands.flags import Without, with_options
 from hierogram.daemon.commands.learning import announce_compilation
+from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option
 
@@ -60,6 +61,26 @@ def serve(
         if opened.made:
             note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
         run(opened.store, configuration, config, given, doors)
+
+
+@with_options
+def mcp(
+    context: typer.Context,
+    *,
+    add: Annotated[bool, Option("Models may store pairs, too, as corrections.")] = False,
+    translating: Annotated[TranslateOptions, Without(("format", "markup"))],
+) -> None:
+    """Give language models a store as tools, over the Model Context Protocol, on standard input and output.
+
+    A program that runs models starts it. Over HTTP the same is at `/mcp` of a daemon (`mcp` in [http]). What is stored
+    here is learned by a daemon of the same store, or by `hierogram learn`.
+    """
+    from hierogram.daemon.mcp.server import desk_of, make_server
+    from hierogram.storage.browsing.reader import Reader
+
+    with chosen_store(context) as opened, Reader(opened.store.engine.url) as reader:
+        server = make_server(desk_of(opened.store, reader, opened.withdraw, translating), may_add=add)
+        server.run("stdio")
 
 
 @with_options

@@ -24,6 +24,7 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import EXPERTS, SET, expert_help, given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.memory import resident_bytes
+from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.kinds import NOTATIONS, Notation, notation_of
 from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
 from hierogram.storage.options import Option, declared
@@ -108,7 +109,33 @@ def init(
     with open(url, create=True, **{name: getattr(settings, name) for name in chosen}) as opened:
         print(f"{opened.url}: {'made a new store' if opened.made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
+            if name == "joins":
+                # Which parts words have, is long and for `segment` to choose.
+                continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
+
+
+@with_options
+def segment(
+    context: typer.Context,
+    output: Annotated[str, Option("URL or path of the store to make.", metavar="NEW", positional=True)],
+) -> None:
+    """Make a new store of the same pairs, with words divided into parts, for languages whose words have many forms.
+
+    Parts are learned from the store's own words, a side each, by byte pair encoding, and what comes later is divided in
+    the same way. Translations are of words. Nothing is learned yet: `hierogram --store NEW learn`.
+    """
+    with chosen_store(context) as opened, ExitStack() as stack:
+        with progress("segment", opened.notation().many) as shown:
+            made = stack.enter_context(
+                opened.in_parts(output, progress=lambda pairs, total: shown.update(pairs, total, pairs))
+            )
+        now = made.status()
+        source, target = (text.count("\n") + 1 for text in made.settings().joins)
+        pairs = plural(sum(now.pairs.values()), "pair")
+        print(f"{made.url}: {pairs}; joins of the source: {source:,}, of the target: {target:,}")
+        if now.rejected:
+            note(f"{plural(now.rejected, 'pair')} left out: a side has too many parts")
 
 
 @with_options

@@ -29,11 +29,11 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.treebanks.requests import ParseRequest
 from hierogram.daemon.tuning.options import TuningOptions
 from hierogram.samplers.grammar.settings import PCFG
-from hierogram.storage.options import Option
+from hierogram.storage.options import Option, OptionError
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import TextSide
-    from hierogram.daemon.decoding.translating import Translation
+    from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.library.texts import Decoder
 
 
@@ -50,12 +50,34 @@ class TranslateOutput:
     best: Annotated[
         int, Option("Translations of each sentence; with several, `number ||| words ||| features ||| score`.", least=1)
     ] = 1
-    json: Annotated[bool, Option("A JSON object a sentence: translations, features, alignments, derivations.")] = False
+    text: Annotated[
+        bool | None,
+        Option(
+            "Text in, text out: words with their spaces, capital letters and tags. With --no-text translations are "
+            "tokens.",
+            flags=("--text/--no-text",), shown="where text is divided",
+        ),
+    ] = None  # fmt: skip
+    html: Annotated[bool, Option("FILE is one HTML document, and so is its translation.")] = False
+    json: Annotated[
+        bool, Option("A JSON object a sentence: translations, tokens, features, alignments, derivations.")
+    ] = False
     alignments: Annotated[
         Path | None, Option("Links of source and target words, a line a sentence.", metavar="FILE")
     ] = None
     svg: Annotated[Path | None, Option("A picture of each sentence's derivation, N.svg.", metavar="FOLDER")] = None
     threads: Annotated[int, Option("Threads; 0: one a core. The translations do not depend on them.", least=0)] = 0
+
+    def __post_init__(self) -> None:
+        """Raise `OptionError` where options contradict each other."""
+        if self.html and self.text is False:
+            raise OptionError("html", "translations of HTML are text, and --no-text asks for tokens: give one of them")
+
+    def format(self, usual: str) -> str:
+        """Return what text is, by these options, or else as is `usual`."""
+        if self.html:
+            return "html"
+        return usual if self.text is None else "text" if self.text else "tokens"
 
 
 @with_options
@@ -75,32 +97,41 @@ def translate(
 ) -> None:
     """Translate sentences with a grammar; translations line for line.
 
-    Sentences are divided into tokens as the grammar's store does it, or by --tokenize. An empty line stays empty. Words
-    that no rule translates alone may be passed through. From standard input each line is translated as it comes; with a
+    Sentences are divided into tokens as the grammar's store does it, or by --tokenize; then translations are text
+    again. A line may hold several sentences; an empty one stays empty. Words that no rule translates alone may be
+    passed through. From standard input each line is translated as it comes; with a
     store, by what it has learned until then.
     """
     announce_compilation()
     from hierogram.daemon.corpora.lines import read_sentences
+    from hierogram.daemon.decoding.text_translator import TOKENS
     from hierogram.daemon.library.texts import Decoder
 
     with ExitStack() as stack, interruptible("the rest was not translated"):
         grammar, sentences = grammar_and_sentences(context, files, stack)
+        if options.tokenized and (wanted.text or wanted.html):
+            raise UsageError("--tokenized says that the text is tokens, --text and --html that it is not: give one")
         decoder = Decoder(grammar, options=options)
         _tell(decoder)
         writer = stack.enter_context(_Writer(wanted, sentences))
-        side = decoder.translator().texts.source
-        if sentences == STANDARD:
+        texts = decoder.texts()
+        format = wanted.format(texts.usual)
+        side = (texts.translator.texts if format == TOKENS else texts.texts).source
+        if sentences == STANDARD and not wanted.html:
             # Each line as soon as it is there.
             for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
                 line = typed.decode(errors="replace").rstrip("\r\n")
                 if number == 1:
                     note_text(side, "<stdin>", [line], options.tokenized)
-                writer.write(number, decoder.translate(line, wanted.best))
+                writer.write(number, decoder.translate(line, wanted.best, format=format))
             return
         lines = read_sentences(sentences)
+        if wanted.html:
+            lines = ["\n".join(lines)]
         note_text(side, sentences, lines, options.tokenized)
         with progress("translate", "sentences") as shown:
-            for number, translation in enumerate(decoder.translate_all(lines, wanted.best, wanted.threads), 1):
+            done = decoder.translate_all(lines, wanted.best, wanted.threads, format=format)
+            for number, translation in enumerate(done, 1):
                 writer.write(number, translation)
                 shown.update(number, len(lines), number)
         if wanted.output != STANDARD:
@@ -146,11 +177,12 @@ class _Writer:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def write(self, number: int, translation: "Translation") -> None:
+    def write(self, number: int, translation: "TextTranslation") -> None:
         """The translations of line `number`."""
-        if translation.parts > 1:
-            words = plural(len(translation.source), "word")
-            note(f"{self._name}: line {number} has {words}: translated in {translation.parts} parts")
+        parts = translation.translation.parts
+        if parts > 1 and not translation.paragraphs:
+            words = plural(len(translation.translation.source), "word")
+            note(f"{self._name}: line {number} has {words}: translated in {parts} parts")
         lines = self._lines(number, translation)
         if self._put is None:
             sys.stdout.write("".join(line + "\n" for line in lines))
@@ -158,28 +190,27 @@ class _Writer:
         else:
             self._put.write("".join(line + "\n" for line in lines).encode())
         if self._links is not None:
-            links = translation.alignment() if translation.candidates else []
-            self._links.write((" ".join(f"{i}-{j}" for i, j in links) + "\n").encode())
+            self._links.write((" ".join(f"{i}-{j}" for i, j in translation.alignment()) + "\n").encode())
         if self.wanted.svg is not None and translation.candidates:
             self._draw(self.wanted.svg / f"{number}.svg", number, translation)
 
-    def _lines(self, number: int, translation: "Translation") -> Sequence[str]:
+    def _lines(self, number: int, translation: "TextTranslation") -> Sequence[str]:
         if self.wanted.json:
             import json
 
-            from hierogram.daemon.decoding.translating import as_plain
+            from hierogram.daemon.decoding.text_translator import as_plain
 
             return [json.dumps({"line": number} | as_plain(translation), ensure_ascii=False)]
         if self.wanted.best == 1:
             return [translation.text]
         return [
-            f"{number} ||| {candidate.text} ||| "
+            f"{number} ||| {text} ||| "
             + " ".join(f"{name}={value:.9g}" for name, value in candidate.features.items())
             + f" ||| {candidate.score:.9g}"
-            for candidate in translation.candidates
+            for text, candidate in zip(translation.texts, translation.candidates, strict=False)
         ]
 
-    def _draw(self, path: Path, number: int, translation: "Translation") -> None:
+    def _draw(self, path: Path, number: int, translation: "TextTranslation") -> None:
         from hierogram.daemon.grammar.drawing import draw
 
         try:

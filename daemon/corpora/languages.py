@@ -26,7 +26,8 @@ _WIDE_ENDS = "。！？｡"
 _CLOSERS = "\"'»”’)]}›」』”）】"
 _OPENERS = "\"'«“„‘‹¿¡([{<%-–—"
 _SENTENCE_END = re.compile(
-    rf"(?P<end>[{re.escape(_ENDS)}]+)[{re.escape(_CLOSERS)}]*(?=\s)|[{_WIDE_ENDS}]+[{re.escape(_CLOSERS)}]*"
+    rf"(?P<end>[{re.escape(_ENDS)}]+)(?:[{re.escape(_CLOSERS)}]|[ \u00a0\u202f]»)*(?=\s)"
+    rf"|[{_WIDE_ENDS}]+[{re.escape(_CLOSERS)}]*"
 )
 _INITIAL = re.compile(r"(?:^|[\s.(\"'«“])([^\W\d_])$")
 _LAST_WORD = re.compile(r"[^\s(\"'«“]+$")
@@ -266,7 +267,8 @@ class _Joining:
         for k in range(1, len(self._tokens)):
             before, token = self._tokens[k - 1], self._tokens[k]
             wide = [_unspaced(before[-1:]), _unspaced(token[:1])]
-            if all(wide) or (any(wide) and self._code in _UNSPACED):
+            # Thai has spaces around digits and words of other scripts.
+            if all(wide) or (any(wide) and self._code in _UNSPACED and self._code != "th"):
                 found.append("")
             elif self._left[k] or self._right[k - 1]:
                 # French has a space before these, at which no line may end.

@@ -211,8 +211,8 @@ REPEATS_APART = 500_000
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """Options of taking an input in: its languages, those by whose rules it is divided into tokens, its bounds, and
-    what its pairs count where they are entries of a dictionary.
+    """Options of taking an input in: its languages, those by whose rules it is divided into tokens, its bounds, what
+    its pairs count where they are entries of a dictionary, and whether they are words already, whatever the store does.
 
     What is None is as the store has it.
     """
@@ -221,6 +221,7 @@ class IngestOptions:
     tokenize: Languages | None = None
     limits: Limits = DEFAULT_LIMITS
     entries: Entries | None = None
+    words: bool = False
 
 
 AS_THE_STORE = IngestOptions()
@@ -256,7 +257,8 @@ class Checks:
     """
 
     def __init__(self, settings: Settings, options: IngestOptions, repeats: Repeats | None = None) -> None:
-        self._pipeline = pipeline_of(settings, options.languages, options.tokenize)
+        pipeline = pipeline_of(settings, options.languages, options.tokenize)
+        self._pipeline = pipeline.of_words() if options.words else pipeline
         self._entries = options.entries
         self._max_tokens = settings.max_tokens
         self._repeats = Repeats() if repeats is None else repeats

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from hierogram.daemon.compressing import divided_name
 from hierogram.daemon.corpora.kept import Kept, kept_in
 from hierogram.daemon.corpora.languages import GENERAL, Language, language_of
+from hierogram.daemon.corpora.segments import segmenter_of, spread_links
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
@@ -40,7 +41,7 @@ _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
 _LOOKED_AT = 1_000
 
 
-class Word(NamedTuple):
+class TextWord(NamedTuple):
     """A token of a text, where it stands, and whether it stays as it is."""
 
     token: str
@@ -53,11 +54,13 @@ class Word(NamedTuple):
 class TextSide:
     """Text of one side: divided by the rules of `language` (None: it is tokens already), with `lower` in small letters.
 
-    `words` and `tokens` are the way in, `separators` and `joined` the way out.
+    `words` and `tokens` are the way in, `separators` and `joined` the way out. With `joins` the tokens are parts of
+    words, see `segments`.
     """
 
     language: str | None = None
     lower: bool = False
+    joins: str = ""
 
     @property
     def rules(self) -> Language:
@@ -67,19 +70,20 @@ class TextSide:
     @property
     def changes(self) -> bool:
         """Return whether text may be changed."""
-        return self.language is not None or self.lower
+        return self.language is not None or self.lower or bool(self.joins)
 
     def tokens(self, text: str) -> str:
         """Return a line of text as a store holds it: tokens with spaces between them."""
         if self.language is None:
-            return text.lower() if self.lower else text
-        text = unicodedata.normalize("NFC", text)
-        if kept := kept_in(text):
-            return " ".join(word.token for word in self.words(text, kept))
-        line = " ".join(self.rules.tokens(text))
-        return line.lower() if self.lower else line
+            line = text.lower() if self.lower else text
+        elif kept := kept_in(text := unicodedata.normalize("NFC", text)):
+            line = " ".join(word.token for word in self.words(text, kept))
+        else:
+            line = " ".join(self.rules.tokens(text))
+            line = line.lower() if self.lower else line
+        return segmenter_of(self.joins).tokens(line) if self.joins else line
 
-    def words(self, text: str, kept: Sequence[Kept]) -> list[Word]:
+    def words(self, text: str, kept: Sequence[Kept]) -> list[TextWord]:
         """Return the tokens of a text in NFC, with what is to be kept in it, each with its place."""
         # What is kept stands in for a word meanwhile.
         mark = "Qk"
@@ -89,20 +93,20 @@ class TextSide:
         for number, one in enumerate(kept):
             pieces += [text[at : one.start], mark, _letters(number), "Zz"]
             at = one.end
-        found: list[Word] = []
+        found: list[TextWord] = []
         tokens = self.rules.tokens("".join((*pieces, text[at:])))
         at = 0
         for token in tokens:
-            for part, number in _parts(token, mark):
-                if number is not None:
-                    one = kept[number]
-                    found.append(Word(one.token, one.start, one.end, True))
+            for part, stands_for in _parts(token, mark):
+                if stands_for is not None:
+                    one = kept[stands_for]
+                    found.append(TextWord(one.token, one.start, one.end, True))
                     at = one.end
                     continue
                 place = text.find(part, at)
                 start = place if place >= 0 else at
                 at = min(start + len(part), len(text))
-                found.append(Word(part.lower() if self.lower else part, start, at, False))
+                found.append(TextWord(part.lower() if self.lower else part, start, at, False))
         return found
 
     def separators(self, tokens: Sequence[str]) -> list[str]:
@@ -155,16 +159,25 @@ class TextPipeline:
     languages: Languages | None = None
     rules: Languages | None = None
     lower: bool = False
+    joins: tuple[str, ...] = ()
 
     @property
     def source(self) -> TextSide:
         """The preparation of source sentences."""
-        return TextSide(self.rules[0] if self.rules else None, self.lower)
+        return TextSide(self.rules[0] if self.rules else None, self.lower, self.joins[0] if self.joins else "")
 
     @property
     def target(self) -> TextSide:
         """The preparation of target sentences."""
-        return TextSide(self.rules[1] if self.rules else None, self.lower)
+        return TextSide(self.rules[1] if self.rules else None, self.lower, self.joins[1] if self.joins else "")
+
+    def of_words(self) -> "TextPipeline":
+        """Return the pipeline of text that is words already, with spaces between them: it divides them into parts."""
+        return TextPipeline(joins=self.joins)
+
+    def to_words(self) -> "TextPipeline":
+        """Return the pipeline whose tokens are words, even where the store holds parts of them."""
+        return replace(self, joins=())
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Return a sentence and its translation as a store holds them."""
@@ -175,13 +188,18 @@ class TextPipeline:
         source, target = self.source, self.target
         if not source.changes:
             return fields
-        case = TextSide(None, self.lower)
+        # Links count words.
+        words = TextSide(None, self.lower)
         bare = [alignment is None and k not in fields.known for k, alignment in enumerate(fields.alignments)]
-        return replace(
-            fields,
-            sources=[(source if own else case).tokens_of_bytes(s) for s, own in zip(fields.sources, bare, strict=True)],
-            targets=[(target if own else case).tokens_of_bytes(t) for t, own in zip(fields.targets, bare, strict=True)],
+        sources, targets = (
+            [(side if own else words).tokens_of_bytes(line) for line, own in zip(lines, bare, strict=True)]
+            for side, lines in ((source, fields.sources), (target, fields.targets))
         )
+        prepared = replace(fields, sources=sources, targets=targets)
+        if not self.joins or all(bare):
+            return prepared
+        linked = [k for k, own in enumerate(bare) if not own]
+        return spread_links(prepared, linked, segmenter_of(self.joins[0]), segmenter_of(self.joins[1]))
 
     def as_plain(self) -> dict[str, object]:
         """Return the settings of a store that make this pipeline, as JSON has them."""
@@ -190,6 +208,7 @@ class TextPipeline:
             "languages": list(languages),
             "tokenize": self.rules is not None,
             "case": LOWERED if self.lower else KEPT,
+            "joins": list(self.joins),
         }
 
     def running(self) -> "TextPipeline":
@@ -210,7 +229,7 @@ def pipeline_of(
     one of them is missing.
     """
     if isinstance(settings, Settings):
-        settings = {"languages": settings.languages, "tokenize": settings.tokenize, "case": settings.case}
+        settings = {name: getattr(settings, name) for name in ("languages", "tokenize", "case", "joins")}
     known: Sequence[str] = settings.get("languages") or []
     own = (str(known[0]), str(known[1])) if len(known) == 2 else None
     for given, named in ((languages, "languages"), (tokenize, "tokenize")):
@@ -222,7 +241,8 @@ def pipeline_of(
     rules = tokenize or (own if settings.get("tokenize") else None)
     for language in rules or ():
         language_of(language)
-    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED)
+    joins = tuple(map(str, settings.get("joins") or ()))
+    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED, joins)
 
 
 def side_of(language: str) -> TextSide:

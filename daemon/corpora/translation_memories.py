@@ -4,6 +4,7 @@ The file is streamed: one unit is in memory at a time, and of a unit no more tha
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from hierogram.daemon.corpora import xml_streams
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK
@@ -18,14 +19,19 @@ _MOST_CHARACTERS = 1 << 20
 _MOST_VARIANTS = 1_000
 _CHARACTERS_A_CHUNK = 1 << 22
 
-_Unit = list[tuple[str, str]] | None
-"""Languages and texts in the order of the file; None where they are too many or too long."""
+
+class _Unit(NamedTuple):
+    """A unit's id, and its languages and texts in the order of the file; None where they are too many or too long."""
+
+    name: str | None
+    variants: list[tuple[str, str]] | None
 
 
 class _Reader(xml_streams.UnitReader[_Unit]):
     def __init__(self, name: str) -> None:
         super().__init__(name, "TMX", "tmx")
         self._variants: list[tuple[str, str]] = []
+        self._unit_id: str | None = None
         self._language = ""
         self._text: list[str] | None = None
         self._size = 0
@@ -35,6 +41,7 @@ class _Reader(xml_streams.UnitReader[_Unit]):
         super().start(tag, attributes)
         if tag == "tu":
             self._variants, self._size = [], 0
+            self._unit_id = attributes.get("tuid")
         elif tag == "tuv":
             self._language = attributes.get(xml_streams.LANGUAGE) or attributes.get("lang") or ""
         elif tag == "seg":
@@ -57,23 +64,26 @@ class _Reader(xml_streams.UnitReader[_Unit]):
             self._text = None
         elif tag == "tu":
             long = len(self._variants) > _MOST_VARIANTS or self._size > _MOST_CHARACTERS
-            self.units.append(None if long else self._variants)
+            self.units.append(_Unit(self._unit_id, None if long else self._variants))
             self._variants = []
         elif tag in _CODES:
             self._codes -= 1
 
 
-def memory_fields(blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None) -> Iterator[LineColumns]:
+def memory_fields(
+    blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None, *, ids: bool = False
+) -> Iterator[LineColumns]:
     """Yield the units of a memory, numbered from 1, in chunks; `languages` of source and target, `en` also for `en-GB`.
 
-    Without `languages` they are those of the first unit, in its order. Raises `InputError` where the file is no TMX,
-    is damaged, or declares entities.
+    Without `languages` they are those of the first unit, in its order. With `ids`, a unit's `tuid` is the id of its
+    pair; many programs number the units of each file from 1. Raises `InputError` where the file is no TMX, is damaged,
+    or declares entities.
     """
     first = 1
     for units in _chunks(xml_streams.units(blocks, _Reader(name))):
         if languages is None:
-            languages = xml_streams.languages_of((language for language, _ in units[0] or ()), name, "unit")
-        yield _as_fields(units, first, languages)
+            languages = xml_streams.languages_of((language for language, _ in units[0].variants or ()), name, "unit")
+        yield _as_fields(units, first, languages, ids)
         first += len(units)
 
 
@@ -82,7 +92,7 @@ def _chunks(units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
     held = 0
     for unit in units:
         chunk.append(unit)
-        held += sum(len(text) for _, text in unit or ())
+        held += sum(len(text) for _, text in unit.variants or ())
         if len(chunk) == LINES_A_CHUNK or held > _CHARACTERS_A_CHUNK:
             yield chunk
             chunk, held = [], 0
@@ -90,12 +100,13 @@ def _chunks(units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
         yield chunk
 
 
-def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str]) -> LineColumns:
+def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: bool) -> LineColumns:
     numbers: list[int] = []
     rejected: list[RejectedLine] = []
     sources: list[bytes] = []
     targets: list[bytes] = []
-    for number, unit in enumerate(units, first):
+    names: list[str | None] = []
+    for number, (name, unit) in enumerate(units, first):
         if unit is None:
             bounds = f"more than {_MOST_CHARACTERS:,} characters or {_MOST_VARIANTS:,} variants"
             rejected.append(reject(number, RejectionError(LINE_TOO_LONG, f"the unit has {bounds}"), b""))
@@ -112,4 +123,5 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str]) -> Li
         numbers.append(number)
         sources.append((texts[0] or "").encode())
         targets.append((texts[1] or "").encode())
-    return LineColumns(numbers, sources, targets, [None] * len(numbers), [None] * len(numbers), rejected=rejected)
+        names.append(name if ids and name else None)
+    return LineColumns(numbers, sources, targets, [None] * len(numbers), names, rejected=rejected)

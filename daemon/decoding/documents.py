@@ -11,7 +11,7 @@ from hierogram.daemon.corpora.kept import TAG, Kept, kept_in
 from hierogram.daemon.decoding.fixed_words import MARKED
 
 TEXT, HTML = "text", "html"
-FORMATS = (TEXT, HTML)
+"""What running text is written in."""
 
 
 @dataclass

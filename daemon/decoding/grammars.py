@@ -67,7 +67,7 @@ def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
 _json = partial(json.dumps, ensure_ascii=False)
 
 
-_KIND, _VERSION = "grammar", 3
+_KIND, _VERSION = "grammar", 4
 _TEXTS = ("source_words", "target_words")
 _TABLE = "parquet"
 """The format whose features a store's grammar has."""
@@ -83,7 +83,8 @@ class TranslationGrammar:
 
     `texts` is what the store that the grammar comes from does to text, and so what is done to sentences; `casing` is
     that of its target sides. `circular` rules have a source side that is empty or a single nonterminal, `wide` ones a
-    scope beyond the limit. `alone` are the words, by their numbers, that are the whole source side of a rule.
+    scope beyond the limit. `length_ratio` has the target tokens of the pairs by their source tokens, 0 where nobody
+    knows. `alone` are the words, by their numbers, that are the whole source side of a rule.
     """
 
     packed: Grammar
@@ -94,6 +95,7 @@ class TranslationGrammar:
     wide: int = 0
     texts: TextPipeline = AS_IT_IS
     casing: Casing = NO_CASING
+    length_ratio: float = 0.0
     source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     alone: set[int] = field(default_factory=set, repr=False)
@@ -146,7 +148,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
     for name in _TEXTS:
         arrays[name] = join_texts(getattr(grammar, name)).content
     values = {"features": list(grammar.features), "circular": grammar.circular, "wide": grammar.wide}
-    values |= {"texts": grammar.texts.as_plain(), "casing": grammar.casing.forms}
+    values |= {"texts": grammar.texts.as_plain(), "casing": grammar.casing.forms, "length_ratio": grammar.length_ratio}
     write_arrays(path, _KIND, _VERSION, values, arrays)
 
 
@@ -165,6 +167,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             values["wide"],
             pipeline_of(values["texts"]),
             Casing({small: tuple(forms) for small, forms in values["casing"].items()}),
+            values["length_ratio"],
         )
     except KeyError as error:
         raise InputError(f"{path}: is damaged: it has no {error}") from error
@@ -201,7 +204,20 @@ def stored_grammar(
         table = reader.table(database.numbers("sorted", names))
         texts = pipeline_of(snapshot.settings())
         casing = NO_CASING if texts.lower else learn_casing(_target_sides(snapshot))
-        return packed(table, max_scope, texts, casing), snapshot.position()
+        grammar = replace(packed(table, max_scope, texts, casing), length_ratio=_length_ratio(snapshot))
+        return grammar, snapshot.position()
+
+
+def _length_ratio(snapshot: Snapshot) -> float:
+    """Return the target tokens of a store's pairs by their source tokens; of very many pairs, of the first ones."""
+    taken = source = target = 0
+    for pairs, (sources, targets, _) in snapshot.pair_blocks():
+        source += sources.count(" ") + pairs
+        target += targets.count(" ") + pairs
+        taken += pairs
+        if taken > _CASED_PAIRS:
+            break
+    return target / source
 
 
 def _target_sides(snapshot: Snapshot) -> Iterator[str]:

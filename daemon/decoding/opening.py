@@ -40,12 +40,13 @@ class TranslationResources:
         if options.tokenized:
             return AS_IT_IS
         if options.tokenize is None:
-            return grammar.texts
-        return pipeline_of(grammar.texts.as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))
+            return grammar.texts.to_words()
+        return pipeline_of(grammar.texts.to_words().as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar, under other weights if there are any."""
         options, texts = self.options, self.texts(grammar)
+        untuned = weights is None and options.weights is None
         if texts not in self._glossaries:
             # Made once, as tuning makes a translator in each round.
             self._glossaries[texts] = self.glossary.through(texts)
@@ -56,6 +57,8 @@ class TranslationResources:
             span=options.span,
             pops=options.pops,
             max_words=options.max_words,
+            alike=options.alike,
+            fit_length=untuned and (options.fit_length or bool(grammar.texts.joins)),
             glossary=self._glossaries[texts],
             texts=texts,
         )

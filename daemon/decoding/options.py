@@ -31,7 +31,7 @@ class TranslateOptions:
     ] = None
     means: Annotated[bool, Option(f"From a store: {MEANS_HELP}")] = False
     drawn: Annotated[bool, Option(f"From a store: {DRAWN_HELP}")] = False
-    min_count: Annotated[float, Option("From a store: leave out rules with a lower count.", least=0)] = 0.0
+    min_count: Annotated[float, Option("From a store: leave out rules with a lower count.", least=0, expert=True)] = 0.0
     max_scope: Annotated[int, Option("Leave out rules that match slower than O(n^K).", least=0, metavar="K")] = 2
     span: Annotated[int, Option("Words that a rule of the grammar covers, at most.", least=1, expert=True)] = 20
     pops: Annotated[int, Option("Places popped for each span; 0: all, the search is exact.", least=0, expert=True)] = (
@@ -40,6 +40,21 @@ class TranslateOptions:
     max_words: Annotated[int, Option("Longer sentences are translated in parts.", least=1, most=1000, expert=True)] = (
         100
     )
+    alike: Annotated[
+        float,
+        Option(
+            "A word that no rule knows is translated as a known one that has at least this share of its letters; "
+            "0: it is passed through.",
+            least=0, most=1, expert=True,
+        ),
+    ] = 0.75  # fmt: skip
+    fit_length: Annotated[
+        bool,
+        Option(
+            "Without --weights, make translations as long as those of the store's pairs; always so in parts of words.",
+            expert=True,
+        ),
+    ] = False
     glossary: Annotated[
         str | None, Option("Given translations: words, a tab, their translation, a line each.", metavar="FILE")
     ] = None

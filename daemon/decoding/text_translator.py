@@ -3,8 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from hierogram.daemon.corpora.kept import Kept
 from hierogram.daemon.corpora.languages import Spot
@@ -12,8 +14,11 @@ from hierogram.daemon.decoding.casing import all_capital, capitalized, first_cas
 from hierogram.daemon.decoding.documents import TEXT, Paragraph, divide
 from hierogram.daemon.decoding.fixed_words import SentencePart, Words, split_words
 from hierogram.daemon.decoding.placing import Event, with_tags
-from hierogram.daemon.decoding.translating import Piece, Translation, Translator
+from hierogram.daemon.decoding.translating import Candidate, Piece, Translation, Translator, in_threads
+from hierogram.samplers.grammar.rules import RuleUse, Span
 
+TOKENS = "tokens"
+"""The format of tokens, which are translated to tokens."""
 _NUMBER = re.compile(r"\d+")
 _MORE = 10
 """Candidates of a sentence that are looked at where the best one does not keep its numbers."""
@@ -58,10 +63,11 @@ class TextParagraph(NamedTuple):
 
 @dataclass(frozen=True)
 class TextTranslation:
-    """A text with its translations, `texts`, best first; no two are the same.
+    """A text with its translations, `texts`, best first; there is one at least.
 
     `translation` has the tokens, scores, links and rules of all its sentences one after the other; `numbers` says which
-    of its candidates each text is. `paragraphs` are those of the best one.
+    of its candidates each text is, and is empty where there are no words. `paragraphs` are those of the best one; there
+    are none where translations are tokens.
     """
 
     source: str
@@ -75,6 +81,19 @@ class TextTranslation:
         """The best translation."""
         return self.texts[0]
 
+    @property
+    def candidates(self) -> list[Candidate]:
+        """What each translation is in tokens, with its score and features."""
+        return [self.translation.candidates[number] for number in self.numbers]
+
+    def alignment(self, number: int = 0) -> list[Span]:
+        """Return linked positions of source and target tokens of a translation."""
+        return self.translation.alignment(self.numbers[number]) if self.numbers else []
+
+    def derivation(self, number: int = 0) -> list[RuleUse]:
+        """Return the rules of a translation's derivation; spans count tokens."""
+        return self.translation.derivation(self.numbers[number]) if self.numbers else []
+
 
 class TextTranslator:
     """Translates text by a translator of tokens; may be used from several threads at once.
@@ -86,45 +105,63 @@ class TextTranslator:
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
         self.texts = translator.texts.running()
+        self.usual = TOKENS if translator.texts.rules is None else TEXT
+        """The format of what is to be translated, where nobody says it: text where the pipeline divides text."""
         self._casing = translator.grammar.casing
 
     def translate(
-        self, text: str, *, format: str = TEXT, alternatives: int = 0, markup: bool = False
+        self, text: str, *, format: str | None = None, alternatives: int = 0, markup: bool = False
     ) -> TextTranslation:
         """Translate a text of any number of sentences and paragraphs; line ends stay.
 
-        `format` is `text` or `html`. Tags, placeholders, addresses and numbers are kept. There are up to `alternatives`
-        more translations. With `markup`, `<np translation="the house">la maison</np>` says what is given.
+        `format` is `text`, `html`, or `tokens`: a sentence that goes through the translator's pipeline, with tokens for
+        its translation. Tags, placeholders, addresses and numbers are kept in text. There are up to `alternatives` more
+        translations. With `markup`, `<np translation="the house">la maison</np>` says what is given.
         """
+        format = format or self.usual
+        if format == TOKENS:
+            return of_tokens(text, self.translator.translate(text, alternatives + 1, markup=markup))
         best = 1 if not alternatives else _SPARE * (alternatives + 1)
         parts = divide(text, format, markup)
-        sentences = {
-            number: list(self._sentences(part))
-            for number, part in enumerate(parts)
-            if isinstance(part, Paragraph) and _speaks(part)
-        }
         pieces: list[Piece] = []
         chosen: list[list[int]] = []
-        counted: dict[int, list[_Sentence]] = {}
-        for number, own in sentences.items():
-            counted[number] = []
-            for before, units in own:
+        sentences: dict[int, list[_Sentence]] = {}
+        for number, part in enumerate(parts):
+            if not isinstance(part, Paragraph) or not _speaks(part):
+                continue
+            own = sentences.setdefault(number, [])
+            for before, units in self._sentences(part):
                 made, numbers = self._decoded(units, best)
                 pieces += made
                 chosen += numbers
-                counted[number].append(_Sentence(before, bool(counted[number]), units, len(made)))
-        words = tuple(unit.word for own in counted.values() for sentence in own for unit in sentence.units)
+                own.append(_Sentence(before, bool(own), units, len(made)))
+        words = tuple(unit.word for own in sentences.values() for sentence in own for unit in sentence.units)
         translation = self.translator.joined(words, pieces, best, chosen)
-        texts, numbers, paragraphs = [], [], []
+        texts: list[str] = []
+        taken: list[int] = []
+        paragraphs: list[TextParagraph] = []
         for candidate in range(max(1, len(translation.candidates))):
-            written, found = self._written(parts, counted, translation, candidate)
+            written, found = self._written(parts, sentences, translation, candidate)
             if written not in texts:
                 texts.append(written)
-                numbers.append(candidate)
+                taken.append(candidate)
                 paragraphs = paragraphs or found
             if len(texts) > alternatives:
                 break
-        return TextTranslation(text, texts, numbers, translation, paragraphs)
+        return TextTranslation(text, texts, taken if translation.candidates else [], translation, paragraphs)
+
+    def translate_all(
+        self,
+        texts: Sequence[str],
+        *,
+        format: str | None = None,
+        alternatives: int = 0,
+        markup: bool = False,
+        threads: int = 0,
+    ) -> Iterator[TextTranslation]:
+        """Yield the translations of texts, in order, the same on any number of threads (0: one for each core)."""
+        translate = partial(self.translate, format=format, alternatives=alternatives, markup=markup)
+        return in_threads(translate, texts, threads)
 
     def _sentences(self, paragraph: Paragraph) -> Iterator[tuple[str, list[_Unit]]]:
         """Yield the sentences of a paragraph, and what stands before each."""
@@ -184,7 +221,7 @@ class TextTranslator:
     def _written(
         self,
         parts: Sequence[str | Paragraph],
-        counted: dict[int, list[_Sentence]],
+        sentences: dict[int, list[_Sentence]],
         translation: Translation,
         candidate: int,
     ) -> tuple[str, list[TextParagraph]]:
@@ -198,13 +235,13 @@ class TextTranslator:
         found: list[TextParagraph] = []
         source = piece = 0
         for number, part in enumerate(parts):
-            if isinstance(part, str) or number not in counted:
+            if isinstance(part, str) or number not in sentences:
                 out.append(part if isinstance(part, str) else _as_it_is(part))
                 continue
             first, begin = source, ends[piece]
             written: list[tuple[str, str]] = []
             spots: list[Spot] = []
-            for sentence in counted[number]:
+            for sentence in sentences[number]:
                 start, end = ends[piece], ends[piece + sentence.pieces]
                 own = links[source : source + len(sentence.units)]
                 linked = [[j - start for j in some] for some in own]
@@ -228,13 +265,9 @@ class TextTranslator:
         separators = self.texts.target.separators(cased)
         if separators:
             separators[0] = self._between(sentence)
-        for j, k in stays.items():
-            # What it touches in the source it touches in the translation, where they still stand beside each other.
-            for other, place, at in ((k - 1, j - 1, j), (k + 1, j + 1, j + 1)):
-                if 0 <= other < len(units) and 0 <= place < len(words) and place in linked[other]:
-                    first, second = sorted((other, k))
-                    if units[first].spot[1] == units[second].spot[0] and self._touches(units[other].word):
-                        separators[at] = ""
+        for first, second in pairwise(range(len(units))):
+            if units[first].spot[1] == units[second].spot[0]:
+                self._touch(units[first], units[second], linked[first], linked[second], cased, separators)
         for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
             written = units[stays[j]].written if j in stays else None
             yield separator, paragraph.written(word) if written is None else written
@@ -246,9 +279,27 @@ class TextTranslator:
             return " " if spaced and sentence.follows else ""
         return sentence.before
 
-    def _touches(self, word: str) -> bool:
-        """Return whether a source word is not merely written without the spaces that its language lacks."""
-        return self.texts.source.rules.spaced or not word[-1:].isalpha()
+    def _touch(
+        self,
+        first: _Unit,
+        second: _Unit,
+        to_first: Sequence[int],
+        to_second: Sequence[int],
+        words: Sequence[str],
+        separators: list[str],
+    ) -> None:
+        """Let two words touch that touch in the source, where they still stand beside each other.
+
+        This is for what is kept or passed through, and for signs; other words have the spaces of their language.
+        """
+        if not self.texts.source.rules.spaced and (first.word[-1:].isalpha() or second.word[:1].isalpha()):
+            return
+        for j in to_second:
+            if j - 1 in to_first and separators[j] == " ":
+                same = (words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower())
+                sign = (same[0] and not first.word[-1:].isalnum(), same[1] and not second.word[:1].isalnum())
+                if all(same) or any(sign) or first.written is not None or second.written is not None:
+                    separators[j] = ""
 
     def _cased(
         self, paragraph: Paragraph, units: Sequence[_Unit], words: Sequence[str], stays: Collection[int]
@@ -267,6 +318,33 @@ class TextTranslator:
             else:
                 cased[begins] = self._casing.within(cased[begins])
         return cased
+
+
+def of_tokens(line: str, translation: Translation) -> TextTranslation:
+    """Return the translation of tokens as one of text."""
+    texts = [candidate.text for candidate in translation.candidates]
+    return TextTranslation(line, texts or [""], list(range(len(texts))), translation, [])
+
+
+def as_plain(translated: TextTranslation) -> dict[str, Any]:
+    """Return a text with its translations, best first, and of each its tokens, score, features, links and rules."""
+    return {
+        "source": translated.source,
+        "translation": translated.text,
+        "tokens": " ".join(translated.translation.source),
+        "parts": translated.translation.parts,
+        "candidates": [
+            {
+                "translation": text,
+                "tokens": candidate.text,
+                "score": candidate.score,
+                "features": candidate.features,
+                "alignment": translated.alignment(number),
+                "derivation": [asdict(use) for use in translated.derivation(number)],
+            }
+            for number, (text, candidate) in enumerate(zip(translated.texts, translated.candidates, strict=False))
+        ],
+    }
 
 
 def _speaks(paragraph: Paragraph) -> bool:
@@ -330,7 +408,7 @@ def _candidates(piece: Piece) -> int:
 
 def _faithful(piece: Piece) -> list[int]:
     """Return the derivations whose target words have the numbers of the source words."""
-    wanted = _numbers([word for words in piece.positions for word in words])
+    wanted = _numbers(piece.source_words())
     return [k for k in range(_candidates(piece)) if _numbers(piece.words(k)) == wanted]
 
 

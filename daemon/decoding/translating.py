@@ -1,21 +1,24 @@
 """Translating sentences with a grammar, weights and a language model."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from hierogram.daemon.corpora.segments import Segmenter, joined, segmenter_of, words_of_parts
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
+from hierogram.daemon.decoding.lengths import LengthFitter, words_ratio
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
-from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.decoding.unknown_words import StandIns
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
@@ -40,7 +43,8 @@ class _Use(NamedTuple):
 class Piece:
     """A part of a sentence: its derivations, the source words of each of its positions, its own target words.
 
-    `starts`: where the source words of each position begin, and where the last ones end.
+    `starts`: where the source words of each position begin, and where the last ones end. Where the grammar is one of
+    parts of words, so are positions and what rules make; `words`, `source_words` and all places are of words.
     """
 
     grammar: TranslationGrammar
@@ -49,10 +53,31 @@ class Piece:
     own: list[str]
     starts: list[int]
 
-    def words(self, number: int) -> Words:
-        """Return the target words of a derivation."""
+    def tokens(self, number: int) -> Words:
+        """Return what the rules of a derivation make: words, or parts of them."""
         out = self.decoded.outputs
         return tuple(map(self.word, out.words[out.word_start[number] : out.word_start[number + 1]].tolist()))
+
+    def words(self, number: int) -> Words:
+        """Return the target words of a derivation."""
+        tokens = self.tokens(number)
+        return split_words(joined(" ".join(tokens))) if self.grammar.texts.joins else tokens
+
+    def source_words(self) -> Words:
+        """Return the source words."""
+        tokens = tuple(word for words in self.positions for word in words)
+        return split_words(joined(" ".join(tokens))) if self.grammar.texts.joins else tokens
+
+    def source_span(self, first: int, last: int) -> Span:
+        """Return the source words of positions, half-open both."""
+        return self.starts[first], max(self.starts[last], self.starts[last - 1] + 1)
+
+    def target_places(self, number: int) -> list[int]:
+        """Return which target word each token of a derivation belongs to, and how many words there are."""
+        tokens = self.tokens(number)
+        if not self.grammar.texts.joins:
+            return list(range(len(tokens) + 1))
+        return words_of_parts(tokens)
 
     def word(self, number: int) -> str:
         """Return a target word, one of the grammar's or the sentence's own."""
@@ -105,18 +130,28 @@ def links_of(piece: Piece, number: int) -> list[Span]:
 
     Words with a given translation are all linked with all its words.
     """
-    starts = piece.starts
+    starts, words = piece.starts, piece.target_places(number)
     found: set[Span] = set()
     for use in piece.uses(number):
         if use.rule >= piece.grammar.packed.rules:
-            sources = range(starts[use.source[0]], starts[use.source[1]])
-            found |= {(i, j) for i in sources for j in range(*use.target)}
+            sources = range(*piece.source_span(*use.source))
+            found |= {(i, words[j]) for i in sources for j in range(*use.target)}
         elif use.rule >= 0:
             source, target = piece.sides(use)
             at = [starts[place] for place in _places(source, use.source[0], [child.source for child in use.children])]
             to = _places(target, use.target[0], [child.target for child in use.children])
-            found |= {(at[i], to[j]) for i, j in piece.grammar.packed.links_of(use.rule)}
+            found |= {(at[i], words[to[j]]) for i, j in piece.grammar.packed.links_of(use.rule)}
     return sorted(found)
+
+
+def _words_of(places: list[int], tokens: Span) -> Span:
+    """Return the words that tokens belong to, half-open both."""
+    first, last = tokens
+    return places[first], places[first] if first == last else places[last - 1] + 1
+
+
+def _moved(span: Span, by: int) -> Span:
+    return span[0] + by, span[1] + by
 
 
 def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int]:
@@ -190,7 +225,7 @@ class Translation:
         """
         found: list[RuleUse] = []
         for piece, own, source, target in self.placed(number):
-            uses = piece.uses(own)
+            uses, words = piece.uses(own), piece.target_places(own)
             numbers = {id(use): k for k, use in enumerate(uses, len(found))}
             for use in uses:
                 sides = piece.sides(use)
@@ -198,8 +233,8 @@ class Translation:
                     RuleUse(
                         render_side(sides[0]),
                         render_side(sides[1]),
-                        (piece.starts[use.source[0]] + source, piece.starts[use.source[1]] + source),
-                        (use.target[0] + target, use.target[1] + target),
+                        _moved(piece.source_span(*use.source), source),
+                        _moved(_words_of(words, use.target), target),
                         tuple(numbers[id(child)] for child in use.children),
                     )
                 )
@@ -218,12 +253,16 @@ class Translator:
         span: int = SPAN,
         pops: int = POPS,
         max_words: int = MAX_WORDS,
+        alike: float = 0.0,
+        fit_length: bool = False,
         glossary: Glossary | None = None,
         texts: TextPipeline = AS_IT_IS,
     ) -> None:
         """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact).
 
-        Lines go through `texts`; the words of the glossary have been through it.
+        Lines go through `texts`; the words of the glossary have been through it. `alike` is the share of letters that
+        known words have which stand in for unknown ones (0: none do). With `fit_length` the weight of words is fitted
+        to each sentence, see `lengths`. Where the grammar is one of parts of words, words are divided here.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -231,17 +270,26 @@ class Translator:
         self._max_words = max_words
         self._glossary = glossary or Glossary()
         self.texts = texts
+        self._segmenters: list[Segmenter] = [segmenter_of(joins) for joins in grammar.texts.joins]
+        stand_in = alike and not self._segmenters
+        self._stand_ins = StandIns(grammar.source_numbers, grammar.alone, alike) if stand_in else None
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
-        self._decoder = Decoder(
-            grammar.packed,
-            np.array([float(weights.get(name, 0.0)) for name in self.names]),
-            lm_words,
-            None if model is None else model.model,
-            Limits(span, pops),
-        )
+
+        def decoder(more: float = 0.0, narrower: int = 1) -> Decoder:
+            own = {**weights, WORDS: weights.get(WORDS, 0.0) + more}
+            return Decoder(
+                grammar.packed,
+                np.array([float(own.get(name, 0.0)) for name in self.names]),
+                lm_words,
+                None if model is None else model.model,
+                Limits(span, -(-pops // narrower)),
+            )
+
+        ratio = words_ratio(grammar) if fit_length else None
+        self._decoder = decoder() if ratio is None else LengthFitter(decoder, ratio)
 
     def translate(
         self,
@@ -288,16 +336,8 @@ class Translator:
         self, lines: Sequence[str], best: int = 1, *, markup: bool = False, distinct: bool = False, threads: int = 0
     ) -> Iterator[Translation]:
         """Yield the translations of lines, in order, the same on any number of threads (0: one for each core)."""
-        threads = threads or os.cpu_count() or 1
-        ahead = _AHEAD * threads
-        with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
-            translate = partial(self.translate, best=best, markup=markup, distinct=distinct)
-            going = [pool.submit(translate, line) for line in lines[:ahead]]
-            for number in range(len(lines)):
-                done = going.pop(0).result()
-                if number + ahead < len(lines):
-                    going.append(pool.submit(translate, lines[number + ahead]))
-                yield done
+        translate = partial(self.translate, best=best, markup=markup, distinct=distinct)
+        return in_threads(translate, lines, threads)
 
     def _divided(self, parts: list[SentencePart]) -> Iterator[list[SentencePart]]:
         """Yield lists of positions to decode at once: single words, and parts with a given translation."""
@@ -316,8 +356,30 @@ class Translator:
         if positions:
             yield positions
 
+    def _in_parts(self, positions: list[SentencePart]) -> Iterator[tuple[SentencePart, int]]:
+        """Yield the positions, words divided into parts where the grammar has them, and how many words end in each."""
+        for position in positions:
+            if not self._segmenters:
+                yield position, len(position.words)
+            elif position.given:
+                given = (split_words(self._segmenters[1].tokens(" ".join(words))) for words in position.given)
+                yield SentencePart(position.words, tuple(given)), len(position.words)
+            else:
+                parts = split_words(self._segmenters[0].tokens(position.words[0]))
+                for number, part in enumerate(parts, 1):
+                    yield SentencePart((part,)), int(number == len(parts))
+
+    def _number(self, word: str) -> int:
+        """Return the number of a source word, or of the known word that stands in for it."""
+        number = self.grammar.source_numbers.get(word)
+        if number is None and self._stand_ins is not None:
+            number = self._stand_ins.number(word)
+        return UNKNOWN_SYMBOL if number is None else number
+
     def _decode(self, positions: list[SentencePart], best: int, distinct: bool) -> Piece:
         grammar = self.grammar
+        divided = list(self._in_parts(positions))
+        positions = [position for position, _ in divided]
         own: dict[str, int] = {}
         words, first, target, target_start, passes = [], [0], [], [0], []
 
@@ -330,7 +392,7 @@ class Translator:
 
         for position in positions:
             word = position.words[0]
-            number = UNKNOWN_SYMBOL if position.given else grammar.source_numbers.get(word, UNKNOWN_SYMBOL)
+            number = UNKNOWN_SYMBOL if position.given else self._number(word)
             words.append(number)
             for side in position.given:
                 bring(side, 0)
@@ -348,7 +410,7 @@ class Translator:
         )
         decoded = self._decoder.decode(sentence, best, distinct=distinct)
         sources = [position.words for position in positions]
-        return Piece(grammar, decoded, sources, list(own), [0, *accumulate(map(len, sources))])
+        return Piece(grammar, decoded, sources, list(own), [0, *accumulate(ends for _, ends in divided)])
 
     def _candidates(self, piece: Piece) -> list[Candidate]:
         out = piece.decoded.outputs
@@ -358,6 +420,22 @@ class Translator:
             features = {name: value for name, value in values if value}
             found.append(Candidate(piece.words(k), score, features, (k,)))
         return found
+
+
+T = TypeVar("T")
+
+
+def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int = 0) -> Iterator[T]:
+    """Yield what is made of each line, in order, on some threads (0: one for each core)."""
+    threads = threads or os.cpu_count() or 1
+    ahead = _AHEAD * threads
+    with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
+        going = [pool.submit(translate, line) for line in lines[:ahead]]
+        for number in range(len(lines)):
+            done = going.pop(0).result()
+            if number + ahead < len(lines):
+                going.append(pool.submit(translate, lines[number + ahead]))
+            yield done
 
 
 def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
@@ -406,22 +484,3 @@ def warm_up(loaded: "Loaded", state: Any) -> None:
     grammar = packed(reader.table(np.ones((reader.rules, 1))), 2)
     model = NamedModel(no_model(), GrowingVocabulary().finish())
     Translator(grammar, DEFAULT_WEIGHTS, model).translate("a b c")
-
-
-def as_plain(translation: Translation) -> dict[str, Any]:
-    """Return a sentence with its translations, best first, and of each its score, features, links and rules."""
-    return {
-        "source": " ".join(translation.source),
-        "translation": translation.text,
-        "parts": translation.parts,
-        "candidates": [
-            {
-                "translation": candidate.text,
-                "score": candidate.score,
-                "features": candidate.features,
-                "alignment": translation.alignment(number),
-                "derivation": [asdict(use) for use in translation.derivation(number)],
-            }
-            for number, candidate in enumerate(translation.candidates)
-        ],
-    }

@@ -13,12 +13,12 @@ import sys
 import tempfile
 import unicodedata
 import zipfile
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.corpora.burrito import common_verses, links_by_verse, token_text
+from hierogram.daemon.exceptions import DaemonError, InputError
 
 PACKAGE = "bible-alignments==0.4.2"
 WHEEL = "bible_alignments-0.4.2-py3-none-any.whl"
@@ -122,48 +122,15 @@ def read_verses(wheel: Path) -> Iterator[VersePair]:
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
-            sources = _words(archive, SOURCE_FILE)
-            targets = _words(archive, TARGET_FILE)
-            records = json.loads(archive.read(ALIGNMENT_FILE))["records"]
-            yield from _verses(sources, targets, records)
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+            source, target = (
+                token_text(archive.read(name).decode().splitlines(), name) for name in (SOURCE_FILE, TARGET_FILE)
+            )
+            links = links_by_verse(source, target, json.loads(archive.read(ALIGNMENT_FILE))["records"])
+        for verse in common_verses(source, target):
+            words = (list(map(plain, text.tokens[verse])) for text in (source, target))
+            yield VersePair(verse_name(verse), *words, sorted(links.get(verse, ())))
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, InputError) as error:
         raise DaemonError(f"{wheel}: is not the demo's data: {error}") from error
-
-
-_Text = tuple[dict[str, list[str]], dict[str, tuple[str, int]]]
-"""Words by verse, and each word's place: its verse and position."""
-
-
-def _words(archive: zipfile.ZipFile, name: str) -> _Text:
-    head, *rows = archive.read(name).decode().splitlines()
-    columns = {column: k for k, column in enumerate(head.split("\t"))}
-    identifier, text = columns["id"], columns["text"]
-    verse_column, exclude = columns.get("source_verse"), columns.get("exclude")
-    verses: dict[str, list[str]] = defaultdict(list)
-    places = {}
-    for row in rows:
-        cells = row.split("\t")
-        if exclude is not None and cells[exclude] == "y":
-            continue
-        # A source word's number is n, book, chapter, verse, word.
-        verse = cells[identifier][1:9] if verse_column is None else cells[verse_column]
-        places[cells[identifier]] = (verse, len(verses[verse]))
-        verses[verse].append(plain(cells[text]))
-    return verses, places
-
-
-def _verses(source: _Text, target: _Text, records: list[dict[str, list[str]]]) -> Iterator[VersePair]:
-    links: dict[str, set[tuple[int, int]]] = defaultdict(set)
-    (source_verses, source_places), (target_verses, target_places) = source, target
-    for record in records:
-        for s in record["source"]:
-            source_verse, i = source_places[s]
-            for t in record["target"]:
-                target_verse, j = target_places[t]
-                if source_verse == target_verse:
-                    links[source_verse].add((i, j))
-    for verse in sorted(source_verses.keys() & target_verses.keys()):
-        yield VersePair(verse_name(verse), source_verses[verse], target_verses[verse], sorted(links[verse]))
 
 
 def plain(word: str) -> str:

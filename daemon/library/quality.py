@@ -147,8 +147,8 @@ def tune(
         else:
             rules, named = equipment.grammar(str(grammar)), str(grammar)
         texts = equipment.texts(rules)
-        for side, *of_side in ((texts.source, *given), *((texts.target, *of) for of in against)):
-            advice = text_advice(side, *of_side, "--tokenize fr,en", "--tokenized")
+        for side, (path, lines) in ((texts.source, given), *((texts.target, of) for of in against)):
+            advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
             if advice is not None and not translate.tokenized:
                 advise(advice)
         with progress("tune", "sentences") as shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
@@ -15,17 +16,21 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
 from hierogram.storage.exceptions import StoreError, StoreMissingError
 from hierogram.storage.options import declared
-from hierogram.storage.records import Claim, Settings, StoreStatus
+from hierogram.storage.records import GIVEN, JOINS, Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
 
 if TYPE_CHECKING:
+    from hierogram.daemon.answering.exchange import Synchronized
     from hierogram.daemon.corpora.reading import Source
+    from hierogram.daemon.decoding.opening import Follower
+    from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.evidence.gathering import Evidence
     from hierogram.daemon.evidence.options import EvidenceOptions
     from hierogram.daemon.exports.exporting import Published
@@ -50,6 +55,8 @@ Steps = Callable[[int, int], None]
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
+
+_LEAVING_SECONDS, _LOOK_SECONDS = 60.0, 0.1
 
 DICTIONARY_CORPUS = "dictionary"
 """Corpus of entries, where none is named."""
@@ -141,6 +148,7 @@ class GrammarStore:
         self.store = store
         self.made = made
         self._learning: Learning | None = None
+        self._follower: Follower | None = None
 
     @property
     def url(self) -> str:
@@ -278,6 +286,23 @@ class GrammarStore:
             self._learning.stop()
             self._learning = None
 
+    def synchronize(
+        self, memory: PathLike, corpus: str = DEFAULT_CORPUS, *, languages: tuple[str, str] | None = None
+    ) -> Synchronized:
+        """Make a corpus what a TMX file is: new units come in under their `tuid`, what is gone or changed leaves.
+
+        Where another process writes the grammar, it is waited for, for a minute. Raises `InputError`.
+        """
+        from hierogram.daemon.answering.exchange import synchronize
+
+        def leave(ids: Sequence[int]) -> None:
+            left = self.withdraw(ids)
+            until = time.monotonic() + _LEAVING_SECONDS
+            while left.left_to and self.store.pairs_by_id(ids[:1] + ids[-1:]) and time.monotonic() < until:
+                time.sleep(_LOOK_SECONDS)
+
+        return synchronize(self.store, str(memory), corpus, leave, languages=languages)
+
     def rules(
         self,
         source: str | None = None,
@@ -319,6 +344,46 @@ class GrammarStore:
 
         [row] = self._chosen([number])
         return StoredPair(row, self.settings())
+
+    def in_parts(self, url: PathLike, *, joins: int = JOINS, progress: Steps = lambda *_: None) -> GrammarStore:
+        """Make a new store of the same pairs, with words divided into parts, and return it; nothing is learned yet.
+
+        Which parts, is learned from the words of each side, by that many joins at most. Links that people made, or that
+        pairs came with, hold between all parts of two linked words; the aligner's links are made again. Raises
+        `UsageError` where words have parts already, `StoreError` where there is a store at `url`.
+        """
+        from hierogram.daemon.corpora.ingest import ingest
+        from hierogram.daemon.corpora.reading import IngestOptions
+        from hierogram.daemon.corpora.segments import settings_in_parts
+
+        settings = self.settings()
+        if settings.joins:
+            raise UsageError(f"{self.url}: words have parts already: take a store of words")
+        if self.notation().takes == PARSES:
+            raise UsageError(f"{self.url}: {self.notation().cannot('have parts of words')}")
+        rows = self.store.pairs()
+        divided = settings_in_parts(settings, [row.source for row in rows], [row.target for row in rows], joins)
+        known = self.store.human_links([row.id for row in rows])
+        by_corpus: dict[str, list[dict[str, Any]]] = {}
+        for number, row in enumerate(rows, 1):
+            record = self.store.find_pair(row.id)
+            assert record is not None
+            own = {"source": row.source, "target": row.target, "id": record.external_id}
+            if row.aligned_by == GIVEN:
+                own["alignment"] = row.alignment
+            if row.id in known:
+                own |= {"fixed": sorted(known[row.id].fixed), "forbidden": sorted(known[row.id].forbidden)}
+            by_corpus.setdefault(record.corpus, []).append(own)
+            progress(number, len(rows))
+        try:
+            open_store(str(url)).close()
+        except StoreMissingError:
+            made = GrammarStore(open_store(str(url), create=True, settings=divided), made=True)
+        else:
+            raise StoreError(f"there is a store at {url} already: name one that is not there")
+        for corpus, pairs in by_corpus.items():
+            ingest(made.store, GivenPairs(pairs), corpus, options=IngestOptions(words=True))
+        return made
 
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Claim | None:
         """Fix and forbid links of pairs, by their numbers, in place of all that was said of their links before.
@@ -430,9 +495,10 @@ class GrammarStore:
         report = progress or (lambda *_: None)
         scorer = Scorer(Learned(self.store, report), options_of(ScoreOptions, options, chosen), report)
         if pairs is not None:
-            from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of
+            from hierogram.daemon.corpora.texts import pipeline_of
 
-            texts = AS_IT_IS if tokenized else pipeline_of(self.settings())
+            texts = pipeline_of(self.settings())
+            texts = texts.of_words() if tokenized else texts
             for number, pair in enumerate(pairs, 1):
                 source, target = (side.split() for side in texts.pair(*pair))
                 found = scorer.score(source, target, number) if source and target else None
@@ -468,6 +534,21 @@ class GrammarStore:
         if missing := set(ids) - {row.id for row in rows}:
             raise InputError(f"{self.url}: there is no pair {min(missing)}")
         return iter(rows)
+
+    def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
+        """Return the translation of a text, `.text`, by what the store has learned by now: as `Decoder(store)` does it.
+
+        A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`.
+        """
+        from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.options import TranslateOptions
+        from hierogram.daemon.decoding.text_translator import TextTranslator
+
+        with silence():
+            if self._follower is None:
+                self._follower = Follower(self.store, equip(TranslateOptions()))
+            translator = TextTranslator(self._follower.refresh())
+        return translator.translate(text, format=format, alternatives=best - 1)
 
     def terms(
         self,

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from hierogram.daemon.alignment.aligning import Aligned
     from hierogram.daemon.alignment.requests import Request
     from hierogram.daemon.decoding.options import TranslateOptions
-    from hierogram.daemon.decoding.translating import Translation, Translator
+    from hierogram.daemon.decoding.text_translator import TextTranslation, TextTranslator
+    from hierogram.daemon.decoding.translating import Translator
     from hierogram.daemon.treebanks.requests import ParseRequest
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import LearnedCounts
@@ -121,14 +122,26 @@ class Decoder:
         write_grammar(Path(path), grammar)
         return int(grammar.packed.rules)
 
-    def translate(self, sentence: str, best: int = 1) -> Translation:
-        """Return the translation of a sentence, `.text`, and at most `best` candidates with features and links."""
-        return self.translator().translate(sentence, best, markup=self.resources.options.markup)
+    def texts(self) -> TextTranslator:
+        """Return what translates text with the grammar as it is now."""
+        from hierogram.daemon.decoding.text_translator import TextTranslator
 
-    def translate_all(self, sentences: Sequence[str], best: int = 1, threads: int = 0) -> Iterator[Translation]:
-        """Yield the translations of sentences in their order, by threads (0: one a core)."""
+        return TextTranslator(self.translator())
+
+    def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
+        """Return the translation of a text, `.text`, and at most `best`, `.texts`, with scores, features and links.
+
+        `format` is `text`, `html` or `tokens`; by default text, where the grammar's store divides text, else tokens.
+        """
         markup = self.resources.options.markup
-        return self.translator().translate_all(sentences, best, markup=markup, threads=threads)
+        return self.texts().translate(text, format=format, alternatives=best - 1, markup=markup)
+
+    def translate_all(
+        self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
+    ) -> Iterator[TextTranslation]:
+        """Yield the translations of texts in their order, by threads (0: one a core)."""
+        markup = self.resources.options.markup
+        return self.texts().translate_all(texts, format=format, alternatives=best - 1, markup=markup, threads=threads)
 
 
 class ParsedText(NamedTuple):

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 
 from anyio import to_thread
@@ -15,12 +15,15 @@ from hierogram.daemon.answering.translating import PlainTranslator
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.decoding.options import TranslateOptions
+from hierogram.daemon.mcp.desk import Desk
+from hierogram.daemon.mcp.server import PATH, make_server, over_http
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.grammar import evidence_routes, grammar_routes
 from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
 from hierogram.daemon.web.api.libretranslate import is_libretranslate, libretranslate, refused
+from hierogram.daemon.web.api.memory import memory_routes
 from hierogram.daemon.web.api.translating import translate_routes
 from hierogram.daemon.web.guard import ForeignDoor, Guard
 from hierogram.daemon.web.pages.site import build_pages
@@ -28,6 +31,7 @@ from hierogram.daemon.web.protocol.document import OF_THE_API, describe
 from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
+from hierogram.daemon.web.protocol.translations import Translations
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
 
@@ -37,13 +41,20 @@ _READERS = 6
 """Threads that read the store; with the intakes and the loops, they stay within its pool of connections."""
 
 
-def _lifespan(*closed: Reader | Asker | None) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+Running = Callable[[], AbstractAsyncContextManager[None]]
+"""Makes what runs as long as the application does."""
+
+
+def _lifespan(
+    *closed: Reader | Asker | None, running: Running = nullcontext
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """Few threads, and in the end what is handed over is closed."""
 
     @asynccontextmanager
     async def few_threads(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = _READERS
-        yield
+        async with running():
+            yield
         for one in closed:
             if one is not None:
                 one.close()
@@ -65,6 +76,14 @@ def build_app(
     metrics = RequestMetrics()
     reader = Reader(service.store.engine.url)
     asker = _asker(reader, configuration) if configuration.pages else None
+    translations = Translations(service.store, translating or TranslateOptions())
+    corrections = Corrections(service.store, reader, service.withdraw)
+    translator = PlainTranslator(service.store, reader, lambda: translations.now()[0], corrections)
+    models: ASGIApp | None = None
+    running: Running = nullcontext
+    if configuration.mcp != "off":
+        desk = Desk(service.store, reader, translator, corrections)
+        models, running = over_http(make_server(desk, may_add=configuration.mcp == "add"))
     app = FastAPI(
         title="Hierogram",
         summary="A grammar store that keeps learning.",
@@ -73,7 +92,7 @@ def build_app(
         dependencies=[Depends(refuse_unknown)],
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(reader, asker),
+        lifespan=_lifespan(reader, asker, running=running),
     )
     answer_problems(app)
     describe(app, with_token=configuration.token is not None)
@@ -84,21 +103,27 @@ def build_app(
     app.include_router(align_routes(service))
     app.include_router(link_routes(service))
     app.include_router(evidence_routes(reader))
-    app.include_router(translate_routes(service, translating or TranslateOptions()))
+    app.include_router(memory_routes(service, reader))
+    app.include_router(translate_routes(translations))
 
     @app.get("/openapi.json", include_in_schema=False)
     def document() -> JSONResponse:
         return JSONResponse(app.openapi())
 
     sessions = Sessions(configuration.token)
-    pages = build_pages(reader, sessions, configuration, service, asker) if configuration.pages else None
+    pages = None
+    if configuration.pages:
+        pages = build_pages(
+            reader, sessions, configuration, service, asker, translations=translations, corrections=corrections
+        )
     door: ASGIApp | None = None
     if configuration.libretranslate:
-        corrections = Corrections(service.store, reader, service.withdraw)
-        translator = PlainTranslator(service.store, reader, translating or TranslateOptions(), corrections)
         door = libretranslate(service.store, translator, corrections, sessions)
 
     async def by_address(scope: Scope, receive: Receive, send: Send) -> None:
+        if models and scope["type"] == "http" and scope["path"] == PATH:
+            await models(scope, receive, send)
+            return
         if door and scope["type"] == "http" and is_libretranslate(scope):
             await door(scope, receive, send)
             return

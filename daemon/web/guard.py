@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web.api.health import RequestMetrics
-from hierogram.daemon.web.protocol.document import OF_THE_API, OPEN_PATHS
+from hierogram.daemon.web.protocol.document import MEMORY, OF_THE_API, OPEN_PATHS
 from hierogram.daemon.web.protocol.problems import ProblemError, answer
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, Sessions
 
@@ -86,6 +87,14 @@ class ForeignDoor:
 
     takes: Callable[[Scope], bool]
     refused: Callable[[ProblemError], Response]
+
+
+def _password(shown: str) -> str:
+    """Return the password of HTTP's basic authentication; empty where it is not that."""
+    try:
+        return b64decode(shown.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 class Guard:
@@ -175,6 +184,8 @@ class Guard:
             return None
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._sessions.right(shown.strip()):
+            return None
+        if scheme.lower() == "basic" and path.startswith(MEMORY) and self._sessions.right(_password(shown)):
             return None
         # Programs show the token with every request; a browser that has shown it has a cookie, which is for pages.
         cookie = HTTPConnection(scope).cookies.get(COOKIE)

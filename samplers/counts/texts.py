@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.grammar.columns import Texts
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
@@ -106,8 +106,10 @@ def render_rules(
     return _sides(deltas, chosen, False, source), _sides(deltas, chosen, True, target)
 
 
-@njit
-def _same_texts(ours, rows, theirs, other_rows, same):
+@njit_allocating
+def same_texts(ours: Texts, rows: NDArray[np.int64], theirs: Texts, other_rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether text `rows[k]` of ours is text `other_rows[k]` of theirs, for each k."""
+    same = np.empty(len(rows), np.bool_)
     for k in range(len(rows)):
         a, a_end = ours.offsets[rows[k]], ours.offsets[rows[k] + 1]
         b, b_end = theirs.offsets[other_rows[k]], theirs.offsets[other_rows[k] + 1]
@@ -116,12 +118,6 @@ def _same_texts(ours, rows, theirs, other_rows, same):
             same[k] = ours.content[a] == theirs.content[b]
             a += 1
             b += 1
-
-
-def same_texts(ours: Texts, rows: NDArray[np.int64], theirs: Texts, other_rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return whether text `rows[k]` of ours is text `other_rows[k]` of theirs, for each k."""
-    same = np.empty(len(rows), np.bool_)
-    _same_texts(ours, rows, theirs, other_rows, same)
     return same
 
 
@@ -209,22 +205,16 @@ def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     return rows
 
 
-@njit
-def _take(texts, rows, content, offsets):
-    position = 0
-    for k in range(len(rows)):
-        for place in range(texts.offsets[rows[k]], texts.offsets[rows[k] + 1]):
-            content[position] = texts.content[place]
-            position += 1
-        offsets[k + 1] = position
-
-
+@njit_allocating
 def taken(texts: Texts, rows: NDArray[np.int64]) -> Texts:
     """The texts of these rows."""
-    sizes = texts.offsets[1:] - texts.offsets[:-1]
-    content = np.empty(int(sizes[rows].sum()), np.uint8)
     offsets = np.zeros(len(rows) + 1, np.int64)
-    _take(texts, rows, content, offsets)
+    for k in range(len(rows)):
+        offsets[k + 1] = offsets[k] + texts.offsets[rows[k] + 1] - texts.offsets[rows[k]]
+    content = np.empty(offsets[len(rows)], np.uint8)
+    for k in range(len(rows)):
+        for place in range(offsets[k + 1] - offsets[k]):
+            content[offsets[k] + place] = texts.content[texts.offsets[rows[k]] + place]
     return Texts(content, offsets)
 
 

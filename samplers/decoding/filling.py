@@ -1,6 +1,7 @@
 """Filling a sentence's chart: X over every span, S → X and S → S X from left to right, and the whole sentence.
 
-Source sides that match from a start are found depth first through the trie, over cells that are already filled.
+Source sides that match from a start are found depth first through the trie, over cells that are already filled
+[Hopkins & Langmead 2010].
 """
 
 import numpy as np

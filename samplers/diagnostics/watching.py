@@ -5,23 +5,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.samplers.counts.table import RuleTable, look_up
 
 TOTALS = ("log_likelihood", "rule_tokens", "rule_types")
 """What is written down at each draw besides counts."""
 
 
-@njit
-def _look_up_all(table, keys, counts):
-    for k in range(len(keys)):
-        counts[k] = look_up(table, keys[k, 0], keys[k, 1])[1]
-
-
+@njit_allocating
 def counts_of_rules(table: RuleTable, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The counts of the rules with these keys, uint64[W, 2]; 0 where a rule is not in use. int64[W]."""
     counts = np.zeros(len(keys), np.int64)
-    _look_up_all(table, keys, counts)
+    for k in range(len(keys)):
+        counts[k] = look_up(table, keys[k, 0], keys[k, 1])[1]
     return counts
 
 

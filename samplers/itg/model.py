@@ -1,7 +1,7 @@
 """The model of ITG derivations: rule types, emissions by Dirichlet processes, and their base distributions [BC10 §1].
 
-docs/model.md, section 7, has the equations; base distributions and strengths are drawn after each sweep given the
-derivations [Teh et al. 2006 §5.3; Neal 2003].
+docs/model.md, section 7, has the equations (DeNero, Bouchard-Côté & Klein 2008); base distributions and strengths are
+drawn after each sweep given the derivations [Teh et al. 2006 §5.3; Neal 2003].
 """
 
 import math

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add, find
 
@@ -333,22 +333,17 @@ def read_words(
         cursor[LINE] += 1
 
 
-@njit
-def _fill_ngrams(numbers, ngrams):
-    order = len(ngrams)
-    for k in range(len(numbers)):
-        inside = True
-        ngrams[order - 1, k] = numbers[k]
-        for back in range(1, order):
-            inside = inside and back <= k and numbers[k - back] != END
-            ngrams[order - 1 - back, k] = numbers[k - back] if inside else BEGIN
-
-
+@njit_allocating
 def ngrams_at(numbers: NDArray[np.int32], order: int) -> NDArray[np.int32]:
     """The n-gram that ends at each word, a column each, int32[order, n]; numbers int32[n] begin a sentence.
 
     Before the first word of a sentence stands BEGIN, as often as needed.
     """
     ngrams = np.empty((order, len(numbers)), np.int32)
-    _fill_ngrams(numbers, ngrams)
+    for k in range(len(numbers)):
+        inside = True
+        ngrams[order - 1, k] = numbers[k]
+        for back in range(1, order):
+            inside = inside and back <= k and numbers[k - back] != END
+            ngrams[order - 1 - back, k] = numbers[k - back] if inside else BEGIN
     return ngrams

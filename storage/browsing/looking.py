@@ -1,18 +1,21 @@
 """A rule or a pair looked at: its uses now and before, rules that compete with it, and what stands beside it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
+
+import sqlalchemy
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import parse_side
-from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.reader import Look, Value
 from hierogram.storage.browsing.search import Phrase
 from hierogram.storage.database.transactions import now
 from hierogram.storage.grammar.changes import REMEMBERED_DAYS
 from hierogram.storage.pairs import pairs
 from hierogram.storage.records import PairRecord, RuleRow
+from hierogram.storage.schema.tables import sentence_pairs
 
 _PAIRS_A_SCAN = 5_000
 
@@ -127,29 +130,46 @@ def find_pair(look: Look, pair_id: int) -> PairRecord | None:
 
 
 @dataclass(frozen=True, slots=True)
-class CorrectedPair:
-    """A pair with the sender's own name of it."""
+class NamedPair:
+    """A pair with its corpus, the sender's own name of it, and when it came."""
 
     id: int
-    external_id: str
+    corpus: str
+    external_id: str | None
     source: str
     target: str
+    added_at: datetime
 
 
-def corrected_pairs(look: Look, corpus: str, beginning: str) -> list[CorrectedPair]:
-    """Return pairs of a corpus whose external ids begin so and go on with digits and small letters, newest first."""
-    rows = look.rows(
-        """SELECT p.id, p.external_id, p.source, p.target
+_A_PAGE = 10_000
+_NAMED = """SELECT p.id, c.name, p.external_id, p.source, p.target, p.added_at
   FROM sentence_pairs AS p
-  JOIN corpora AS c ON c.id = p.corpus_id
+  JOIN corpora AS c ON c.id = p.corpus_id"""
+
+
+def pairs_named(look: Look, corpus: str, beginning: str) -> list[NamedPair]:
+    """Return pairs of a corpus whose external ids begin so and go on with digits and small letters, newest first."""
+    statement = f"""{_NAMED}
  WHERE c.name = :corpus AND p.external_id >= :beginning AND p.external_id < :past
- ORDER BY p.id DESC""",
-        False,
-        corpus=corpus,
-        beginning=beginning,
-        past=beginning + "{",
-    )
-    return [CorrectedPair(*row) for row in rows]
+ ORDER BY p.id DESC"""
+    return _named(look, statement, corpus=corpus, beginning=beginning, past=beginning + "{")
+
+
+def named_pairs(look: Look, corpus: str | None = None, since: datetime | None = None) -> Iterator[NamedPair]:
+    """Yield pairs in the order in which they came: of a corpus, or all; those that came since a time, or all."""
+    values: dict[str, Value] = {} if corpus is None else {"corpus": corpus}
+    condition = "" if corpus is None else " AND c.name = :corpus"
+    after = 0
+    while page := _named(
+        look, f"{_NAMED}\n WHERE p.id > :after{condition}\n ORDER BY p.id LIMIT {_A_PAGE}", after=after, **values
+    ):
+        yield from (pair for pair in page if since is None or pair.added_at >= since)
+        after = page[-1].id
+
+
+def _named(look: Look, statement: str, **values: Value) -> list[NamedPair]:
+    rows = look.connection.execute(sqlalchemy.text(statement).columns(added_at=sentence_pairs.c.added_at.type), values)
+    return [NamedPair(*row) for row in rows]
 
 
 def neighbours(look: Look, pair_id: int) -> tuple[int | None, int | None]:

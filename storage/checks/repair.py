@@ -182,10 +182,10 @@ class Repair:
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
         blocks = wrong_blocks(self._connection)
         note_blocks_again(self._writing, blocks)
-        lacking, gone = differences(self._connection, *rule_keys(self._connection))
-        if lacking or gone:
+        unnoted, gone = differences(self._connection, *rule_keys(self._connection))
+        if unnoted or gone:
             rebuild(self._writing)
-        return len(wrong_words) + len(missing), len(orphans) + len(wrong), len(blocks), len({*lacking, *gone})
+        return len(wrong_words) + len(missing), len(orphans) + len(wrong), len(blocks), len({*unnoted, *gone})
 
     def repair_totals(self, left_out: Sequence[float]) -> tuple[int, dict[str, tuple[int, int]]]:
         """Make the totals those of the tables, and the expected uses that no rule counts those of a recount; return how

@@ -74,7 +74,7 @@ def stored_rules(connection: Connection) -> StoredRules:
         targets = concatenated([target for _, target in blocks])
     rule_ids, key_high, key_low, *columns = numbers
     kinds = ("?" if name == "hiero" else kind for name, kind in list(_NUMBERS.items())[3:])
-    typed = (column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
+    typed: Iterator[Any] = (column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
     return StoredRules(rule_ids.astype(np.int64), RuleDeltas(_keys(key_high, key_low), sources, targets, *typed))
 
 

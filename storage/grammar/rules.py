@@ -180,8 +180,8 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
         best.c.count,
         *totals,
     ).order_by(used.desc(), best.c.source, best.c.target)
-    rows: list[tuple[Any, ...]] = [tuple(row) for row in connection.execute(statement)]
-    return [RuleRow(*row) for row in rows]
+    answer: list[tuple[Any, ...]] = [tuple(row) for row in connection.execute(statement)]
+    return [RuleRow(*row) for row in answer]
 
 
 def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:

@@ -42,7 +42,7 @@ from hierogram.storage.records.pairs import (
     in_runs,
     join_pairs,
 )
-from hierogram.storage.records.settings import CASES, INFINITY, KEPT, LARGEST_SEED, LOWERED, Settings
+from hierogram.storage.records.settings import CASES, INFINITY, JOINS, KEPT, LARGEST_SEED, LOWERED, Settings
 
 __all__ = [
     "ALIGNER",
@@ -51,6 +51,7 @@ __all__ = [
     "DICTIONARIES",
     "GIVEN",
     "INFINITY",
+    "JOINS",
     "KEPT",
     "LARGEST_SEED",
     "LOWERED",

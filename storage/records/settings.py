@@ -29,6 +29,8 @@ INFINITY = float("inf")
 KEPT, LOWERED = "kept", "lowered"
 CASES = (KEPT, LOWERED)
 """What becomes of capital letters where pairs come into a store."""
+JOINS = 4_000
+"""Joins that parts of words are made by, at most, unless said otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Settings:
     grammars.
 
     `languages` are those of source and target, () where the store does not know them. Pairs that come without links are
-    divided into tokens by the rules of these languages with `tokenize`.
+    divided into tokens by the rules of these languages with `tokenize`. `joins` are what divides the words of source
+    and target into parts, () where words stay whole.
     """
 
     model: Annotated[str, Option("Model of rules", values={PITMAN_YOR: "by rule length", DIRICHLET: ""})] = PITMAN_YOR
@@ -106,3 +109,4 @@ class Settings:
     tokenize: Annotated[bool, Option("Divide what comes without links into tokens, by the languages' rules.")] = False
     case: Annotated[str, Option("What becomes of capital letters", values=CASES)] = KEPT
     aligner: Annotated[str, Option("What aligns pairs that come without links", values=ALIGNERS)] = FERTILITIES
+    joins: tuple[str, ...] = ()

@@ -16,6 +16,8 @@ _SERVER = "tests/daemon/web/test_server.py"
 _PAGES = "tests/daemon/web/pages/test_pages.py"
 _STREAMS = "tests/daemon/web/events/test_events.py"
 _STEMS = "tests/daemon/alignment/test_stems.py"
+_TEXT = "tests/daemon/decoding/test_text.py"
+_JOINING = "tests/daemon/corpora/test_joining.py"
 
 DAEMON_FAULTS = (
     # The aligner.
@@ -46,6 +48,56 @@ DAEMON_FAULTS = (
         "numbers.setdefault(word[:STEM], len(numbers))",
         "numbers.setdefault(word, len(numbers))",
         (_STEMS, "-k", "of_words"),
+    ),
+    # Text in, text out.
+    Fault(
+        "a number may be lost",
+        "daemon/decoding/text_translator.py",
+        "if not all(chosen):",
+        "if not chosen:",
+        (_TEXT, "-k", "thousand or text_is_translated"),
+    ),
+    Fault(
+        "tags of siblings may cross",
+        "daemon/decoding/placing.py",
+        "run = [*run, target] if owner[target] == number else []",
+        "run = [*run, target] if owner[target] == number else run",
+        (_TEXT, "-k", "nested or thousand"),
+    ),
+    Fault(
+        "a placeholder is translated",
+        "daemon/decoding/text_translator.py",
+        "yield _Unit(word.token, spot, written[spot[0]], ((word.token,),))",
+        "yield _Unit(word.token, spot)",
+        (_TEXT, "-k", "kept or thousand"),
+    ),
+    Fault(
+        "text of HTML is not escaped again",
+        "daemon/decoding/text_translator.py",
+        "yield separator, paragraph.written(word) if written is None else written",
+        "yield separator, word if written is None else written",
+        (_TEXT, "-k", "html"),
+    ),
+    Fault(
+        "a sentence begins as the grammar has it",
+        "daemon/decoding/text_translator.py",
+        "cased[begins] = capitalized(cased[begins])",
+        "cased[begins] = cased[begins]",
+        (_TEXT, "-k", "text_is_translated"),
+    ),
+    Fault(
+        "an apostrophe of print is a token",
+        "daemon/corpora/languages.py",
+        """plain = _PRINTED_APOSTROPHE.sub("'", text) if "’" in text else text""",
+        "plain = text",
+        (_JOINING, "-k", "comes_back"),
+    ),
+    Fault(
+        "a sentence begins with a small letter",
+        "daemon/corpora/languages.py",
+        "if following.islower():",
+        "if False:",
+        (_JOINING, "-k", "sentences"),
     ),
     # Exports.
     Fault(

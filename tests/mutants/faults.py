@@ -44,6 +44,7 @@ _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations 
 _PRUNING = ("tests/samplers/decoding/test_cube_pruning.py", "-k", "twin")
 _DISTINCT = ("tests/samplers/decoding/test_decoding.py", "-k", "distinct_translations_are")
 _TRANSLATING = "tests/daemon/decoding/test_translating.py"
+_SEGMENTS = "tests/daemon/corpora/test_segments.py"
 _GRADIENT = ("tests/daemon/tuning/test_tuning.py", "-k", "gradient")
 _LONG = (DRAWS, "-k", "long_rules")
 _SHORT = (DRAWS, "-m", "campaign", "-k", "longer_pairs and PY-0")
@@ -1016,6 +1017,27 @@ FAULTS = (
         "_LOOK_BACK = 3\n",
         "_LOOK_BACK = 6\n",
         (_TRANSLATING, "-k", "division"),
+    ),
+    Fault(
+        "a word's own mark is taken for that of a part",
+        "daemon/corpora/segments.py",
+        "            return word.replace(MARK, _GUARD + MARK)\n",
+        "            return word\n",
+        (_SEGMENTS, "-k", "any_words"),
+    ),
+    Fault(
+        "parts are joined from the left, not by rank",
+        "daemon/corpora/segments.py",
+        "            _, at = min(ranked)\n",
+        "            _, at = ranked[0]\n",
+        (_SEGMENTS, "-k", "in_their_order"),
+    ),
+    Fault(
+        "lengths are sought on the wrong side",
+        "daemon/decoding/lengths.py",
+        "            if length < wanted:\n",
+        "            if length > wanted:\n",
+        ("tests/daemon/decoding/test_lengths.py", "-k", "is_found"),
     ),
     Fault(
         "the gradient lacks the regularization that the loss has",

@@ -1,29 +1,21 @@
 """POST /v1/translate: sentences in, translations by the grammar as the store has it now."""
 
-import threading
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.web.protocol.bodies import json_body, read_json
-from hierogram.daemon.web.protocol.problems import try_later
-from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.translations import Translations
 from hierogram.samplers.grammar.rules import RuleUse
-
-if TYPE_CHECKING:
-    from hierogram.daemon.decoding.opening import Follower
 
 MOST_SENTENCES = 100
 MOST_LETTERS = 10_000
 MOST_BEST = 100
 _MOST_BYTES = 1 << 22
 _AT_ONCE = 2
-_RETRY_SECONDS = 10
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     409: {"description": "Nothing is learned yet, or the store's rules have one side."},
@@ -39,21 +31,33 @@ class TranslateBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     sentences: list[Annotated[str, Field(max_length=MOST_LETTERS)]] = Field(
-        max_length=MOST_SENTENCES, description="Sentences; divided into tokens where the store divides text."
+        max_length=MOST_SENTENCES, description="Sentences, or texts of several, with line ends as they are."
+    )
+    format: Literal["text", "html", "tokens"] | None = Field(
+        default=None,
+        description="`text` or `html`, which is what translations are, too; with `tokens` these are tokens. By default "
+        "`text` where the store divides text, else `tokens`.",
     )
     tokenized: bool = Field(
         default=False, description="The sentences are tokens separated by spaces: leave them as they are."
     )
     markup: bool = Field(default=False, description='Whether they hold `<np translation="…">words</np>`.')
 
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> "TranslateBody":
+        if self.tokenized and self.format not in (None, "tokens"):
+            raise ValueError(f"tokenized says that sentences are tokens, format that they are {self.format}: give one")
+        return self
+
 
 class CandidateAnswer(BaseModel):
     """One translation of a sentence."""
 
     translation: str
+    tokens: str = Field(description="The same as tokens separated by spaces.")
     score: float
     features: dict[str, float] = Field(description="Those that are not 0; the score is the sum of weight times value.")
-    alignment: list[tuple[int, int]] = Field(description="Linked positions of source and target words.")
+    alignment: list[tuple[int, int]] = Field(description="Linked positions of source and target tokens.")
     derivation: list[RuleUse] = Field(description="Rules, top-down in source order.")
 
 
@@ -62,6 +66,7 @@ class SentenceAnswer(BaseModel):
 
     source: str
     translation: str = Field(description="The best one; empty where the sentence has no words.")
+    tokens: str = Field(description="The sentence as tokens separated by spaces.")
     parts: int = Field(description="In how many parts it was translated: several where it is too long for one.")
     candidates: list[CandidateAnswer] = Field(description="Translations, best first.")
 
@@ -74,36 +79,32 @@ class TranslateAnswer(BaseModel):
     advice: str | None = Field(description="What to do where sentences look as if they should be divided into tokens.")
 
 
-def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
+def translate_routes(translations: Translations) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["translating"])
     threads = CapacityLimiter(_AT_ONCE)
-    lock = threading.Lock()
-    followers: list[Follower] = []
 
     def work(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.corpora.texts import AS_IT_IS, IN_REQUESTS, text_advice
-        from hierogram.daemon.decoding.opening import Follower, equip
-        from hierogram.daemon.decoding.translating import as_plain
+        from hierogram.daemon.decoding.text_translator import TOKENS, as_plain, of_tokens
 
-        try:
-            # All that is needed is read at the first request.
-            with lock:
-                if not followers:
-                    followers.append(Follower(service.store, equip(options)))
-            translator, position = followers[0].now()
-        except WrongKindError:
-            raise
-        except InputError as error:
-            raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
-        texts = AS_IT_IS if body.tokenized else translator.texts
-        found = [translator.translate(line, best, markup=body.markup, texts=texts) for line in body.sentences]
-        side = None if body.tokenized else texts.source
-        return {
-            "position": position,
-            "sentences": [as_plain(translation) for translation in found],
-            "advice": side and text_advice(side, "sentences", body.sentences, *IN_REQUESTS),
-        }
+        texts, position = translations.now()
+        translator = texts.translator
+        if body.tokenized:
+            found = [
+                of_tokens(line, translator.translate(line, best, markup=body.markup, texts=AS_IT_IS))
+                for line in body.sentences
+            ]
+            advice = None
+        else:
+            format = body.format or texts.usual
+            found = [
+                texts.translate(line, format=format, alternatives=best - 1, markup=body.markup)
+                for line in body.sentences
+            ]
+            side = (translator.texts if format == TOKENS else texts.texts).source
+            advice = text_advice(side, "sentences", body.sentences, *IN_REQUESTS)
+        return {"position": position, "sentences": [as_plain(one) for one in found], "advice": advice}
 
     @router.post(
         "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hierogram.daemon.grammar.derivations import own_words
-from hierogram.daemon.web.pages.rendering import Word, colour_of, direction, links_of, short, visible, width
+from hierogram.daemon.web.pages.rendering import ShownWord, colour_of, direction, links_of, short, visible, width
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import RuleUse
 
@@ -26,7 +26,7 @@ _LONGEST_LABEL = 18
 Point = tuple[float, float]
 
 
-def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[Word]], alignment: str) -> dict[str, Any]:
+def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
     """Return the trees of a derivation (none, where it is empty) and the links between their words.
 
     `words` are (x, y of the foot's middle, text, word), `nodes` (x, y, number of the rule from 1, colour, rule),
@@ -89,7 +89,7 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[Word]], alignm
     }
 
 
-def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[Word]], alignment: str) -> dict[str, Any]:
+def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
     """Return the links of a pair as squares, and the `phrases` of its derivation as (x, y, width, height, colour).
 
     Source words stand beside `rows`, target words above `columns`, which begin at `left` and `top`.
@@ -121,7 +121,7 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[Word]], alignment
     }
 
 
-def _along(words: Sequence[Word]) -> list[Point]:
+def _along(words: Sequence[ShownWord]) -> list[Point]:
     """The middle of each word from the row's beginning, and where the row ends after it."""
     places = []
     end = 0.0

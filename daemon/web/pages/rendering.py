@@ -115,15 +115,18 @@ def _environment() -> Environment:
 
 
 class PageContext:
-    """A site: the store that is looked at, the daemon behind it (None: pairs cannot be taken out), who has entered, and
-    whether SQL can be asked. Renders the contents of pages.
+    """A site: the store that is looked at, the daemon behind it (None: pairs cannot be taken out), who has entered,
+    whether SQL can be asked, and whether text is translated. Renders the contents of pages.
     """
 
-    def __init__(self, reader: Reader, sessions: Sessions, service: Service | None, *, asks: bool) -> None:
+    def __init__(
+        self, reader: Reader, sessions: Sessions, service: Service | None, *, asks: bool, translates: bool
+    ) -> None:
         self.reader = reader
         self.sessions = sessions
         self.service = service
         self.asks = asks
+        self.translates = translates
         self._templates = _environment()
 
     def answer(self, request: Request, name: str, content: Mapping[str, Any]) -> Response:
@@ -229,7 +232,7 @@ def width(text: str) -> float:
     return ems
 
 
-class Word(NamedTuple):
+class ShownWord(NamedTuple):
     """A word of a sentence: its key (`s3`, `t0`), the keys of those it is linked to, and whether it is marked."""
 
     text: str
@@ -245,7 +248,7 @@ def links_of(alignment: str) -> list[tuple[int, int]]:
 
 def sentences(
     source: str, target: str, alignment: str, marked: Mapping[str, Collection[int]] = MappingProxyType({})
-) -> dict[str, list[Word]]:
+) -> dict[str, list[ShownWord]]:
     """Return the words of both texts of a pair, by side; an empty text has none. `marked` are positions by side."""
     partners: dict[str, dict[int, list[str]]] = {SOURCE: defaultdict(list), TARGET: defaultdict(list)}
     for i, j in links_of(alignment):
@@ -253,7 +256,7 @@ def sentences(
         partners[TARGET][j].append(f"s{i}")
     return {
         side: [
-            Word(word, f"{side[0]}{n}", " ".join(partners[side].get(n, ())), n in marked.get(side, ()))
+            ShownWord(word, f"{side[0]}{n}", " ".join(partners[side].get(n, ())), n in marked.get(side, ()))
             for n, word in enumerate(text.split(" "))
             if text
         ]

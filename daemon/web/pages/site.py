@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
+from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.pages.asking import asking_routes
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
@@ -14,10 +15,12 @@ from hierogram.daemon.web.pages.pairs import pair_routes
 from hierogram.daemon.web.pages.rendering import JSON_ENDING, STATIC, PageContext, address, static_content
 from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
+from hierogram.daemon.web.pages.translating import translation_routes
 from hierogram.daemon.web.pages.words import word_routes
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, answer_problems
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, from_elsewhere
+from hierogram.daemon.web.protocol.translations import Translations
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
 
@@ -32,15 +35,19 @@ def build_pages(
     service: Service | None = None,
     asker: Asker | None = None,
     lifespan: Any = None,
+    translations: Translations | None = None,
+    corrections: Corrections | None = None,
 ) -> FastAPI:
     """Return the pages of a store; with a service, those of its daemon, where pairs may be taken out.
 
-    SQL is answered only with `asker`.
+    SQL is answered only with `asker`, text translated only with `translations` and `corrections`.
     """
-    page = PageContext(reader, sessions, service, asks=asker is not None)
+    page = PageContext(reader, sessions, service, asks=asker is not None, translates=translations is not None)
     app = FastAPI(title="Hierogram's pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     for routes in (search_routes, rule_routes, pair_routes, word_routes, now_routes, entering_routes):
         app.include_router(routes(page))
+    if translations is not None and corrections is not None:
+        app.include_router(translation_routes(page, translations, corrections))
     if asker is not None:
         app.include_router(asking_routes(page, asker, configuration.ask_seconds, configuration.ask_rows))
 

@@ -33,7 +33,10 @@ _EVERYWHERE = {
 _WRONG_VALUE = "The value of a parameter is wrong."
 _NO_TOKEN = "The token is missing or wrong."
 
-OF_THE_API = ("/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
+MEMORY = "/tmserver/"
+"""Where programs ask for a translation memory, which may show the token as a password."""
+
+OF_THE_API = ("/v1/", MEMORY, "/healthz", "/readyz", "/metrics", "/openapi.json", "/mcp")
 """How the addresses of the API begin; all others are pages."""
 
 OPEN_PATHS = ("/healthz", "/readyz")

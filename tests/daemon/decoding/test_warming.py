@@ -32,14 +32,14 @@ def compiled():
 before = compiled()
 from hierogram.daemon.decoding.opening import Follower, TranslationResources, equip
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.decoding.translating import as_plain
+from hierogram.daemon.decoding.text_translator import as_plain, of_tokens
 with open_store(sys.argv[1]) as store:
     for model in (None, sys.argv[3]):
         equipment = equip(TranslateOptions(lm=model))
         translator, _ = Follower(store, equipment).now()
         for line in ("la maison ne vient pas", "<np translation='the house'>la maison</np> xyz", ""):
             for best in (1, 5):
-                assert as_plain(translator.translate(line, best, markup=True))["source"] or not line
+                assert as_plain(of_tokens(line, translator.translate(line, best, markup=True)))["source"] or not line
 now = compiled()
 print(sorted(name for name in before if now[name] > before[name]))
 print(sum(map(bool, before.values())))

@@ -11,7 +11,6 @@ from tests.daemon.exports import parsers
 from tests.daemon.exports.rules import Given, write
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports import filters
 from hierogram.daemon.exports.filters import TestSet
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
@@ -167,19 +166,21 @@ def test_what_can_match_a_sentence(side: list[str | None], test_set: list[list[s
 
 
 def test_a_frequent_word_is_looked_for_only_where_the_rarest_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = []
+    class Places(dict[int, list[int]]):
+        asked = 0
 
-    def fits(*wanted: object) -> bool:
-        looked_at.append(wanted)
-        return _fits(*wanted)
+        def __contains__(self, number: object) -> bool:
+            Places.asked += 1
+            return super().__contains__(number)
 
-    _fits = filters._fits
-    monkeypatch.setattr(filters, "_fits", fits)
+    find = TestSet._find
+    monkeypatch.setattr(TestSet, "_find", lambda test_set, run: Places(find(test_set, run)))
     test_set = TestSet(["the the the"] * 500 + ["rare is the x", "the x is rare"] * 3)
     assert list(test_set.matches("the [X,1] rare")) == [501, 503, 505]
-    assert len(looked_at) == 6
+    # Both runs are asked for in the six sentences with the rare word, and in no other.
+    assert Places.asked == 12
     assert next(test_set.matches("the [X,1]")) == 0
-    assert len(looked_at) == 7
+    assert Places.asked == 13
 
 
 def test_only_rules_for_a_test_set(tmp_path: Path) -> None:

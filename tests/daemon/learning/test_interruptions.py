@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.daemon.conftest import Run
 from tests.daemon.learning.every_kind import CASES, Case
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
@@ -174,7 +175,11 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[o
     indirect=["store_url"],
 )
 def test_signals_change_nothing(
-    store_url: str, uninterrupted: dict[str, tuple[object, ...]], kind: str, number: signal.Signals
+    store_url: str,
+    uninterrupted: dict[str, tuple[object, ...]],
+    kind: str,
+    number: signal.Signals,
+    hierogram: Run,
 ) -> None:
     case = CASES[kind]
     with open_store(store_url, create=True, settings=case.settings) as store:
@@ -196,8 +201,9 @@ def test_signals_change_nothing(
             assert store.status().sweeps > done
             done = store.status().sweeps
             assert verify(store).problems == []
-        ran = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert "goes on with a run that was interrupted" in ran.stderr
+        ran = hierogram("--store", store_url, "learn", "--sweeps", "30", "--threads", "1")
+        assert ran.code == 0
+        assert "goes on with a run that was interrupted" in ran.err
         assert everything(store) == uninterrupted[kind]
 
 
@@ -232,7 +238,7 @@ main()
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-def test_a_run_that_is_done_is_not_sampled_again(store_url: str) -> None:
+def test_a_run_that_is_done_is_not_sampled_again(store_url: str, hierogram: Run) -> None:
     """It ends with 0 whatever asks it to end; where it was killed before it could say so, the next one says so."""
 
     def run(number: int, point: str) -> subprocess.CompletedProcess[str]:
@@ -253,9 +259,9 @@ def test_a_run_that_is_done_is_not_sampled_again(store_url: str) -> None:
             assert (killed.returncode, killed.stdout) == (-9, "")
             expected += 5
             before = everything(store)
-            again = run(0, "never")
-            assert (again.returncode, "this run is done" in again.stderr) == (0, True), again
-            assert "log-likelihood" in again.stdout
+            again = hierogram("--store", store_url, "learn", "--sweeps", "5", "--threads", "1")
+            assert (again.code, "this run is done" in again.err) == (0, True), again
+            assert "log-likelihood" in again.out
             assert store.status().sweeps == expected
             assert everything(store) == before
 

@@ -148,7 +148,7 @@ def test_a_failure_on_the_way_changes_nothing(filled: Store, store_url: str, mon
     query(store_url, DAMAGE["count"])
     before = query(store_url, "SELECT * FROM rules ORDER BY id")
     with monkeypatch.context() as patched:
-        patched.setattr("hierogram.storage.checks.repair.Repair.repair_totals", lambda _: 1 / 0)
+        patched.setattr("hierogram.storage.checks.repair.Repair.repair_totals", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             repair(filled)
     assert query(store_url, "SELECT * FROM rules ORDER BY id") == before

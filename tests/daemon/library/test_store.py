@@ -97,6 +97,7 @@ with hg.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.database("sqlite")
 def test_pandas_needs_no_pyarrow(new: hg.GrammarStore) -> None:
     url = new.store.engine.url.render_as_string(hide_password=False)
     script = [sys.executable, "-c", WITHOUT_PYARROW, url]
@@ -328,7 +329,9 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("way", ["loop", "run"])
+@pytest.mark.parametrize(
+    ("store_url", "way"), [("sqlite", "loop"), ("sqlite", "run"), ("postgres", "run")], indirect=["store_url"]
+)
 def test_ctrl_c_commits_the_sweep_at_hand_and_leaves_a_sound_store(store_url: str, way: str) -> None:
     with hg.open(store_url, create=True) as store:
         store.add([(pair.source, pair.target, pair.alignment) for pair in some_pairs(30)])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.daemon.conftest import LINES, QUICK
+from tests.daemon.conftest import LINES, QUICK, Run
 from tests.daemon.serving.conftest import Daemon, drop, until
 
 from hierogram.daemon.learning.verifying import verify
@@ -30,18 +30,23 @@ def quick_url(store_url: str) -> str:
 def test_a_file_that_is_dropped_becomes_part_of_the_grammar(quick_url: str, serve: Serve, tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     daemon = serve("--store", quick_url, "--spool", str(spool))
-    daemon.until("daemon started")
+    port = daemon.until_port()
     drop(spool / "news", "one.bars", TEXT)
     taken = daemon.until("file taken in")
     assert (taken["corpus"], taken["accepted"], taken["duplicates"]) == ("news", 9, 0)
+    # Others may look in and withdraw, in the store and over HTTP.
     with open_store(quick_url) as store:
         until(lambda: store.count_pairs(["settled"]) == 9)
         [found, other] = store.request_withdrawals([1, 4, 99])
         until(lambda: store.pairs_by_id([found, other]) == [])
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/pairs/2", method="DELETE")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status in (200, 204)
+        assert store.pairs_by_id([2]) == []
         assert daemon.end() == 0
         assert store.lease() is None
         report = verify(store)
-        assert (report.problems, report.pairs) == ([], 7)
+        assert (report.problems, report.pairs) == ([], 6)
     assert (spool / "done" / "news" / "one.bars").read_text() == TEXT
     assert json.loads(daemon.log[-1])["event"] == "daemon ended"
 
@@ -62,37 +67,26 @@ def test_a_daemon_that_is_killed_goes_on_where_it_was(serve: Serve, tmp_path: Pa
         assert verify(store).problems == []
 
 
-def test_a_second_daemon_is_refused(serve: Serve, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/s.db"
-    first = serve("--store", url)
-    first.until("daemon started")
-    second = serve("--store", url)
-    assert second.process.wait(60) == 3
-    assert f"`hierogram serve` (process {first.process.pid} on " in second.errors.read()
-    assert first.end() == 0
-
-
-def refused(daemon: Daemon) -> tuple[int, list[str]]:
+def refused(hierogram: Run, *arguments: str) -> tuple[int, list[str]]:
     """The exit code of a daemon that must not start, and what it says but for notes about what it makes."""
-    code = daemon.process.wait(60)
-    return code, [line for line in daemon.errors.read().splitlines() if line.startswith("hierogram: ")]
+    ended = hierogram("serve", *arguments)
+    return ended.code, [line for line in ended.err.splitlines() if line.startswith("hierogram: ")]
 
 
-@pytest.mark.database("sqlite")
-def test_a_taken_port_ends_the_start(serve: Serve, store_url: str) -> None:
+def test_a_taken_port_ends_the_start(hierogram: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        daemon = serve("--store", store_url, "--port", str(port))
-        code, [said] = refused(daemon)
+        code, [said] = refused(hierogram, "--store", str(tmp_path / "s.db"), "--port", str(port))
     assert code == 3
     assert said.startswith(f"hierogram: cannot listen at 127.0.0.1 port {port}: ")
     assert "--port" in said
 
 
 @pytest.mark.parametrize("place", ["file/spool", "file"])
-def test_a_spool_that_cannot_be_made_ends_the_start(serve: Serve, tmp_path: Path, place: str) -> None:
+def test_a_spool_that_cannot_be_made_ends_the_start(hierogram: Run, tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("no folder")
-    code, [said] = refused(serve("--store", str(tmp_path / "s.db"), "--spool", str(tmp_path / place)))
+    arguments = ("--store", str(tmp_path / "s.db"), "--spool", str(tmp_path / place), "--port", "0")
+    code, [said] = refused(hierogram, *arguments)
     assert code == 3
     assert said.startswith(f"hierogram: spool: {tmp_path / place} cannot be made: ")
 
@@ -106,35 +100,35 @@ def test_a_spool_that_cannot_be_made_ends_the_start(serve: Serve, tmp_path: Path
     ],
 )
 def test_an_address_that_cannot_be_is_wrong_usage(
-    serve: Serve, tmp_path: Path, arguments: list[str], told: str
+    hierogram: Run, tmp_path: Path, arguments: list[str], told: str
 ) -> None:
-    daemon = serve("--store", str(tmp_path / "s.db"), *arguments)
-    assert daemon.process.wait(60) == 2
-    said = daemon.errors.read()
-    assert told in said
-    assert "Traceback" not in said
+    ended = hierogram("serve", "--store", str(tmp_path / "s.db"), *arguments)
+    assert ended.code == 2
+    assert told in ended.err
+    assert "Traceback" not in ended.err
 
 
-def test_the_options_say_where_it_listens(serve: Serve, tmp_path: Path) -> None:
+def test_the_options_say_where_it_listens_and_the_configuration_what_it_takes(
+    serve: Serve, hierogram: Run, tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    daemon = serve("--store", str(tmp_path / "s.db"), "--host", "localhost", "--port", str(port))
+    store = tmp_path / "s.db"
+    options = ("--store", str(store), "--host", "localhost", "--port", str(port))
+    daemon = serve(*options, HIEROGRAM_INTAKE__MAX_REJECTED_LINES="10")
     assert daemon.until_port() == port
+    headers = {"Content-Type": "application/jsonl"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/pairs", data=b"\n" * 11, headers=headers)
+    with pytest.raises(urllib.error.HTTPError, match="422") as too_many:
+        urllib.request.urlopen(request, timeout=60)
+    assert "over 10: take more with" in too_many.value.read().decode()
+    # A second daemon is refused.
+    code, [said] = refused(hierogram, "--store", str(store), "--port", "0")
+    assert code == 3
+    assert f"`hierogram serve` (process {daemon.process.pid} on " in said
     assert daemon.end() == 0
     [started] = [json.loads(line) for line in daemon.log if "daemon started" in line]
     assert started["spool"] is None
-
-
-def test_a_second_signal_ends_the_daemon_at_once(tmp_path: Path, serve: Serve) -> None:
-    daemon = serve("--store", str(tmp_path / "s.db"))
-    daemon.until("daemon started")
-    blocking = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
-    blocking.execute("BEGIN IMMEDIATE")
-    # Loops that write, and the claim on the store, wait while someone else writes, and the daemon waits for them.
-    daemon.send(signal.SIGTERM)
-    daemon.until("daemon ends")
-    assert daemon.end() == -signal.SIGTERM
-    blocking.close()
 
 
 def test_the_configuration_is_read_again(tmp_path: Path, serve: Serve) -> None:
@@ -194,7 +188,7 @@ def test_what_cannot_be_had_leaves_the_daemon_as_it_is(store_url: str, tmp_path:
     assert not any("loop failed" in line for line in daemon.log)
 
 
-def test_systemd_hears_how_the_daemon_is(tmp_path: Path, serve: Serve) -> None:
+def test_systemd_hears_how_the_daemon_is_and_a_second_signal_ends_it_at_once(tmp_path: Path, serve: Serve) -> None:
     address = f"\0hierogram-{tmp_path.name}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address)
@@ -213,32 +207,11 @@ def test_systemd_hears_how_the_daemon_is(tmp_path: Path, serve: Serve) -> None:
         daemon.send(signal.SIGHUP)
         assert next_but_watchdog().startswith("RELOADING=1\nMONOTONIC_USEC=")
         assert next_but_watchdog() == "READY=1"
+        blocking = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+        blocking.execute("BEGIN IMMEDIATE")
+        # Loops that write, and the claim on the store, wait while someone else writes, and the daemon waits for them.
         daemon.send(signal.SIGTERM)
         assert next_but_watchdog() == "STOPPING=1"
-        assert daemon.end() == 0
-
-
-def test_others_may_look_in_and_withdraw(tmp_path: Path, serve: Serve) -> None:
-    url = f"sqlite:///{tmp_path}/s.db"
-    with open_store(url, create=True, settings=QUICK) as store:
-        daemon = serve("--store", url, "--spool", str(tmp_path / "spool"))
-        port = daemon.until_port()
-        drop(tmp_path / "spool", "x.bars", TEXT)
-        until(lambda: store.count_pairs(["settled"]) == 9)
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/pairs/2", method="DELETE")
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            assert answer.status in (200, 204)
-        assert store.pairs_by_id([2]) == []
-        assert daemon.end() == 0
-        assert verify(store).problems == []
-
-
-def test_bounds_of_the_configuration_hold_over_http(tmp_path: Path, serve: Serve) -> None:
-    daemon = serve("--store", str(tmp_path / "s.db"), HIEROGRAM_INTAKE__MAX_REJECTED_LINES="10")
-    address = f"http://127.0.0.1:{daemon.until_port()}/v1/pairs"
-    headers = {"Content-Type": "application/jsonl"}
-    request = urllib.request.Request(address, data=b"\n" * 11, headers=headers)
-    with pytest.raises(urllib.error.HTTPError, match="422") as refused:
-        urllib.request.urlopen(request, timeout=60)
-    assert "over 10: take more with" in refused.value.read().decode()
-    assert daemon.end() == 0
+        daemon.until("daemon ends")
+        assert daemon.end() == -signal.SIGTERM
+        blocking.close()

@@ -207,3 +207,9 @@ def test_a_correction_comes_before_other_translations(asked: TestClient, correct
     answer = asked.post("/translate", json={"q": "la maison verte", "alternatives": 1, **FR_EN}).json()
     assert answer["translatedText"].lower() == "a greenhouse"
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
+
+
+def test_markup_stays_where_it_was(asked: TestClient) -> None:
+    body = {"q": "<p>la <b>maison</b> &amp; la porte</p>", "format": "html", **FR_EN}
+    found = asked.post("/translate", json=body).json()["translatedText"]
+    assert (found[:3], found[-4:], "<b>house</b>" in found, "&amp;" in found) == ("<p>", "</p>", True, True)

@@ -118,12 +118,12 @@ def fresh(store_url: str) -> Iterator[Store]:
 
 
 def test_answers_are_as_the_document_says(learned: Store) -> None:
-    assert_as_described(described(application(learned), 5, 1))
+    assert_as_described(described(application(learned), 2, 1))
 
 
 def test_answers_to_those_with_a_token_are_too(fresh: Store) -> None:
     app = application(fresh, token=TOKEN)
-    assert_as_described(described(app, 5, 2, TOKEN))
+    assert_as_described(described(app, 2, 2, TOKEN))
 
 
 @pytest.mark.campaign

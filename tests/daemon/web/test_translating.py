@@ -42,7 +42,12 @@ def test_raw_text_is_divided_as_the_store_does_it(connect: Connect, corpus: Path
         client = connect(FakeService(store))
         raw = client.post("/v1/translate", json={"sentences": ["La maison, la porte."]}).json()
         hand = client.post("/v1/translate", json={"sentences": ["la maison , la porte ."], "tokenized": True}).json()
-        assert (raw, raw["sentences"][0]["source"], raw["advice"]) == (hand, "la maison , la porte .", None)
+        assert raw["sentences"][0]["tokens"] == "la maison , la porte ."
+        [own] = [{**one, "translation": "", "source": ""} for one in raw["sentences"][0].pop("candidates")]
+        [by_hand] = [{**one, "translation": "", "source": ""} for one in hand["sentences"][0].pop("candidates")]
+        assert (own, raw["advice"]) == (by_hand, None)
+        said = hand["sentences"][0]["translation"]
+        assert raw["sentences"][0]["translation"] == said[0].upper() + said[1:].replace(" ,", ",").replace(" .", ".")
         again = client.post("/v1/translate", json={"sentences": ["la maison , la porte ."]}).json()
         assert '"tokenized": true leaves it as it is' in again["advice"]
 
@@ -64,6 +69,8 @@ def test_text_that_should_be_divided_is_answered_with_advice(learned_client: Tes
         ({"sentences": ["la"] * (MOST_SENTENCES + 1)}, 422),
         ({"sentences": ["la " * 4000]}, 422),
         ([], 422),
+        ({"sentences": ["la"], "tokenized": True, "format": "text"}, 422),
+        ({"sentences": ["la"], "format": "markdown"}, 422),
     ],
 )
 def test_what_is_no_request_is_refused(learned_client: TestClient, body: object, status: int) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -61,10 +62,26 @@ def run(cache: Path, *arguments: str) -> list[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_a_kept_kernel_needs_nothing_to_compile_with_and_others_are_compiled_after_it(tmp_path: Path) -> None:
-    (compiled,) = run(tmp_path)
-    (kept,) = run(tmp_path)
-    kept_again, compiled_after = run(tmp_path, "more")
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A cache that has the first kernel, and what the process printed that compiled it."""
+    folder = tmp_path_factory.mktemp("cache")
+    (line,) = run(folder)
+    return folder, line
+
+
+@pytest.fixture
+def cache(compiled_once: tuple[Path, str], tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(compiled_once[0], tmp_path / "cache")
+
+
+def test_a_kept_kernel_needs_nothing_to_compile_with_and_others_are_compiled_after_it(
+    compiled_once: tuple[Path, str], cache: Path
+) -> None:
+    compiled = compiled_once[1]
+    (kept,) = run(cache)
+    kept_again, compiled_after = run(cache, "more")
     assert compiled.endswith(" True")
     assert kept == kept_again == compiled.replace("True", "False")
     assert compiled_after == "4 7 7 2 1 True"
@@ -111,29 +128,29 @@ def folders(cache: Path) -> list[Path]:
     return sorted(path for path in cache.rglob("*") if path.is_dir())
 
 
-def test_no_one_else_can_enter_the_folders_of_the_cache(tmp_path: Path) -> None:
-    run(tmp_path)
-    modes = {path.name: path.stat().st_mode & 0o777 for path in folders(tmp_path)}
+def test_no_one_else_can_enter_the_folders_of_the_cache(compiled_once: tuple[Path, str]) -> None:
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folders(compiled_once[0])}
     assert {"hierogram", "kernels", "forests.fragments"} <= modes.keys()
     assert set(modes.values()) == {0o700}
 
 
 @pytest.mark.parametrize("level", range(4))
-def test_a_folder_that_others_can_write_to_is_not_read(tmp_path: Path, level: int) -> None:
-    (expected,) = run(tmp_path)
-    opened = next(path for path in folders(tmp_path) if path.name == "forests.fragments")
+def test_a_folder_that_others_can_write_to_is_not_read(
+    compiled_once: tuple[Path, str], cache: Path, level: int
+) -> None:
+    opened = next(path for path in folders(cache) if path.name == "forests.fragments")
     opened = [opened, *opened.parents][level]
     opened.chmod(0o777)
     # What is there would be unpickled and run.
-    for kept in tmp_path.rglob("*.nbi"):
+    for kept in cache.rglob("*.nbi"):
         kept.write_bytes(b"not an index")
-    environment = {**os.environ, "HIEROGRAM_CACHE": str(tmp_path)}
+    environment = {**os.environ, "HIEROGRAM_CACHE": str(cache)}
     ran = subprocess.run([sys.executable, "-c", KERNELS], env=environment, capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines() == [expected]
+    assert ran.stdout.splitlines() == [compiled_once[1]]
     assert (
         ran.stderr == f"compiled samplers are not kept: other users can write to {opened}: run `chmod go-w {opened}`\n"
     )
-    assert all(kept.read_bytes() == b"not an index" for kept in tmp_path.rglob("*.nbi"))
+    assert all(kept.read_bytes() == b"not an index" for kept in cache.rglob("*.nbi"))
 
 
 def test_a_folder_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

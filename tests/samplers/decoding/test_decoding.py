@@ -66,7 +66,17 @@ def check(example: Example, found: Found, expected: list[Derivation]) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-@pytest.mark.parametrize(("with_model", "block"), [*((True, k) for k in range(10)), (False, 0), (False, 1)])
+IN_CAMPAIGN = (0, 1, 2, 5, 6, 7, 8, 9)
+
+
+@pytest.mark.parametrize(
+    ("with_model", "block"),
+    [
+        *((True, 3), (True, 4), (False, 0)),
+        *(pytest.param(True, block, marks=pytest.mark.campaign) for block in IN_CAMPAIGN),
+        pytest.param(False, 1, marks=pytest.mark.campaign),
+    ],
+)
 def test_all_derivations_are_those_of_the_definition(with_model: bool, block: int) -> None:
     for seed in range(50 * block, 50 * (block + 1)):
         example = random_example(random.Random(seed), with_model=with_model)
@@ -79,8 +89,9 @@ def test_all_derivations_are_those_of_the_definition(with_model: bool, block: in
 
 
 def test_examples_are_of_all_kinds() -> None:
+    """Those of the quick suite are."""
     seen = dict.fromkeys(("arity 3", "adjacent", "unknown", "empty", "glue", "long"), 0)
-    for seed in range(500):
+    for seed in range(150, 250):
         example = random_example(random.Random(seed))
         roots = [one.root for one in derivations(example.model, example.sentence)]
         used = {rule for root in roots for rule in rules_of(root)}
@@ -95,7 +106,7 @@ def test_examples_are_of_all_kinds() -> None:
         seen["unknown"] += "odd" in example.sentence and "pass" in used
         seen["glue"] += "glue" in used
         seen["long"] += len(roots) > 200
-    assert all(number >= 20 for number in seen.values()), seen
+    assert all(number >= 4 for number in seen.values()), seen
 
 
 def rules_of(node: Node) -> set[object]:

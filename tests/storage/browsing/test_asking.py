@@ -70,10 +70,16 @@ def plain(answer: Answered) -> tuple[list[str], list[list[object]], bool, int]:
         return answer.columns, [list(row) for row in answer.rows], answer.more, answer.cut
 
 
-def test_writes_are_refused_by_the_database(asker: Asker, store_url: str) -> None:
-    for statement in WRITES:
+def test_writes_are_refused_by_the_database(asker: Asker, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A process on Postgres takes a quarter of a second to start, so but for one they are asked within this one.
+    within = [] if on_sqlite(store_url) else WRITES[1:]
+    for statement in WRITES if on_sqlite(store_url) else WRITES[:1]:
         with pytest.raises(QuestionError, match="the database"):
             asker.ask(statement, 5.0, 10)
+    monkeypatch.setattr(questions, "_limit_process", lambda _seconds: None)
+    for statement in within:
+        with pytest.raises(QuestionError, match="the database"):
+            list(questions.answer(lambda: None, None, asker._connect, statement, 5.0, 10, 100))
     assert query(store_url, "SELECT count(*), sum(count) FROM rules") == [(2, 6)]
 
 
@@ -333,14 +339,9 @@ def role(store: Store, store_url: str) -> str:
     return ask_url_of(store_url) or ""
 
 
-def test_the_documented_role_cannot_do_it(store_url: str, role: str) -> None:
+@pytest.mark.database("postgres")
+def test_the_documented_role_cannot_do_it(role: str) -> None:
     """Also without a transaction that only reads, by the role alone."""
-    if on_sqlite(store_url):
-        with closing(Asker(store_url)) as asker:
-            for statement in ATTACKS:
-                with pytest.raises(QuestionError):
-                    asker.ask(statement, 5, 1)
-        return
     with psycopg.connect(role, autocommit=True, options="-c default_transaction_read_only=off") as connection:
         for statement in ATTACKS:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):

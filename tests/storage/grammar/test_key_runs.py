@@ -50,6 +50,12 @@ def test_merging_takes_back_what_is_gone(data: st.DataObject, old: list[int], ne
     assert again.rule_ids.tolist() == run.rule_ids.tolist()
 
 
+def test_merging_keeps_what_takes_back_an_entry_of_an_older_run() -> None:
+    older, younger = as_run([(1, 3)]), as_run([(1, -7)])
+    assert as_set(merged(older, younger, oldest=False)) == {(1, 3), (1, -7)}
+    assert as_set(merged(older, younger, oldest=True)) == {(1, 3)}
+
+
 def test_fingerprints_are_those_of_the_format() -> None:
     keys = np.array([(0, 0), (1, 0), (-1, 0), (5 << 32, 3), (5, 5)], np.int64)
     assert fingerprints_of(keys).tolist() == [0, 1, 0, 6, 0]

@@ -52,7 +52,7 @@
       const back = at.dir === "rtl" ? "ArrowRight" : "ArrowLeft";
       const by = { [forward]: 1, [back]: -1, Home: -1e6, End: 1e6 }[event.key];
       if (by) { event.preventDefault(); step(at, by); }
-    } else if (at.id === "sql" && event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    } else if (at.matches?.("#sql, #text") && event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       at.form.requestSubmit();
     } else if (event.key === "/" && !at.matches?.("input, textarea, select")) {
       const field = document.getElementById("q");

@@ -165,6 +165,46 @@ def test_a_question_is_typed(learned: Store, serve: Serve, visit: Visit) -> None
     assert page.locator("#answer td").text_content() == "5"
 
 
+def test_a_text_is_translated_by_keyboard_and_corrected(learned: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(f"{serve(learned)}/translate", viewport={"width": 390, "height": 800})
+    page.keyboard.type("La maison verte")
+    page.wait_for_selector(".translated")
+    assert "q=La+maison+verte" in page.url
+    tab_to(page, "button")
+    tab_to(page, ".sentence")
+    page.keyboard.press("End")
+    assert lit(page) == {"verte", "green"}
+    assert page.locator(".phrases tr.lit").count() >= 1
+    assert page.locator("#said").text_content() == "verte – green"
+    page.wait_for_selector("#near .concordance")
+
+    tab_to(page, "summary")
+    page.keyboard.press("Enter")
+    tab_to(page, "textarea[name=target]")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("The lawn")
+    tab_to(page, ".correct button")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=The correction is stored")
+    row = learned.pairs()[-1]
+    assert (row.source, row.target) == ("La maison verte", "The lawn")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_a_text_is_translated_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(f"{serve(learned)}/translate", java_script_enabled=False)
+    page.locator("#text").fill("la maison verte\n\nla maison")
+    page.get_by_role("button", name="Translate").click()
+    assert page.locator(".translated").count() == 2
+    page.locator("summary", has_text="Correct this").first.click()
+    page.locator("#target1").fill("the lawn")
+    page.get_by_role("button", name="Store the correction").first.click()
+    assert "The correction is stored" in page.locator("[role=status]").text_content()
+    assert page.locator("#text").input_value() == "la maison verte\n\nla maison"
+    page.get_by_role("link", name="Show near pairs").click()
+    assert page.locator(".concordance li").count() >= 1
+
+
 def test_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(serve(learned), java_script_enabled=False)
     page.locator("#q").fill("ne _ pas")

@@ -39,6 +39,7 @@ def many(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
 
 
 LONG_PAIR = 5
+TEXT = f"הבית הלבן גדול\n\n我 喜欢 红 房子. {LONG}"
 
 
 def paths(store: Store) -> list[str]:
@@ -49,6 +50,7 @@ def paths(store: Store) -> list[str]:
         "/", f"/search?q={quote('הבית')}", f"/search?q={quote('红')}&order=surprise", "/search?q=nowhere",
         f"/rule?{sides}", f"/rule/pairs?{sides}", "/pairs/1", "/pairs/7", f"/word?token={quote('我')}", "/now",
         "/ask?sql=SELECT+source,+count+FROM+rules+LIMIT+9", "/pairs/1/withdraw",
+        f"/translate?q={quote(TEXT)}", f"/translate/near?q={quote(TEXT)}", f"/translate?q={quote('a' * 5001)}",
     ]  # fmt: skip
 
 
@@ -89,7 +91,8 @@ def look_everywhere(page: Any, places: list[str]) -> None:
         page.goto(address + path)
         page.wait_for_load_state()
         if page.locator("[hx-trigger=load]").count():
-            page.wait_for_selector("#pairs:not([hx-get])", state="attached")
+            page.wait_for_selector("#pairs:not([hx-get]), #near:not([hx-get])", state="attached")
+        page.evaluate("for (const part of document.querySelectorAll('.translated details')) part.open = true")
         assert violations(page) == [], path
         across = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert across[0] <= across[1], f"{path} is wider than the window: {across}"

@@ -1,0 +1,105 @@
+"""Exchange pairs with programs that hold translation memories: TMX out, by date; TMX in, as all that a corpus is."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from hierogram.daemon.corpora.given import GivenPairs
+from hierogram.daemon.corpora.ingest import IngestReport, check_takes, ingest
+from hierogram.daemon.corpora.lines import open_lines
+from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
+from hierogram.daemon.corpora.texts import pipeline_of
+from hierogram.daemon.corpora.translation_memories import memory_fields
+from hierogram.daemon.corpora.validation import LineColumns
+from hierogram.daemon.exceptions import InputError
+from hierogram.samplers.grammar.kinds import PAIRS
+from hierogram.storage.browsing.looking import named_pairs
+from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.store import Store
+
+_MOMENT = "%Y%m%dT%H%M%SZ"
+
+
+def memory_file(look: Look, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
+    """Yield a TMX of pairs as text, of a corpus, or all, that came since a time, or ever; ids are their `tuid`.
+
+    Raises `InputError` where the store does not say its languages.
+    """
+    settings = look.settings()
+    if not settings.languages:
+        raise InputError("a TMX names languages, and the store does not say its own: hierogram init --languages fr,en")
+    texts = pipeline_of(settings).running()
+    languages = [quoteattr(language) for language in settings.languages]
+    yield (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
+        '<header creationtool="hierogram" creationtoolversion="1" segtype="sentence" o-tmf="hierogram" '
+        f'adminlang="en" srclang={languages[0]} datatype="plaintext"/>\n<body>\n'
+    )
+    for pair in named_pairs(look, corpus, since):
+        own = "" if pair.external_id is None else f" tuid={quoteattr(pair.external_id)}"
+        sides = (texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" ")))
+        variants = "".join(
+            f"<tuv xml:lang={language}><seg>{escape(side)}</seg></tuv>"
+            for language, side in zip(languages, sides, strict=True)
+        )
+        moment = pair.added_at.astimezone(UTC).strftime(_MOMENT)
+        yield f'<tu{own} creationdate="{moment}"><prop type="x-corpus">{escape(pair.corpus)}</prop>{variants}</tu>\n'
+    yield "</body>\n</tmx>\n"
+
+
+class Synchronized(NamedTuple):
+    """What became of a memory: its new pairs, number of pairs that it has as the store had them, and that have left."""
+
+    added: IngestReport
+    kept: int
+    withdrawn: int
+
+
+def synchronize(
+    store: Store,
+    path: str,
+    corpus: str,
+    withdraw: Callable[[Sequence[int]], object],
+    *,
+    languages: tuple[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Synchronized:
+    """Make a corpus what a TMX file is: what is new comes in under its `tuid`, what is gone or changed is withdrawn.
+
+    Units are told by `tuid`, those without by their texts. `withdraw` has pairs leave, and waits for it. Raises
+    `InputError` where the file is damaged, or has no unit in both languages: then nothing has changed.
+    """
+    check_takes(store, PAIRS)
+    settings = store.settings()
+    texts = pipeline_of(settings, languages)
+    wanted: dict[str | tuple[str, str], tuple[str, str]] = {}
+    written: dict[str | tuple[str, str], dict[str, str]] = {}
+    with open_lines(path, limits) as file:
+        for fields in memory_fields(file.blocks(), file.name, texts.languages, ids=True):
+            for source, target, name in _units(fields):
+                pair = texts.pair(source, target)
+                wanted[name or pair] = pair
+                written[name or pair] = {"source": source, "target": target} | ({"id": name} if name else {})
+    if not wanted:
+        raise InputError(f"{path}: has no unit in both languages: nothing was changed")
+    gone: list[int] = []
+    kept = 0
+    with Reader(store.engine.url) as reader, reader.look() as look:
+        for stored in named_pairs(look, corpus):
+            content = (stored.source, stored.target)
+            if wanted.get(stored.external_id or content) == content:
+                written.pop(stored.external_id or content, None)
+                kept += 1
+            else:
+                gone.append(stored.id)
+    if gone:
+        withdraw(gone)
+    added = ingest(store, GivenPairs(written.values(), path), corpus)
+    return Synchronized(added, kept, len(gone))
+
+
+def _units(fields: LineColumns) -> Iterator[tuple[str, str, str | None]]:
+    for source, target, name in zip(fields.sources, fields.targets, fields.ids, strict=True):
+        if source.strip() and target.strip():
+            yield source.decode(), target.decode(), name

@@ -1,0 +1,156 @@
+"""Alignments of Bibles as Scripture Burrito has them: JSON that links tokens by number, and texts as tables of tokens.
+
+A text is a file of tab-separated columns with a head: `id`, `text`, perhaps `source_verse` and `exclude`. A token's
+number has book, chapter and verse in its first eight digits, behind a letter in source texts.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.samplers.grammar.known_links import Link
+
+BURRITO = "burrito"
+_CONFORMS = "0.3"
+_VERSE_DIGITS = 8
+_WORD_DIGITS = 11
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_NUMBER = re.compile(r"[a-z]?[0-9]{8,13}")
+
+
+class TokenPlace(NamedTuple):
+    """Where a token stands: its verse, and its position within it."""
+
+    verse: str
+    position: int
+
+
+@dataclass(frozen=True)
+class TokenText:
+    """A text by verses: numbers and texts of their tokens; and of each token by its number where it stands."""
+
+    name: str
+    numbers: dict[str, list[str]]
+    tokens: dict[str, list[str]]
+    places: dict[str, TokenPlace]
+
+    def place(self, number: str) -> TokenPlace | None:
+        """Return where a token stands, by its number or that of a part of it; None where it is left out."""
+        found = self.places.get(number)
+        return self.places.get(number[:_WORD_DIGITS]) if found is None and len(number) > _WORD_DIGITS else found
+
+
+def read_token_text(path: str) -> TokenText:
+    """Return a text of tokens; without those that are excluded from alignment, punctuation. Raises `InputError`."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    return token_text(lines, Path(path).stem.removeprefix("nt_").removeprefix("ot_"))
+
+
+def token_text(lines: Sequence[str], name: str) -> TokenText:
+    """Return the text that lines of a table are; raises `InputError`."""
+    columns = {column: k for k, column in enumerate(lines[0].split("\t"))} if lines else {}
+    if not columns.keys() >= {"id", "text"}:
+        raise InputError(f"{name}: the first line does not name the columns id and text: it is no text of tokens")
+    verse_column, exclude = columns.get("source_verse"), columns.get("exclude")
+    numbers: dict[str, list[str]] = defaultdict(list)
+    tokens: dict[str, list[str]] = defaultdict(list)
+    places: dict[str, TokenPlace] = {}
+    for line, row in enumerate(lines[1:], 2):
+        cells = row.split("\t")
+        if len(cells) < len(columns) or not _NUMBER.fullmatch(cells[columns["id"]]):
+            raise InputError(f"{name}: line {line} has fewer columns than the first, or no number of a token")
+        if exclude is not None and cells[exclude] == "y":
+            continue
+        number = cells[columns["id"]]
+        verse = number.lstrip(_LETTERS)[:_VERSE_DIGITS] if verse_column is None else cells[verse_column]
+        places[number] = TokenPlace(verse, len(numbers[verse]))
+        numbers[verse].append(number)
+        tokens[verse].append(cells[columns["text"]])
+    return TokenText(name, dict(numbers), dict(tokens), places)
+
+
+def read_records(path: str) -> list[Mapping[str, Any]]:
+    """Return the records of an alignment's JSON; raises `InputError`."""
+    try:
+        records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: is not an alignment of Scripture Burrito: {error!r}") from error
+    if not all(isinstance(record, dict) and isinstance(record.get(role), list) for record in records for role in ROLES):
+        raise InputError(f"{path}: is not an alignment of Scripture Burrito: a record has no list of source or target")
+    return list(records)
+
+
+ROLES = ("source", "target")
+
+
+def links_by_verse(source: TokenText, target: TokenText, records: Iterable[Mapping[str, Any]]) -> dict[str, set[Link]]:
+    """Return the links of records within verses, by positions: each token of a record with each of the other side."""
+    links: dict[str, set[Link]] = defaultdict(set)
+    for record in records:
+        places = [
+            [text.place(str(number)) for number in record[role]]
+            for text, role in zip((source, target), ROLES, strict=True)
+        ]
+        for one in places[0]:
+            for other in places[1]:
+                if one is not None and other is not None and one.verse == other.verse:
+                    links[one.verse].add((one.position, other.position))
+    return links
+
+
+def burrito_pairs(alignment: str, source: str, target: str) -> Iterator[dict[str, object]]:
+    """Yield the verses that both texts have as pairs with links, whose ids are their numbers; raises `InputError`."""
+    texts = read_token_text(source), read_token_text(target)
+    links = links_by_verse(*texts, read_records(alignment))
+    for verse in common_verses(*texts):
+        sides = (" ".join("\u00a0".join(token.split()) for token in text.tokens[verse]) for text in texts)
+        yield {"id": verse, "alignment": sorted(links.get(verse, ()))} | dict(zip(ROLES, sides, strict=True))
+
+
+def common_verses(source: TokenText, target: TokenText) -> list[str]:
+    """Return the verses that both texts have, in order."""
+    return sorted(source.tokens.keys() & target.tokens.keys())
+
+
+def burrito(source: TokenText, target: TokenText, links: Mapping[str, Iterable[Link]], creator: str) -> dict[str, Any]:
+    """Return an alignment as Scripture Burrito has it: a record for words that are linked with each other."""
+    records = []
+    for verse in common_verses(source, target):
+        for number, (sources, targets) in enumerate(_groups(links.get(verse, ())), 1):
+            records.append(
+                {
+                    "source": [source.numbers[verse][i] for i in sources],
+                    "target": [target.numbers[verse][j] for j in targets],
+                    "meta": {"id": f"{verse}.{number:03d}", "process": "automatic", "status": "created"},
+                }
+            )
+    return {
+        "documents": [{"docid": source.name, "scheme": "BCVWP"}, {"docid": target.name, "scheme": "BCVW"}],
+        "meta": {"conformsTo": _CONFORMS, "creator": creator},
+        "roles": list(ROLES),
+        "type": "translation",
+        "records": records,
+    }
+
+
+def _groups(links: Iterable[Link]) -> list[tuple[list[int], list[int]]]:
+    """Return the words of both sides that links hold together, by their first source word."""
+    groups: list[tuple[set[int], set[int]]] = []
+    for i, j in sorted(links):
+        one = ({i}, {j})
+        apart = []
+        for group in groups:
+            if i in group[0] or j in group[1]:
+                one = (one[0] | group[0], one[1] | group[1])
+            else:
+                apart.append(group)
+        groups = [*apart, one]
+    return sorted((sorted(sources), sorted(targets)) for sources, targets in groups)

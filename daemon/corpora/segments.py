@@ -1,0 +1,190 @@
+"""Divide words into parts that a text's own words have in common, and join them again.
+
+Parts are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: beginning with letters, the two parts that most
+often follow each other within words are joined, again and again. The joins, in their order, are all there is to a
+division of words. So it is a setting of a store, a text, and new words are divided as old ones whatever comes later.
+"""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import accumulate, pairwise
+
+from hierogram.daemon.corpora.validation import LineColumns
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
+from hierogram.samplers.grammar.numbers import LONGEST_SIDE
+from hierogram.storage.records import Settings
+
+MARK = "￭"
+"""Begins each part of a word but the first."""
+_GUARD = "￬"
+"""Stands before a mark that a word has of its own."""
+_ONCE = 2
+"""Parts that follow each other less often than this stay apart."""
+
+Parts = tuple[str, ...]
+
+
+class Segmenter:
+    """Divides words into parts; may be used from several threads."""
+
+    def __init__(self, joins: Sequence[tuple[str, str]]) -> None:
+        """`joins` are pairs of parts, those that were joined first come first."""
+        self.joins = tuple(joins)
+        self._ranks = {pair: rank for rank, pair in enumerate(self.joins)}
+        self._known: dict[str, str] = {}
+
+    def tokens(self, text: str) -> str:
+        """Return a line of words as a line of their parts."""
+        return " ".join([self._parts_of(word) for word in text.replace("\t", " ").split(" ") if word])
+
+    def counts(self, text: str) -> list[int]:
+        """Return the number of parts of each word of a line."""
+        return [self._parts_of(word).count(" ") + 1 for word in text.replace("\t", " ").split(" ") if word]
+
+    def _parts_of(self, word: str) -> str:
+        known = self._known.get(word)
+        if known is None:
+            known = self._known[word] = self._divided(word)
+        return known
+
+    def _divided(self, word: str) -> str:
+        if MARK in word:
+            return word.replace(MARK, _GUARD + MARK)
+        parts = list(word)
+        while len(parts) > 1:
+            ranked = [(self._ranks[pair], k) for k, pair in enumerate(pairwise(parts)) if pair in self._ranks]
+            if not ranked:
+                break
+            _, at = min(ranked)
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        return f" {MARK}".join(parts)
+
+
+def joined(tokens: str) -> str:
+    """Return the words of a line of parts; what has no mark at its beginning is a word, or the first part of one.
+
+    A mark at the beginning of the line joins nothing and is left out.
+    """
+    if MARK not in tokens:
+        return tokens
+    return tokens.removeprefix(MARK).replace(f" {MARK}", "").replace(_GUARD + MARK, MARK)
+
+
+def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
+    """Return at most `most` joins of parts, learned from lines of words.
+
+    Words count as often as they are there. Of pairs that are equally frequent the first in the order of their letters
+    is joined, so the same words give the same joins in whatever order they come.
+    """
+    counts = Counter(word for line in lines for word in line.replace("\t", " ").split(" ") if word and MARK not in word)
+    words = sorted(counts)
+    parts = [list(word) for word in words]
+    often = [counts[word] for word in words]
+    pairs: Counter[tuple[str, str]] = Counter()
+    where: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for number, own in enumerate(parts):
+        for pair in pairwise(own):
+            pairs[pair] += often[number]
+            where[pair].add(number)
+    waiting = [(-count, pair) for pair, count in pairs.items()]
+    heapq.heapify(waiting)
+    joins: list[tuple[str, str]] = []
+    while waiting and len(joins) < most:
+        count, pair = heapq.heappop(waiting)
+        if -count != pairs[pair]:
+            # Counts only matter as they are now: what has become rarer waits again, what is commoner is there already.
+            if -count > pairs[pair] >= _ONCE:
+                heapq.heappush(waiting, (-pairs[pair], pair))
+            continue
+        if -count < _ONCE:
+            break
+        joins.append(pair)
+        changed: set[tuple[str, str]] = set()
+        for number in sorted(where.pop(pair)):
+            own = parts[number]
+            for each in pairwise(own):
+                pairs[each] -= often[number]
+            fresh, k = [], 0
+            while k < len(own):
+                if k + 1 < len(own) and (own[k], own[k + 1]) == pair:
+                    fresh.append(own[k] + own[k + 1])
+                    k += 2
+                else:
+                    fresh.append(own[k])
+                    k += 1
+            parts[number] = fresh
+            for each in pairwise(fresh):
+                pairs[each] += often[number]
+                where[each].add(number)
+                changed.add(each)
+        del pairs[pair]
+        for each in changed:
+            heapq.heappush(waiting, (-pairs[each], each))
+    return joins
+
+
+def joins_as_text(joins: Iterable[tuple[str, str]]) -> str:
+    """Return joins as a setting of a store: a join a line, its two parts with a space between them."""
+    return "\n".join(f"{left} {right}" for left, right in joins)
+
+
+def settings_in_parts(settings: Settings, sources: Sequence[str], targets: Sequence[str], most: int) -> Settings:
+    """Return the settings of a store whose words are divided into parts that are learned from lines of its words."""
+    joins = tuple(joins_as_text(learn_joins(lines, most)) for lines in (sources, targets))
+    return replace(settings, joins=joins, max_tokens=LONGEST_SIDE)
+
+
+@cache
+def segmenter_of(text: str) -> Segmenter:
+    """Return what divides words by joins as `joins_as_text` writes them."""
+    return Segmenter([(left, right) for left, _, right in (line.partition(" ") for line in text.split("\n") if line)])
+
+
+def spread_links(fields: LineColumns, places: Iterable[int], source: Segmenter, target: Segmenter) -> LineColumns:
+    """Return the lines, those at the places with their words in parts and with links between all parts of linked words.
+
+    A line with links that cannot be read, or of words that are not there, stays as it is, for validation to name.
+    """
+    changed = replace(fields, sources=list(fields.sources), targets=list(fields.targets), known=dict(fields.known))
+    alignments = list(fields.alignments)
+    for k in places:
+        try:
+            texts = fields.sources[k].decode(), fields.targets[k].decode()
+            own = [_spans(side.counts(text)) for side, text in zip((source, target), texts, strict=True)]
+            line = alignments[k]
+            if line is not None:
+                links = [_link(link) for link in line.decode().split()]
+                alignments[k] = " ".join(f"{i}-{j}" for i, j in _between_parts(links, *own)).encode()
+            if k in fields.known:
+                known = fields.known[k]
+                changed.known[k] = KnownLinks(*(frozenset(_between_parts(links, *own)) for links in known))
+        except (ValueError, IndexError):
+            continue
+        changed.sources[k], changed.targets[k] = source.tokens(texts[0]).encode(), target.tokens(texts[1]).encode()
+    changed.alignments = alignments
+    return changed
+
+
+def _link(text: str) -> Link:
+    source, _, target = text.partition("-")
+    if not (source.isdecimal() and target.isdecimal()):
+        raise ValueError(text)
+    return int(source), int(target)
+
+
+def _spans(counts: Sequence[int]) -> list[range]:
+    ends = list(accumulate(counts))
+    return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
+
+
+def _between_parts(links: Iterable[Link], source: Sequence[range], target: Sequence[range]) -> list[Link]:
+    return [(i, j) for s, t in sorted(links) for i in source[s] for j in target[t]]
+
+
+def words_of_parts(tokens: Sequence[str]) -> list[int]:
+    """Return which word of a line each token belongs to, and how many words there are."""
+    begun = [k > 0 and not token.startswith(MARK) for k, token in enumerate(tokens)]
+    return [*accumulate(begun), sum(begun) + 1] if tokens else [0]

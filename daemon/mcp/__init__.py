@@ -1,0 +1,1 @@
+"""The Model Context Protocol: a store as tools of language models."""

@@ -1,0 +1,98 @@
+"""Pairs leave as TMX, and a corpus becomes what a TMX is."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from translate.storage.tmx import tmxfile
+
+import hierogram as hg
+from hierogram.daemon.answering.exchange import memory_file
+from hierogram.storage.browsing.looking import named_pairs
+from hierogram.storage.browsing.reader import Reader
+
+FIRST = {"1": ("La maison est grande.", "The house is big."), "2": ("La porte & <le> mur", "The door & <the> wall")}
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[hg.GrammarStore]:
+    with hg.open(tmp_path / "s.db", create=True, languages=("fr", "en"), tokenize=True, seed=7) as store:
+        yield store
+
+
+def memory(path: Path, units: dict[str, tuple[str, str]]) -> Path:
+    made = tmxfile(sourcelanguage="fr", targetlanguage="en")
+    for name, (source, target) in units.items():
+        made.addtranslation(source, "fr", target, "en")
+        made.units[-1].xmlelement.set("tuid", name)
+    made.savefile(str(path))
+    return path
+
+
+def written(store: hg.GrammarStore, corpus: str | None = None, since: datetime | None = None) -> str:
+    with Reader(store.store.engine.url) as reader, reader.look() as look:
+        return "".join(memory_file(look, corpus, since))
+
+
+def stored(store: hg.GrammarStore) -> dict[str | None, tuple[int, str]]:
+    with Reader(store.store.engine.url) as reader, reader.look() as look:
+        return {pair.external_id: (pair.id, pair.target) for pair in named_pairs(look, "memory")}
+
+
+def test_a_memory_comes_back_as_it_went(opened: hg.GrammarStore, tmp_path: Path) -> None:
+    assert opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")[1:] == (0, 0)
+    out = tmp_path / "out.tmx"
+    out.write_text(written(opened))
+    found = tmxfile.parsefile(str(out))
+    assert [(unit.source, unit.target) for unit in found.units] == list(FIRST.values())
+    assert [unit.getid() for unit in found.units] == list(FIRST)
+    again = opened.synchronize(out, "memory")
+    assert (again.added.totals.accepted, again.kept, again.withdrawn) == (0, 2, 0)
+
+
+def test_what_is_new_changed_or_gone_there_is_so_here(opened: hg.GrammarStore, tmp_path: Path) -> None:
+    opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")
+    opened.add([("le chat", "the cat")], corpus="other")
+    before = stored(opened)
+    later = {"2": FIRST["2"], "3": ("Le chat", "The cat")}
+    done = opened.synchronize(memory(tmp_path / "m.tmx", later), "memory")
+    assert (done.added.totals.accepted, done.kept, done.withdrawn) == (1, 1, 1)
+    assert stored(opened).keys() == {"2", "3"}
+    assert stored(opened)["2"] == before["2"]
+    changed = later | {"3": ("Le chat", "A cat")}
+    done = opened.synchronize(memory(tmp_path / "m.tmx", changed), "memory")
+    assert (done.added.totals.accepted, done.kept, done.withdrawn) == (1, 1, 1)
+    assert stored(opened)["3"][1] == "A cat"
+    assert sum(opened.status().pairs.values()) == 3
+
+
+def test_a_memory_without_any_unit_changes_nothing(opened: hg.GrammarStore, tmp_path: Path) -> None:
+    opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")
+    with pytest.raises(hg.InputError, match="nothing was changed"):
+        opened.synchronize(memory(tmp_path / "m.tmx", {}), "memory")
+    assert stored(opened).keys() == FIRST.keys()
+
+
+def test_pairs_are_chosen_by_corpus_and_by_date(opened: hg.GrammarStore) -> None:
+    opened.add([("le chat", "the cat")], corpus="other")
+    opened.add([("le chien", "the dog")], corpus="memory")
+    assert "the cat" not in written(opened, "memory")
+    assert "the dog" in written(opened, "memory")
+    now = datetime.now(UTC)
+    assert "<tu " in written(opened, since=now - timedelta(hours=1))
+    assert "<tu " not in written(opened, since=now + timedelta(hours=1))
+
+
+def test_a_store_without_languages_has_no_memory(tmp_path: Path) -> None:
+    with hg.open(tmp_path / "s.db", create=True) as store, pytest.raises(hg.InputError, match="does not say its own"):
+        written(store)
+
+
+def test_the_command_synchronizes(hierogram: Run, opened: hg.GrammarStore, tmp_path: Path) -> None:
+    path = memory(tmp_path / "m.tmx", FIRST)
+    for done in ("0 as they were, 0 withdrawn", "2 as they were, 0 withdrawn"):
+        found = hierogram("--store", opened.url, "ingest", str(path), "--corpus", "memory", "--sync")
+        assert (found.code, done in found.err) == (0, True)
+    assert hierogram("--store", opened.url, "ingest", str(path), "--sync", "--trees").code == 2

@@ -1,0 +1,154 @@
+"""Parts of words: learned from text, the same whatever comes later, and undone exactly."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hierogram as hg
+from hierogram.daemon.corpora.segments import (
+    MARK,
+    Segmenter,
+    joined,
+    joins_as_text,
+    learn_joins,
+    segmenter_of,
+    words_of_parts,
+)
+from hierogram.samplers.grammar.known_links import Link
+
+VERSES = {
+    "en": "This is the record of the genealogy of Jesus Christ , the son of David , the son of Abraham :",
+    "sw": "Yesu Kristo alikuwa mzawa wa Daudi , mzawa wa Abrahamu . Hii ndiyo orodha ya ukoo wake :",
+    "wo": "Lii mooy cosaanu Yeesu Kirist , sëtu Daawuda , sëtu Ibraayma .",
+    "jiv": "Jesukrístu Weatrí ju ainiawai . Tura Ashí nankaamas ti uunt weat Tawitcha Apraámsha ainiawai .",
+    "qu": "Jesucristo aillu quillca , Davidmanda mirai , David Abrahanmanda mirai .",
+    "ppk": "Toi-mi pomeduncu-duncu to mpomuli-ki Yesus Kristus . Yesus muli Magau' Daud , muli Abraham .",
+}
+PAIRS = [
+    ("unakula mkate", "you eat bread"),
+    ("unakunywa maji", "you drink water"),
+    ("ninakula samaki", "i eat fish"),
+    ("ninakunywa chai", "i drink tea"),
+]
+
+
+@pytest.mark.parametrize("language", VERSES)
+def test_parts_of_each_language_join_to_what_went_in(language: str) -> None:
+    divided = Segmenter(learn_joins([VERSES[language]], 20)).tokens(VERSES[language])
+    assert MARK in divided
+    assert joined(divided) == VERSES[language]
+
+
+words = st.text(st.characters(blacklist_characters=" \t\n\r\0", blacklist_categories=("Cs",)), min_size=1, max_size=8)
+marked = st.text(f"ab{MARK}￬", min_size=1, max_size=6)
+
+
+@given(st.lists(words | marked, min_size=1), st.integers(0, 30))
+def test_any_words_join_to_what_went_in(line: list[str], joins: int) -> None:
+    text = " ".join(line)
+    assert joined(Segmenter(learn_joins([text, text], joins)).tokens(text)) == text
+
+
+def test_the_commonest_neighbours_are_joined_first() -> None:
+    assert learn_joins(["low low low lower lower new newer newer wider"], 4) == [
+        ("e", "r"),
+        ("l", "o"),
+        ("lo", "w"),
+        ("e", "w"),
+    ]
+
+
+def test_joins_do_not_depend_on_the_order_of_lines() -> None:
+    lines = list(VERSES.values())
+    assert learn_joins(lines, 40) == learn_joins(lines[::-1], 40)
+
+
+def test_what_is_seen_once_is_not_joined() -> None:
+    assert learn_joins(["abc"], 5) == []
+
+
+def test_joins_are_applied_in_their_order() -> None:
+    assert Segmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {MARK}bc"
+
+
+def test_joins_are_a_setting() -> None:
+    joins = learn_joins(VERSES.values(), 40)
+    assert segmenter_of(joins_as_text(joins)).joins == tuple(joins)
+    assert segmenter_of("").tokens("ab") == f"a {MARK}b"
+
+
+def test_a_mark_at_the_beginning_of_a_line_joins_nothing() -> None:
+    assert joined(f"{MARK}a {MARK}b c") == "ab c"
+    assert words_of_parts(f"{MARK}a {MARK}b c".split()) == [0, 0, 1, 2]
+    assert words_of_parts([]) == [0]
+
+
+def _links_of_words(links: Iterable[Link], source: str, target: str) -> list[Link]:
+    own = [words_of_parts(side.split()) for side in (source, target)]
+    return sorted({(own[0][i], own[1][j]) for i, j in links})
+
+
+def test_links_of_parts_are_links_of_their_words() -> None:
+    links = [(0, 0), (1, 0), (2, 1), (2, 2)]
+    assert _links_of_words(links, f"a {MARK}b c", f"x y {MARK}z") == [(0, 0), (1, 1)]
+
+
+@pytest.fixture
+def in_parts(tmp_path: Path) -> hg.GrammarStore:
+    with hg.open(tmp_path / "words.db", create=True) as store:
+        store.add(PAIRS[:2])
+        store.add([(*PAIRS[2], "0-0 0-1 1-2")], corpus="linked")
+        store.add([{"source": PAIRS[3][0], "target": PAIRS[3][1], "id": "tea", "fixed": [[1, 2]]}], corpus="named")
+        return store.in_parts(tmp_path / "parts.db", joins=6)
+
+
+def test_a_store_in_parts_has_the_same_words(in_parts: hg.GrammarStore) -> None:
+    with in_parts as store:
+        found = [(joined(row.source), joined(row.target)) for row in store.store.pairs()]
+        assert sorted(found) == sorted(PAIRS)
+        assert store.status().corpora == {"default": 2, "linked": 1, "named": 1}
+
+
+def test_links_hold_between_all_parts_of_words(in_parts: hg.GrammarStore) -> None:
+    with in_parts as store:
+        rows = {joined(row.source): row for row in store.store.pairs()}
+        linked, named = rows[PAIRS[2][0]], rows[PAIRS[3][0]]
+        places = (link.partition("-") for link in linked.alignment.split())
+        links = [(int(i), int(j)) for i, _, j in places]
+        assert _links_of_words(links, linked.source, linked.target) == [(0, 0), (0, 1), (1, 2)]
+        fixed = store.store.human_links([named.id])[named.id].fixed
+        assert _links_of_words(fixed, named.source, named.target) == [(1, 2)]
+
+
+def test_a_store_in_parts_takes_and_gives_words(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
+    with in_parts as store:
+        store.learn(threads=1).run()
+        assert store.verify().problems == []
+        found = hg.Decoder(store).translate("unakula maji")
+        assert MARK not in found.text
+        assert found.source == ("unakula", "maji")
+        linked = np.array(found.alignment())
+        assert (linked.max(axis=0) < [2, len(found.text.split())]).all()
+        whole, *uses = found.derivation()
+        assert (whole.source_span, whole.target_span) == ((0, 2), (0, len(found.text.split())))
+        assert any(MARK in use.target for use in (whole, *uses))
+        assert all(0 <= start < end <= 2 for start, end in (use.source_span for use in uses))
+        store.export(tmp_path / "grammar.cdec")
+        assert hg.Decoder(tmp_path / "grammar.cdec").translate("unakula maji").text == found.text
+        store.withdraw(external_ids=["tea"], corpus="named")
+        assert store.verify().problems == []
+
+
+def test_links_of_words_that_are_not_there_are_rejected(in_parts: hg.GrammarStore) -> None:
+    with in_parts as store:
+        report = store.add([("unakula chai", "you eat tea", "0-0 7-1"), ("a", "b", "0-0 x")])
+        assert (report.totals.accepted, report.totals.rejected) == (0, 2)
+
+
+def test_words_have_parts_once(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
+    with in_parts as store, pytest.raises(hg.UsageError, match="parts already"):
+        store.in_parts(tmp_path / "more.db")

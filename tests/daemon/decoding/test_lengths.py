@@ -1,0 +1,70 @@
+"""Lengths that are fitted: the weight of words is sought for each sentence."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from hierogram.daemon.decoding.lengths import HIGHEST, LOWEST, STEP, LengthFitter
+
+WORDS = 20
+
+
+@dataclass
+class Decoders:
+    """Stand-ins for decoders: lengths by the weight that is added, what was asked for, and what was taken."""
+
+    length: Any
+    asked: list[float] = field(default_factory=list)
+    taken: list[float] = field(default_factory=list)
+
+    def __call__(self, more: float, narrower: int) -> Any:
+        def decode(_sentence: Any, best: int = 1, *, distinct: bool = False) -> Any:
+            if narrower > 1:
+                self.asked.append(more)
+            else:
+                self.taken.append(more)
+            words = self.length(more)
+            return SimpleNamespace(
+                outputs=SimpleNamespace(word_start=np.array([0, words])), best=best, distinct=distinct
+            )
+
+        return SimpleNamespace(decode=decode)
+
+
+def _decoded(decoders: Decoders, ratio: float) -> int:
+    sentence = cast(Any, SimpleNamespace(words=np.zeros(WORDS, np.int32)))
+    found = LengthFitter(decoders, ratio).decode(sentence, 3, distinct=True)
+    assert (found.best, found.distinct) == (3, True)
+    assert len(decoders.taken) == 1
+    assert decoders.taken[0] in decoders.asked
+    return int(found.outputs.word_start[1])
+
+
+def test_a_translation_that_is_long_enough_is_taken_at_once() -> None:
+    decoders = Decoders(lambda more: 20)
+    assert _decoded(decoders, 1.05) == 20
+    assert decoders.asked == [0.0]
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.8, 1.2, 1.5, 1.9])
+def test_the_length_that_is_wanted_is_found(ratio: float) -> None:
+    decoders = Decoders(lambda more: round(20 * np.exp(more)))
+    assert abs(_decoded(decoders, ratio) - ratio * WORDS) <= max(1, 0.1 * ratio * WORDS)
+    assert len(decoders.asked) <= 6
+
+
+def test_the_nearest_length_is_taken_where_none_is_near_enough() -> None:
+    decoders = Decoders(lambda more: 10 if more < 0.3 else 41)
+    assert _decoded(decoders, 1.2) == 10
+    assert _decoded(Decoders(lambda more: 10 if more < 0.3 else 41), 1.4) == 41
+
+
+@pytest.mark.parametrize(("length", "end"), [(1, HIGHEST), (100, LOWEST)])
+def test_weights_stay_within_bounds(length: int, end: int) -> None:
+    decoders = Decoders(lambda more: length)
+    assert _decoded(decoders, 1.0) == length
+    assert decoders.asked[-1] == STEP * end
+    assert all(LOWEST * STEP <= more <= HIGHEST * STEP for more in decoders.asked)

@@ -1,0 +1,115 @@
+"""The page on which people translate, over HTTP: what it shows, and what becomes of a correction."""
+
+import html
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.conftest import QUICK
+from tests.daemon.web.conftest import Connect, FakeService
+
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.reading import Input
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.web.app import build_browser
+from hierogram.daemon.web.pages.translating import MOST_LETTERS
+from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.store import Store, open_store
+
+pytestmark = pytest.mark.database("sqlite")
+
+
+def form_of(page: str) -> dict[str, str]:
+    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page)
+    return {name: html.unescape(value) for name, value in found}
+
+
+def test_a_text_is_shown_with_its_links_and_rules(learned_client: TestClient) -> None:
+    page = learned_client.get("/translate", params={"q": "La maison verte.\n\nXyz & <b>"}).text
+    assert "Xyz &amp; &lt;b&gt;" in page
+    found = learned_client.get("/translate.json", params={"q": "La maison verte.\n\nla maison"}).json()
+    body = {"sentences": ["La maison verte.\n\nla maison"], "format": "text"}
+    [same] = learned_client.post("/v1/translate", json=body).json()["sentences"]
+    assert found["translation"] == same["translation"]
+    first, second = found["paragraphs"]
+    assert (first["source"], second["source"]) == ("La maison verte.", "la maison")
+    assert set(first["target"].rstrip(".").lower().split()) == {"the", "green", "house"}
+    assert sorted({i for i, _ in first["links"]}) == [0, 1, 2, 3]
+    words = [word["text"] for word in first["target_words"]]
+    for i, j in first["links"]:
+        assert f"t{j}" in first["source_words"][i]["partners"].split()
+        assert f"s{i}" in first["target_words"][j]["partners"].split()
+    assert "".join(word["before"] + word["text"] for word in first["target_words"]) == first["target"]
+    assert any(phrase["stored"] and "house" in phrase["translation"] for phrase in first["phrases"])
+    rule = next(phrase for phrase in first["phrases"] if phrase["stored"])
+    assert learned_client.get("/rule.json", params={n: rule[n] for n in ("source", "target")}).json()["rule"]
+    for phrase in first["phrases"]:
+        spoken = {words[int(key[1:])] for key in phrase["keys"].split() if key[0] == "t"}
+        assert all(word in phrase["translation"] for word in spoken)
+
+
+def test_near_pairs_are_shown(learned_client: TestClient) -> None:
+    found = learned_client.get("/translate/near.json", params={"q": "La maison verte"}).json()
+    assert any("maison" in pair["source"] for pair in found["pairs"])
+    page = learned_client.get("/translate/near", params={"q": "La maison verte"}).text
+    assert f'href="/pairs/{found["pairs"][0]["id"]}"' in page
+    assert learned_client.get("/translate/near.json", params={"q": ""}).json()["pairs"] == []
+
+
+def test_a_correction_is_a_pair_at_once(learned: Store, learned_client: TestClient) -> None:
+    values = form_of(learned_client.get("/translate", params={"q": "Zut, la maison."}).text)
+    assert values["source"] == "Zut, la maison."
+    before = learned.count_pairs()
+    answer = learned_client.post("/translate/correct", data=values | {"target": "Darn,\n the house."})
+    assert answer.history[0].status_code == 303
+    assert "The correction is stored" in answer.text
+    assert learned.count_pairs() == before + 1
+    row = learned.pairs()[-1]
+    assert (row.source, row.target) == ("Zut , la maison .", "Darn , the house .")
+    assert learned.find_pair(row.id).corpus == "corrections"
+    again = learned_client.post("/translate/correct", data=values | {"target": "Darn, the house."})
+    assert "is stored" in again.text
+    empty = learned_client.post("/translate/correct", data=values | {"target": " "})
+    assert "was not stored" in empty.text
+    assert learned.count_pairs() == before + 1
+
+
+def test_a_form_of_another_site_corrects_nothing(learned: Store, learned_client: TestClient) -> None:
+    values = form_of(learned_client.get("/translate", params={"q": "la maison"}).text) | {"target": "x"}
+    before = learned.count_pairs()
+    for data, headers in ((values, {"Origin": "http://evil.example"}), (values | {"form_token": "x"}, {})):
+        assert learned_client.post("/translate/correct", data=data, headers=headers).status_code == 403
+    assert learned.count_pairs() == before
+
+
+def test_a_store_that_divides_text_gets_the_correction_as_text(connect: Connect, corpus: Path, tmp_path: Path) -> None:
+    settings = replace(QUICK, languages=("fr", "en"), tokenize=True)
+    with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input([str(corpus)]) as source:
+        ingest(store, source)
+        learn(store, sweeps=2)
+        client = connect(FakeService(store))
+        values = form_of(client.get("/translate", params={"q": "L'eau."}).text)
+        assert "is stored" in client.post("/translate/correct", data=values | {"target": "The water."}).text
+        assert (store.pairs()[-1].source, store.pairs()[-1].target) == ("L' eau .", "The water .")
+
+
+def test_a_store_that_has_learned_nothing_says_so(client: TestClient) -> None:
+    assert "nothing is learned yet" in client.get("/translate", params={"q": "la"}).text
+
+
+def test_what_cannot_be_translated_is_said(learned_client: TestClient) -> None:
+    long = learned_client.get("/translate", params={"q": "la " * MOST_LETTERS}).text
+    assert f"a text has {MOST_LETTERS:,} letters at most" in long
+    assert "There is nothing to translate" in learned_client.get("/translate", params={"q": "…"}).text
+    assert 'href="/translate"' in learned_client.get("/").text
+
+
+def test_only_a_daemon_translates(learned: Store) -> None:
+    reader = Reader(learned.engine.url)
+    with TestClient(build_browser(reader, HttpConfiguration()), "http://127.0.0.1") as browsing:
+        assert 'href="/translate"' not in browsing.get("/").text
+        assert browsing.get("/translate").status_code == 404
+    reader.close()
