@@ -40,6 +40,7 @@ _ITG_STRENGTHS = ("tests/samplers/itg/test_long_run.py", "-k", "quadrature")
 _ITG_TABLES = ("tests/samplers/itg/test_long_run.py", "-k", "half_a_draw")
 CREDITS = "tests/samplers/synchronous/test_expected_uses.py"
 AVERAGES = "tests/samplers/forests/test_averages.py"
+COMPOSITIONS = "tests/samplers/forests/test_compositions.py"
 
 _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations and (True-3 or True-4)")
 _PRUNING = ("tests/samplers/decoding/test_cube_pruning.py", "-k", "twin")
@@ -97,6 +98,20 @@ FAULTS = (
         "position = put_number(content, position, 2 * np.int64(view.edge[v]) + 1)",
         "position = put_number(content, position, 1)",
         (CREDITS, "-k", "kernel_credits"),
+    ),
+    Fault(
+        "a phrase that was left open stays so in the next composition",
+        "forests/compositions.py",
+        "                    view.cut[x] = 0\n",
+        "",
+        (COMPOSITIONS,),
+    ),
+    Fault(
+        "phrases over the span limit are composed",
+        "forests/compositions.py",
+        'return node["free"] and _words(node, 0)',
+        "return _words(node, 0)",
+        (COMPOSITIONS,),
     ),
     Fault(
         "sweeps are halved without their uses",
