@@ -298,7 +298,7 @@ class GrammarStore:
         def leave(ids: Sequence[int]) -> None:
             left = self.withdraw(ids)
             until = time.monotonic() + _LEAVING_SECONDS
-            while left.left_to and self.store.pairs_by_id(ids[:1] + ids[-1:]) and time.monotonic() < until:
+            while left.left_to and self.store.pairs_by_id([ids[0], ids[-1]]) and time.monotonic() < until:
                 time.sleep(_LOOK_SECONDS)
 
         return synchronize(self.store, str(memory), corpus, leave, languages=languages)
