@@ -131,8 +131,36 @@ DAEMON_FAULTS = (
     Fault(
         "rules of minimal derivations alone have no links",
         "daemon/exports/scratch.py",
-        "        count(found, [ONE_MINIMAL_USE] * len(found.entries))\n",
+        "        found.append((links, [ONE_MINIMAL_USE] * len(links.entries)))\n",
         "",
+        (_EXPORTING, "-k", "weights_for_translating"),
+    ),
+    Fault(
+        "a composition that is met once is exported",
+        "daemon/exports/scratch.py",
+        "HAVING sum(uses) >= {_TWICE * ONE_COMPOSITION}",
+        "HAVING sum(uses) >= {ONE_COMPOSITION}",
+        (_EXPORTING, "-k", "weights_for_translating"),
+    ),
+    Fault(
+        "compositions of pairs that are read together alone count as met twice",
+        "daemon/exports/scratch.py",
+        "np.minimum(met[different] + times, _TWICE)",
+        "np.minimum(times, _TWICE)",
+        (_EXPORTING, "-k", "read_apart"),
+    ),
+    Fault(
+        "rules that the store counts have no uses in compositions",
+        "daemon/exports/scratch.py",
+        "SET uses = loaded.uses + composed.uses FROM",
+        "SET uses = loaded.uses FROM",
+        (_EXPORTING, "-k", "weights_for_translating"),
+    ),
+    Fault(
+        "compositions have no links",
+        "daemon/exports/scratch.py",
+        "FROM compositions SEMI JOIN composed",
+        "FROM compositions ANTI JOIN composed",
         (_EXPORTING, "-k", "weights_for_translating"),
     ),
     Fault(
