@@ -127,8 +127,8 @@ def read_verses(wheel: Path) -> Iterator[VersePair]:
             )
             links = links_by_verse(source, target, json.loads(archive.read(ALIGNMENT_FILE))["records"])
         for verse in common_verses(source, target):
-            words = (list(map(plain, text.tokens[verse])) for text in (source, target))
-            yield VersePair(verse_name(verse), *words, sorted(links.get(verse, ())))
+            words, others = (list(map(plain, text.tokens[verse])) for text in (source, target))
+            yield VersePair(verse_name(verse), words, others, sorted(links.get(verse, ())))
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, InputError) as error:
         raise DaemonError(f"{wheel}: is not the demo's data: {error}") from error
 

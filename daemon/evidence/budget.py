@@ -1,6 +1,6 @@
 """Choose rules and pairs together for a prompt of bounded length: those that show most of what a reference may say."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -74,7 +74,7 @@ def _expected_words(found: Evidence) -> dict[str, float]:
     At each word of the sentence the rules that match there vote by their probabilities, longer ones more; what stands
     at different words is independent.
     """
-    votes: dict[int, Counter[str]] = {}
+    votes: dict[int, defaultdict[str, float]] = {}
     totals: Counter[int] = Counter()
     sides: set[tuple[str, int]] = set()
     for rule in found.rules:
@@ -86,7 +86,7 @@ def _expected_words(found: Evidence) -> dict[str, float]:
                 if (rule.source, position) not in sides:
                     sides.add((rule.source, position))
                     totals[position] += weight
-                own = votes.setdefault(position, Counter())
+                own = votes.setdefault(position, defaultdict(float))
                 for word in words:
                     own[word] += weight * rule.p_target_given_source / max(1, len(words) / len(covered))
     missing: dict[str, float] = {}

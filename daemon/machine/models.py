@@ -39,7 +39,7 @@ class MachineVocabulary(WordVocabulary):
         self._words = [NULL, *(word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0])))]
         self._numbers = {word: number for number, word in enumerate(self._words)}
 
-    def index(self, word: str | None, *_bounds: int) -> int:  # type: ignore[override]
+    def index(self, word: str | None, *_bounds: int) -> int:
         """Return a word's number; 0 for none, and for a word that no pair has."""
         return 0 if word is None else self._numbers.get(word, 0)
 
@@ -133,12 +133,12 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
             self.__dict__.pop(derived, None)
 
     @cached_property
-    def source_words(self) -> MachineVocabulary:  # type: ignore[override]
+    def source_words(self) -> MachineVocabulary:
         """Return the vocabulary of source sides."""
         return MachineVocabulary(self._tables[0])
 
     @cached_property
-    def target_words(self) -> MachineVocabulary:  # type: ignore[override]
+    def target_words(self) -> MachineVocabulary:
         """Return the vocabulary of target sides."""
         return MachineVocabulary(self._tables[1])
 

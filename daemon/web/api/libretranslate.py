@@ -98,8 +98,9 @@ async def _values(request: Request) -> Values:
             head = b"Content-Type: " + request.headers["content-type"].encode("latin-1") + b"\r\n\r\n"
             for part in message_from_bytes(head + content).walk():
                 name = part.get_param("name", header="content-disposition")
-                if isinstance(name, str):
-                    found[name] = _lines((part.get_payload(decode=True) or b"").decode())
+                payload = part.get_payload(decode=True)
+                if isinstance(name, str) and isinstance(payload, bytes):
+                    found[name] = _lines(payload.decode())
         else:
             form = parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
             found |= {name: _lines(value) for name, value in form}
