@@ -38,6 +38,7 @@ def telling(shown: Progress) -> "Report":
     doing = {
         "read": ("reading", "rules"),
         "count": ("counting", "pairs"),
+        "compose": ("composing rules", "pairs"),
         "align": ("aligning", "pairs"),
         "write": ("writing", "rules"),
     }

@@ -40,7 +40,15 @@ from hierogram.daemon.exports.publication import (
     version_name,
     working_folder,
 )
-from hierogram.daemon.exports.scratch import Heard, Scratch, load_inner_alignments, load_rules, quoted, scratch
+from hierogram.daemon.exports.scratch import (
+    Heard,
+    Scratch,
+    load_compositions,
+    load_inner_alignments,
+    load_rules,
+    quoted,
+    scratch,
+)
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, notation_of
 from hierogram.samplers.grammar.numbers import SWEEPS_A_DRAW
 from hierogram.storage.exceptions import StoreError
@@ -54,7 +62,8 @@ SENTENCES = f"{_OF_SENTENCES}.sgm"
 _ROW_GROUP = 122_880
 
 Report = Callable[[str, int, int | None], None]
-"""Hears the work at hand (`read`, `count`, `align`, `write`), how much of it is done, and all of it, where known."""
+"""Hears the work at hand (`read`, `count`, `compose`, `align`, `write`), how much of it is done, and all of it, where
+known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +146,12 @@ def score_rules(
         rules = snapshot.count_rules(expected=expected, minimal=minimal) if whole else None
         what = "read" if whole else "count"
         load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
+        linked = LINKS in notation_of(settings.grammar).offers
+        if counted is Counted.TRANSLATION and linked:
+            shape = plan.shape
+            load_compositions(scratch, snapshot, plan.corpus, shape, lambda done: report("compose", done, pairs))
         asked = plan.format.alignments or plan.lexical or options.aligned
-        if asked and LINKS in notation_of(settings.grammar).offers:
+        if asked and linked:
             load_inner_alignments(scratch, snapshot, plan.corpus, counted, lambda done: report("align", done, pairs))
     filters = apply_filters(scratch, options, plan.samples, pipeline_of(settings).source)
     left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]

@@ -112,7 +112,7 @@ def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[i
     return end + gaps[-1] <= length
 
 
-_ADJACENT = r"(^| )\[X,[1-9][0-9]*\] \[X,[1-9][0-9]*\]( |$)"
+ADJACENT = r"(^| )\[X,[1-9][0-9]*\] \[X,[1-9][0-9]*\]( |$)"
 
 
 def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
@@ -140,7 +140,7 @@ def predicates(
         if most is not None:
             yield f"{name} ≤ {most}", f"{name} <= {most}", (name,)
     if options.no_adjacent:
-        adjacent = f"nonterminals > 1 AND contains(source, '] [X,') AND regexp_matches(source, '{_ADJACENT}')"
+        adjacent = f"nonterminals > 1 AND contains(source, '] [X,') AND regexp_matches(source, '{ADJACENT}')"
         yield "no adjacent source nonterminals", f"NOT ({adjacent})", ("nonterminals",)
     if (symbols := options.max_source_symbols) is not None:
         columns: tuple[str, ...] = ("source_terminals", "nonterminals")

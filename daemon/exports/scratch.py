@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hierogram.daemon.exports.options import Counted
-from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
+from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.exports.snapshot import Block, Snapshot
 from hierogram.storage.records import PairRow, Settings
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
+
+    from hierogram.daemon.learning.kinds.pairs import ForestPairs
+    from hierogram.samplers.counts.deltas import CountDeltas
+    from hierogram.samplers.counts.occurrences import RuleLinks
+    from hierogram.samplers.forests.compositions import Compositions
 
 
 Blocks = Iterator[Block]
@@ -272,6 +277,76 @@ def _recounted(
             yield pairs, [*sides, *("\n".join(map(str, column.tolist())) for column in numbers)]
 
 
+def load_compositions(
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, shape: Collection[str], heard: Heard | None = None
+) -> None:
+    """Add to the view `rules` the compositions that pairs have twice at least, with their uses and links."""
+    kinds = _LINKED | dict.fromkeys(shape, "INTEGER")
+    scratch.load("compositions", kinds, _composed(snapshot, corpus, shape, heard))
+    of_shape = "".join(f", min({name}) AS {name}" for name in shape)
+    scratch.run(f"""
+        CREATE TABLE composed AS
+        SELECT source, target, CAST(sum(uses) AS BIGINT) AS uses{of_shape} FROM compositions
+         GROUP BY source, target HAVING sum(uses) >= {_TWICE * ONE_COMPOSITION}""")
+    scratch.run("""
+        UPDATE loaded SET uses = loaded.uses + composed.uses FROM composed
+         WHERE loaded.source = composed.source AND loaded.target = composed.target""")
+    names = ", ".join(("source", "target", "uses", *shape))
+    scratch.run(f"""
+        INSERT INTO loaded ({names})
+        SELECT {names} FROM composed ANTI JOIN loaded USING (source, target)""")
+    scratch.run(f"""
+        CREATE TABLE inner_uses AS
+        SELECT {", ".join(_LINKED)} FROM compositions SEMI JOIN composed USING (source, target)""")
+    scratch.run("DROP TABLE composed")
+    scratch.run("DROP TABLE compositions")
+
+
+_TWICE = 2
+_BUCKETS = 1 << 25
+"""Rules share a bucket by chance so seldom that few compositions are written out in vain."""
+
+
+def _composed(snapshot: Snapshot, corpus: int | None, shape: Collection[str], heard: Heard | None) -> Blocks:
+    """Yield the compositions of pairs, a part of the pairs at a time, but for those that are surely met once.
+
+    All are met in a first pass, by their keys, of which a table of fixed size says how often.
+    """
+    import numpy as np
+
+    settings = snapshot.settings()
+    met = np.zeros(_BUCKETS, np.uint8)
+    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+        _, found = _compose(rows, settings)
+        different, times = np.unique(found.keys % np.uint64(_BUCKETS), return_counts=True)
+        met[different] = np.minimum(met[different] + times, _TWICE)
+    pairs = 0
+    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+        # Here, because it brings the compiled samplers with it.
+        from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
+        from hierogram.samplers.counts.occurrences import fragment_links
+
+        pairs += len(rows)
+        if heard:
+            heard(pairs)
+        loaded, found = _compose(rows, settings)
+        fragments = found.chosen(met[found.keys % np.uint64(_BUCKETS)] >= _TWICE)
+        deltas = add_fragments(empty_deltas(), loaded.batch, fragments)
+        links = fragment_links(deltas, loaded.batch, fragments)
+        if columns := _texts(loaded, deltas, [(links, fragments.weights.tolist())], shape):
+            yield pairs, columns
+
+
+def _compose(rows: list[PairRow], settings: Settings) -> tuple["ForestPairs", "Compositions"]:
+    """Return pairs with their forests, and their compositions."""
+    # Here, because it brings the compiled samplers with it.
+    from hierogram.daemon.learning.kinds.pairs import load_pairs
+    from hierogram.samplers.forests.compositions import compositions
+
+    loaded = load_pairs(rows, settings)
+    return loaded, compositions(loaded.batch, ONE_COMPOSITION)
+
+
 def load_inner_alignments(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, heard: Heard | None = None
 ) -> None:
@@ -323,23 +398,10 @@ def _linked_rules(rows: list[PairRow], settings: Settings, counted: Counted) -> 
     from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.counts.deltas import Change, add_minimal
-    from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks, fragment_links, rule_links
+    from hierogram.samplers.counts.occurrences import fragment_links, rule_links
     from hierogram.samplers.forests.derivations import decode_states, empty_state, encode_trees, trees_of
     from hierogram.samplers.forests.records import fragments_of, read_averages, write_averages
     from hierogram.samplers.grammar.columns import join_blobs, no_blobs
-
-    uses: Counter[tuple[int, bytes]] = Counter()
-
-    def count(found: RuleLinks, weights: list[int]) -> None:
-        links = found.links.tobytes()
-        inside = [links[start:end] for start, end in pairwise((4 * found.offset).tolist())]
-        for entry, inner, weight in zip(found.entries.tolist(), inside, weights, strict=True):
-            uses[entry, inner] += weight
-
-    @cache
-    def text(links: bytes) -> str:
-        packed = np.frombuffer(links, np.uint32).tolist()
-        return " ".join(f"{link >> SIDE_BITS}-{link & (1 << SIDE_BITS) - 1}" for link in packed)
 
     loaded = kind_of(settings).load(rows, settings)
     # Only such pairs have links: `LINKS` of their kind says so.
@@ -352,16 +414,47 @@ def _linked_rules(rows: list[PairRow], settings: Settings, counted: Counted) -> 
     records = write_averages(read_averages(loaded.batch, records))
     fragments = fragments_of(records)
     deltas = count_changes(loaded.batch, [Change(trees, 1, 0)], fragments)
-    count(fragment_links(deltas, loaded.batch, fragments), fragments.weights.tolist())
+    found = [(fragment_links(deltas, loaded.batch, fragments), fragments.weights.tolist())]
     alone = rule_links(deltas, loaded.batch, state, np.diff(records.offsets) == 0)
-    count(alone, [ONE_USE] * len(alone.entries))
+    found.append((alone, [ONE_USE] * len(alone.entries)))
     if counted is Counted.TRANSLATION:
         deltas = add_minimal(deltas, loaded.batch, np.arange(len(rows)), 1)
         smallest = empty_state(forests)
         smallest.cut[:] = 1
-        found = rule_links(deltas, loaded.batch, smallest, np.ones(len(rows), np.bool_))
-        count(found, [ONE_MINIMAL_USE] * len(found.entries))
+        links = rule_links(deltas, loaded.batch, smallest, np.ones(len(rows), np.bool_))
+        found.append((links, [ONE_MINIMAL_USE] * len(links.entries)))
+    return _texts(loaded, deltas, found)
+
+
+def _texts(
+    loaded: "ForestPairs", deltas: "CountDeltas", found: Sequence[tuple["RuleLinks", list[int]]],
+    shape: Collection[str] = (),
+) -> list[str]:  # fmt: skip
+    """Return columns of sides, alignments, uses and shape of uses of rules, those with the same links together.
+
+    None where no rule is used.
+    """
+    import numpy as np
+
+    from hierogram.samplers.counts.occurrences import SIDE_BITS
+
+    uses: Counter[tuple[int, bytes]] = Counter()
+    for of_rules, weights in found:
+        content = of_rules.links.tobytes()
+        inside = [content[start:end] for start, end in pairwise((4 * of_rules.offset).tolist())]
+        for entry, inner, weight in zip(of_rules.entries.tolist(), inside, weights, strict=True):
+            uses[entry, inner] += weight
+
+    @cache
+    def text(links: bytes) -> str:
+        packed = np.frombuffer(links, np.uint32).tolist()
+        return " ".join(f"{link >> SIDE_BITS}-{link & (1 << SIDE_BITS) - 1}" for link in packed)
+
     rules = loaded.rules(deltas, np.arange(deltas.entries))
     sources, targets = rules.sources.strings(), rules.targets.strings()
-    used = ((sources[entry], targets[entry], text(links), str(number)) for (entry, links), number in uses.items())
+    shapes = [rules.numbers(name).tolist() for name in shape]
+    used = (
+        (sources[entry], targets[entry], text(links), str(number), *(str(column[entry]) for column in shapes))
+        for (entry, links), number in uses.items()
+    )
     return ["\n".join(column) for column in zip(*used, strict=True)]

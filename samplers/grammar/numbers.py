@@ -29,6 +29,8 @@ ONE_SQUARE = ONE_USE * ONE_USE
 """A variance of expected uses is a whole number of this part of a squared use."""
 ONE_MINIMAL_USE = ONE_USE // 8
 """A use in a minimal derivation, in the same unit, as it is added to expected uses for translating."""
+ONE_COMPOSITION = ONE_USE // 4
+"""A use in a composition, in the same unit, likewise."""
 LEAST_SHOWN = ONE_USE // 8
 """What a pair expects of a rule is counted from here on, and below it where others use the rule, too."""
 LEAST_KEPT = ONE_USE // 32

@@ -152,6 +152,19 @@ def rules_of(forest: Forest, variables: Variables) -> list[Rule]:
     return [rule_at(forest, variables, v) for v in rule_heads(forest, variables)]
 
 
+def compositions(forest: Forest, span_limit: int) -> list[Rule]:
+    """The rules of the short phrases of the first tree: each whole, and with one phrase below it left open."""
+    joined = Variables((0,) * len(forest.nodes), (0,) * len(forest.nodes))
+    found = []
+    for v in preorder(forest, joined):
+        if not cut_is_free(forest, v, span_limit) or not cut_is_free(forest, v, 10):
+            continue
+        rules = [rule_at(forest, joined, v)]
+        rules += [rule_at(forest, with_cut(joined, x, 1), v) for x in preorder(forest, joined, v)[1:]]
+        found += [rule for rule in rules if rule.source_terminals and rule.target_terminals and len(rule.source) <= 5]
+    return found
+
+
 def rule_holder(forest: Forest, variables: Variables, node: int) -> int:
     """The head of the rule that a node of the derivation begins or lies inside of."""
     if variables.cuts[node]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.conftest import LINES, Run, teach
+from tests.reference.compositions import repeated
 from tests.reference.examples import RandomPair, links_of
 from tests.storage.building import query
 from tests.tools import definition as reference
@@ -66,6 +67,10 @@ def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_
             store_url, "SELECT source, target, count, expected_uses, minimal_uses, hiero FROM rules"
         )
     ]
+    translating = [rule for rule, _, *uses, _ in stored if any(uses)]
+    admitted = [rule for rule, *_, hiero in stored if hiero]
+    composed = [notation.Rule.parse(" ||| ".join(sides)) for sides in repeated(LINES)]
+    composed = [rule for rule in composed if rule not in translating]
     expected = {
         "Hiero": list(heuristic),
         "no singletons": [rule for rule, n in heuristic.items() if n > 1 or rule.source_terminals < 2],
@@ -73,8 +78,9 @@ def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_
         "single sample, Hiero's constraints": [rule for rule, count, *_, hiero in stored if count and hiero],
         "posterior means": [rule for rule, _, sampled, *_ in stored if sampled],
         "posterior means, Hiero's constraints": [rule for rule, _, sampled, _, hiero in stored if sampled and hiero],
-        "translation grammar": [rule for rule, _, *uses, _ in stored if any(uses)],
-        "translation grammar, Hiero's constraints": [rule for rule, _, *uses, hiero in stored if any(uses) and hiero],
+        "translation grammar": [*translating, *composed],
+        # What is composed meets them.
+        "translation grammar, Hiero's constraints": [*(rule for rule in translating if rule in admitted), *composed],
     }
     assert [row.name for row in compared.grammars] == list(expected)
     whole = sum(by_scope(expected["Hiero"], max_scope))

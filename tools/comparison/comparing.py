@@ -1,7 +1,9 @@
 """The comparison: heuristic and sampled grammars of one snapshot of a store, measured alike; sentences held out."""
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -9,8 +11,11 @@ from hierogram.daemon.corpora.lines import open_lines
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exports.filters import ADJACENT
 from hierogram.daemon.exports.options import Counted
+from hierogram.daemon.exports.scratch import load_compositions, load_rules, scratch
 from hierogram.samplers.grammar.kinds import LINKS, notation_of
+from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import UNALIGNED, WAITING
 from hierogram.storage.store import Store
@@ -65,10 +70,12 @@ _SAMPLED = (
     ("posterior means", Counted.MEANS),
     ("translation grammar", Counted.TRANSLATION),
 )
-_COLUMNS = ("source", "target", "scope", "hiero")
-_YES = ("1", "true")
-"""How databases write that it is so."""
-_RULES_A_BLOCK = 20_000
+_SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals")
+_ADMITTED = f"""
+    nonterminals <= {HIERO_MAX_NONTERMINALS} AND NOT regexp_matches(source, '{ADJACENT}')
+    AND source_terminals + nonterminals <= {HIERO_MAX_SOURCE_SYMBOLS}
+    AND source_terminals > 0 AND target_terminals > 0"""
+"""Whether a rule's two sides meet Chiang's (2007) constraints."""
 
 Report = Callable[[str, int, int | None], None]
 """Hears what is being done, how many pairs or rules are done, and of how many (None: unknown)."""
@@ -162,7 +169,7 @@ def _heuristic(
 
 def _sampled(
     snapshot: Snapshot,
-    sides: RuleSides,
+    words: RuleSides,
     name: str,
     counted: Counted,
     max_scope: int,
@@ -171,22 +178,20 @@ def _sampled(
 ) -> list[Measure]:
     """Return a sampled grammar, whole and as Hiero admits."""
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
-    columns: list[list[str]] = [[], [], [], [], []]
-    expected, minimal = counted is not Counted.DRAWN, counted is Counted.TRANSLATION
-    for _, block in snapshot.rule_blocks(_COLUMNS, expected=expected, minimal=minimal):
-        for column, lines in zip(columns, block, strict=True):
-            column += lines.split("\n")
-    sources, targets, scopes, hiero, uses = columns
-    order = sorted(range(len(sources)), key=lambda row: (sources[row], targets[row]))
-    for done in range(0, len(order), _RULES_A_BLOCK):
-        block_rows = order[done : done + _RULES_A_BLOCK]
-        admitted = [row for row in block_rows if hiero[row] in _YES]
-        for measure, chosen in zip(measures, (block_rows, admitted), strict=True):
-            within = measure.count(np.array([scopes[row] for row in chosen], np.int32))
-            kept = [chosen[k] for k in np.flatnonzero(within)]
-            measure.cover(*sides.flat(dict.fromkeys(sources[row] for row in kept)))
-            # As `rule_lines` writes it.
-            lines = (f"{sources[row]} ||| {targets[row]} ||| {int(uses[row]) / counted.unit:.6g}\n" for row in kept)
-            measure.write("".join(lines).encode())
-        report(f"rules of {name}", done + len(block_rows), None)
+    done = 0
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
+        load_rules(database, snapshot, None, counted, _SHAPE)
+        if counted is Counted.TRANSLATION:
+            load_compositions(database, snapshot, None, _SHAPE)
+        for block in database.columns(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):
+            for measure, chosen in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):
+                within = measure.count(np.array([scope for _, _, scope, *_ in chosen], np.int32))
+                kept = [chosen[k] for k in np.flatnonzero(within)]
+                measure.cover(*words.flat(dict.fromkeys(source for source, *_ in kept)))
+                written = (
+                    f"{source} ||| {target} ||| {uses / counted.unit:.6g}\n" for source, target, _, uses, _ in kept
+                )
+                measure.write("".join(written).encode())
+            done += len(block)
+            report(f"rules of {name}", done, None)
     return measures

@@ -54,7 +54,9 @@ class RivalOptions(ExperimentOptions):
     chains: Annotated[int, Option("Stores that learn, each with its own seed.", least=1)] = 4
     pairs: Annotated[int | None, Option("Pairs to take of the bitext, evenly spaced.", least=1, shown="all")] = None
     iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 8
-    seeds: Annotated[int, Option("Seeds of tuning for each grammar; their mean counts.", least=1)] = 1
+    seeds: Annotated[
+        int, Option("Seeds of tuning for each grammar; their mean counts. 0: weights are tuned once.", least=0)
+    ] = 1
     only: Annotated[
         tuple[str, ...], Option("Only grammars of these names, or whose names hold one.", metavar="NAMES")
     ] = ()
@@ -205,10 +207,15 @@ class _Table:
 
             untuned, _, _ = scores(equipment.weights)
             once_file = wanted.work / "once.toml"
-            once = scores(read_weights(str(once_file)))[0] if once_file.exists() else None
             found = []
             won = 0
-            for seed in range(wanted.seeds, 0, -1):
+            once = None
+            if once_file.exists():
+                weights = read_weights(str(once_file))
+                by_once = scores(weights)
+                once = by_once[0]
+                found += [by_once] * (not wanted.seeds)
+            for seed in range(wanted.seeds or int(once is None), 0, -1):
                 weights, start_won = self._experiment.tuned(equipment, made, wanted.iterations, seed)
                 won += start_won
                 found.append(scores(weights))
@@ -275,9 +282,10 @@ def _say(rows: Sequence[RivalRow], parts: Split, wanted: RivalOptions) -> None:
     print_table(columns, cells, numeric=range(1, len(columns)))
     print()
     won = sum(row.start_won for row in rows)
+    tuned = f"for each grammar, {plural(wanted.seeds, 'seed')}" if wanted.seeds else "once"
     print(
         f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
-        f"{len(parts.test.sources):,} to test with; weights tuned for each grammar, {plural(wanted.seeds, 'seed')}, "
+        f"{len(parts.test.sources):,} to test with; weights tuned {tuned}, "
         f"`once` with {rows[0].name} alone, `untuned` as built in; the weights that tuning began with won "
         f"{plural(won, 'time')}"
     )

@@ -3,6 +3,7 @@
 What is made stays in a folder, and what is there already is taken.
 """
 
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,6 +26,7 @@ from hierogram.daemon.decoding.translating import Translator
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import Counted, ExportOptions
+from hierogram.daemon.exports.scratch import load_compositions, load_rules, scratch
 from hierogram.daemon.language_models.files import make as make_model
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
@@ -256,16 +258,13 @@ def _add_sample(batch: ResidentBatch) -> None:
 
 
 def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
-    counts = np.zeros(1, np.int64)
-    expected, minimal = system.counted is not Counted.DRAWN, system.counted is Counted.TRANSLATION
-    for _, (scopes, hiero, *_) in snapshot.rule_blocks(("scope", "hiero"), expected=expected, minimal=minimal):
-        numbers = np.array(scopes.split("\n"), np.int64)
-        if system.hiero:
-            numbers = numbers[np.array(hiero.split("\n"), np.int64) > 0]
-        found = np.bincount(numbers, minlength=len(counts))
-        found[: len(counts)] += counts
-        counts = found
-    return [int(number) for number in counts]
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
+        load_rules(database, snapshot, None, system.counted, ("scope", "hiero"))
+        if system.counted is Counted.TRANSLATION:
+            load_compositions(database, snapshot, None, ("scope",))
+        only = "WHERE hiero > 0" if system.hiero else ""
+        numbers = database.numbers(f"(SELECT scope FROM rules {only})", ["scope"])
+    return [int(number) for number in np.bincount(numbers[:, 0].astype(np.int64), minlength=1)]
 
 
 def timed_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.daemon.conftest import LINES
+from tests.reference.compositions import repeated
 
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
@@ -44,7 +46,11 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     with learned.snapshot() as snapshot:
         rules = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows() if rule.scope <= 2}
     default = counts(learned, ExportOptions(max_scope=2))
-    wanted = {sides: rule.expected_uses + rule.minimal_uses / 8 for sides, rule in rules.items()}
+    composed = repeated(LINES)
+    wanted = {
+        sides: rule.expected_uses + rule.minimal_uses / 8 + composed.pop(sides, 0) / 4 for sides, rule in rules.items()
+    }
+    wanted |= {sides: uses / 4 for sides, uses in composed.items()}
     assert default == pytest.approx({sides: weight for sides, weight in wanted.items() if weight}, rel=1e-4)
     means = counts(learned, ExportOptions(max_scope=2, means=True))
     assert set(means) < set(default)

@@ -9,6 +9,7 @@ from pathlib import Path
 import eflomal
 import pytest
 from tests.daemon.conftest import LINES
+from tests.reference.compositions import repeated
 
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.formats.registry import FILES
@@ -82,6 +83,9 @@ def test_a_vocabulary_map_has_all_words_of_translations(learned: Store, tmp_path
         for rule in snapshot.iterate_all_rule_rows():
             if not rule.nonterminals and (rule.expected_uses or rule.minimal_uses):
                 expected[rule.source].update(rule.target.split())
+    for source, target in repeated(LINES):
+        if "[X," not in source:
+            expected[source].update(target.split())
     found = {}
     for line in lines(learned, tmp_path, "vmap"):
         source, target = line.split("\t")

@@ -12,6 +12,7 @@ import pytest
 from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.exports import parsers
 from tests.daemon.exports.lexical import link_counts, weights
+from tests.reference.compositions import repeated
 
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.corpora.ingest import ingest
@@ -103,13 +104,26 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
     rows = {(row["source"], row["target"]): row for row in map(json.loads, parsers.lines(path))}
     with learned.snapshot() as snapshot:
         stored = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows()}
+    composed = repeated(LINES)
     weights_of = {sides: rule.expected_uses + rule.minimal_uses / 8 for sides, rule in stored.items()}
+    for key, uses in composed.items():
+        weights_of[key] = weights_of.get(key, 0) + uses / 4
     assert {sides: row["count"] for sides, row in rows.items()} == {key: own for key, own in weights_of.items() if own}
     assert {row["minimal"] for row in rows.values()} == {0, 1}
-    assert all(row["minimal"] == (stored[sides].minimal_uses > 0) for sides, row in rows.items())
-    assert any(not stored[sides].expected_uses for sides in rows)
+    minimal = {sides for sides, rule in stored.items() if rule.minimal_uses}
+    assert {sides for sides, row in rows.items() if row["minimal"]} == minimal
+    expected = {sides for sides, rule in stored.items() if rule.expected_uses}
+    assert set(rows) - expected
+    # Some are compositions alone; they have links and a shape, too.
+    new = {sides: row for sides, row in rows.items() if sides in set(composed) - expected - minimal}
+    assert len(new) > 1
+    for (source, target), row in new.items():
+        rule = Rule.parse(f"{source} ||| {target}")
+        shape = rule.scope, rule.nonterminals, rule.source_terminals
+        assert (row["scope"], row["nonterminals"], row["source_words"]) == shape
+        assert row["alignment"]
     # Rules of minimal derivations alone have their links, too: most of them are a word and its translation.
-    alone = [row for sides, row in rows.items() if not stored[sides].expected_uses]
+    alone = [row for sides, row in rows.items() if sides in minimal - expected - set(composed)]
     pairs = [row["alignment"] for row in alone if row["source_words"] == row["target_words"] == 1 + row["nonterminals"]]
     assert pairs
     assert set(pairs) == {"0-0"}
@@ -119,6 +133,16 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
     assert all(0 < share < 1 for share in shares.values())
     with pytest.raises(OptionError, match="two grammars"):
         ExportOptions(means=True, drawn=True)
+
+
+def test_compositions_of_pairs_that_are_read_apart_come_twice(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(learned, tmp_path / "together.jsonl", ExportOptions())
+    monkeypatch.setattr("hierogram.daemon.exports.scratch._PAIRS_A_READ", 1)
+    export(learned, tmp_path / "apart.jsonl", ExportOptions())
+    together, apart = ((tmp_path / f"{name}.jsonl").read_text() for name in ("together", "apart"))
+    assert together == apart
 
 
 def test_counts_are_means_where_they_are_asked_for(learned: Store, tmp_path: Path) -> None:
