@@ -49,7 +49,7 @@ def memory_file(look: Look, corpus: str | None = None, since: datetime | None = 
 
 
 class Synchronized(NamedTuple):
-    """What became of a memory: its new pairs, number of pairs that it has as the store had them, and that have left."""
+    """Count what became of a memory: new pairs, pairs that it has as the store had them, and pairs that have left."""
 
     added: IngestReport
     kept: int

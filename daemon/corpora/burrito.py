@@ -112,7 +112,7 @@ def burrito_pairs(alignment: str, source: str, target: str) -> Iterator[dict[str
     links = links_by_verse(*texts, read_records(alignment))
     for verse in common_verses(*texts):
         sides = (" ".join("\u00a0".join(token.split()) for token in text.tokens[verse]) for text in texts)
-        yield {"id": verse, "alignment": sorted(links.get(verse, ()))} | dict(zip(ROLES, sides, strict=True))
+        yield {"id": verse, "alignment": sorted(links.get(verse, ())), **dict(zip(ROLES, sides, strict=True))}
 
 
 def common_verses(source: TokenText, target: TokenText) -> list[str]:

@@ -1,4 +1,4 @@
-"""What stays as it is in text: addresses, tags, placeholders, mentions. Each is one token, and is not translated."""
+"""Find what stays as it is in text: addresses, tags, placeholders, mentions. Each is one token, never translated."""
 
 import re
 from typing import NamedTuple

@@ -47,7 +47,7 @@ class TranslateOptions:
             "0: it is passed through.",
             least=0, most=1, expert=True,
         ),
-    ] = 0.75  # fmt: skip
+    ] = 0.0  # fmt: skip
     fit_length: Annotated[
         bool,
         Option(

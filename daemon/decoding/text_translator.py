@@ -83,7 +83,7 @@ class TextTranslation:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """What each translation is in tokens, with its score and features."""
+        """Return what each translation is in tokens, with its score and features."""
         return [self.translation.candidates[number] for number in self.numbers]
 
     def alignment(self, number: int = 0) -> list[Span]:

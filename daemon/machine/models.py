@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 from machine.corpora import ParallelTextCorpus, ParallelTextRow
 from machine.translation import Trainer, TrainStats, WordAlignmentMatrix, WordAlignmentModel
@@ -65,7 +65,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
     """
 
     def __init__(self, url: str, corpus: str = _CORPUS, *, lowered: bool = True, threads: int | None = None) -> None:
-        chosen = {} if not lowered else {"case": "lowered"}
+        chosen: dict[str, Any] = {"case": "lowered"} if lowered else {}
         try:
             self.store = open_grammar(url)
         except StoreMissingError:

@@ -18,7 +18,7 @@ _DIGITS = re.compile(r"\D+")
 
 
 class Usual(NamedTuple):
-    """What evidence and log-probability are usual: the median and the deviation of each."""
+    """Hold what evidence and log-probability are usual: the median and the deviation of each."""
 
     evidence: tuple[float, float]
     log_probability: tuple[float, float]

@@ -43,7 +43,7 @@ class Column(NamedTuple):
 
 
 class _Links:
-    """How often two words are linked, while pairs are read."""
+    """Hold how often two words are linked, while pairs are read."""
 
     def __init__(self) -> None:
         self._met: list[NDArray[np.int64]] = []

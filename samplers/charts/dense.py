@@ -55,7 +55,7 @@ class Chosen(NamedTuple):
 
 
 class BaseWeights(NamedTuple):
-    """What the base's rules weigh: one word of each side, a word beside a nonterminal, and two nonterminals."""
+    """Hold what the base's rules weigh: one word of each side, a word beside a nonterminal, and two nonterminals."""
 
     pair: float
     null: float
@@ -122,7 +122,7 @@ which there was no room."""
 
 
 def matrices_of(n: int, m: int) -> int:
-    """How many numbers the matrices of a piece of so many words are."""
+    """Return how many numbers the matrices of a piece of so many words are."""
     return n * (n + 1) // 2 * (m + 1) * int(_row(m + 1))
 
 
@@ -163,7 +163,7 @@ def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, s
 
 @njit
 def _row(size):
-    """How many numbers a row of a matrix takes: a multiple of a block."""
+    """Return how many numbers a row of a matrix takes: a multiple of a block."""
     return (size + _BLOCK - 1) // _BLOCK * _BLOCK
 
 
@@ -254,7 +254,7 @@ def _note_reach(c, rule, sides, target, piece, room):
 
 @njit
 def _shape(rule, sides):
-    """How many nonterminals a rule has, and how many symbols its two sides."""
+    """Count the nonterminals that a rule has, and how many symbols its two sides."""
     first, last = sides.source_first[rule], sides.source_first[rule + 1]
     arity = 0
     for k in range(first, last):
@@ -312,7 +312,7 @@ def _frame_of(rule, sides):
 
 @njit
 def _weigh_words(first, number, x, sides, words, piece):
-    """What the words of symbols weigh at target position x; 0 where they do not stand there."""
+    """Weigh the words of symbols at target position x; 0 where they do not stand there."""
     if x < 0 or x + number > piece.y - piece.x:
         return 0.0
     product = 1.0

@@ -47,7 +47,7 @@ class Decoder:
         self.model = model if model is not None else no_model()
         self.limits = limits or Limits(SPAN, POPS)
         self.weighed: Weighed = weigh(grammar, weights, self.model, lm_words)
-        self._own = local() if beside is None else beside._own
+        self._own: local = local() if beside is None else beside._own
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
         """At most `best` derivations of a sentence of one word or more, best first.

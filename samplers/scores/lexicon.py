@@ -34,7 +34,7 @@ class SideCounts(NamedTuple):
 
 
 class LinkCounts(NamedTuple):
-    """How often two words are linked: those of source word f are `first[f] … first[f + 1] - 1`, int64[V + 1], by target
+    """Count how two words are linked: those of source word f are `first[f] … first[f + 1] - 1`, int64[V + 1], by target
     words `target` int32, `times` int32."""
 
     first: NDArray[np.int64]
@@ -62,7 +62,7 @@ class Neighbours(NamedTuple):
 
 
 class Lexicon(NamedTuple):
-    """What is known of words: of both sides, and of links."""
+    """Hold what is known of words: of both sides, and of links."""
 
     sides: tuple[SideCounts, SideCounts]
     links: LinkCounts
@@ -70,8 +70,8 @@ class Lexicon(NamedTuple):
 
 
 class OwnPart(NamedTuple):
-    """What one pair has itself added: its words, int32, and links of them, by their positions, int32; all empty where
-    it is not stored."""
+    """Hold what one pair has itself added: its words, int32, and links of them, by their positions, int32; all empty
+    where it is not stored."""
 
     words: tuple[NDArray[np.int32], NDArray[np.int32]]
     links: tuple[NDArray[np.int32], NDArray[np.int32]]
@@ -138,7 +138,7 @@ def _counted(codes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
 
 @njit
 def _times(codes, times, code):
-    """How often a code was met."""
+    """Return how often a code was met."""
     low, high = 0, len(codes)
     while low < high:
         middle = (low + high) // 2
@@ -151,7 +151,7 @@ def _times(codes, times, code):
 
 @njit
 def linked_times(links, source, target):
-    """How often two words are linked; words are -1 where no stored pair has them."""
+    """Return how often two words are linked; words are -1 where no stored pair has them."""
     if source < 0 or target < 0:
         return np.int64(0)
     low, high = links.first[source], links.first[source + 1]
@@ -167,7 +167,7 @@ def linked_times(links, source, target):
 
 @njit
 def _count(words, word):
-    """How often a word is among words."""
+    """Return how often a word is among words."""
     number = 0
     for other in words:
         if other == word:
@@ -177,7 +177,7 @@ def _count(words, word):
 
 @njit
 def _own_links(own, source, target):
-    """How often the pair itself links two words."""
+    """Return how often the pair itself links two words."""
     number = 0
     for k in range(len(own.links[0])):
         if own.words[0][own.links[0][k]] == source and own.words[1][own.links[1][k]] == target:

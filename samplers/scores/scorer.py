@@ -74,7 +74,7 @@ class KnownRules(NamedTuple):
 
 
 class Classifiers(NamedTuple):
-    """What tells words that do not belong, of each side: `mean` and `deviation` float64[2, 9] of the features,
+    """Hold what tells words that do not belong, of each side: `mean` and `deviation` float64[2, 9] of the features,
     `weights` float64[2, 64], `prior` float64[2] log-odds; NaN where there was too little to learn from."""
 
     mean: NDArray[np.float64]
@@ -107,7 +107,7 @@ class Pairs(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """What is found of P pairs.
+    """Hold what is found of P pairs.
 
     `numbers` float64[P, 6]: natural log of the pair's probability, and of its words' each on its own; how many words
     the base emits; pieces; mean log-probability of the rules of the pair's derivation, NaN where it has none; links.
@@ -141,8 +141,8 @@ class Space(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What a thread has memory for: `longest` side in words, own `links` of a pair, `rules` that it may use, and their
-    `seats`."""
+    """Bound what a thread has memory for: `longest` side in words, own `links` of a pair, `rules` that it may use, and
+    their `seats`."""
 
     longest: int
     links: int
@@ -186,7 +186,7 @@ def make_space(rules: KnownRules, lexicon: Lexicon, sizes: Sizes, largest: int) 
 
 @njit
 def _discounted(rules, count):
-    """What n uses of a rule keep: n - d n^d."""
+    """Return what n uses of a rule keep: n - d n^d."""
     if count <= 0:
         return 0.0
     return count - rules.discount * float(count) ** rules.discount
@@ -491,7 +491,7 @@ def _find_misfits(pair, n, m, classifiers, space, scored):
 
 @njit
 def own_of(pairs, pair):
-    """What a pair has itself added to what is known of words."""
+    """Return what a pair has itself added to what is known of words."""
     links = slice(pairs.link_first[pair], pairs.link_first[pair + 1])
     source = slice(pairs.own_source_first[pair], pairs.own_source_first[pair + 1])
     target = slice(pairs.own_target_first[pair], pairs.own_target_first[pair + 1])

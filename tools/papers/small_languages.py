@@ -96,7 +96,7 @@ class Verses:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is measured at once: a direction, verses to learn from, a way."""
+    """Name what is measured at once: a direction, verses to learn from, a way."""
 
     source: str
     target: str

@@ -76,7 +76,7 @@ def refused(problem: ProblemError) -> Response:
 
 
 class _RefusalError(Exception):
-    """What is wrong with a request, and the status that says so."""
+    """Say what is wrong with a request, and the status that says so."""
 
     def __init__(self, text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
         super().__init__(text)
