@@ -95,7 +95,6 @@ def choose_store(
 for panel, command, example in (
     (STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4"),
     (STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
-    (STORE, stores.segment, "hierogram --store words.db segment parts.db"),
     (STORE, stores.status, "hierogram status --watch"),
     (STORE, stores.events, "hierogram events --after 120 --follow --json"),
     (STORE, upkeep.withdraw, "hierogram withdraw --corpus news"),

@@ -34,12 +34,13 @@ from hierogram.storage.records.operations import EVENT_KINDS
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from hierogram.daemon.library.store import GrammarStore
     from hierogram.storage.browsing.reader import Reader
     from hierogram.storage.records import Claim, StoreStatus
     from hierogram.storage.records.operations import Event
 
 
-_EACH = frozenset({"grammar", "seed", "max_tokens", "upgrade", "store", "help"})
+_EACH = frozenset({"grammar", "seed", "max_tokens", "upgrade", "parts_of", "store", "help"})
 """Options of `init` for any kind of grammar."""
 _OF_TEXT = frozenset({"languages", "tokenize", "case"})
 _OF_KINDS: dict[str, frozenset[str]] = {
@@ -85,8 +86,16 @@ def init(
     context: typer.Context,
     settings: Settings,
     upgrade: Annotated[bool, Option("Take an older store to this version's schema.")] = False,
+    parts_of: Annotated[
+        str | None,
+        Option("Make it of the pairs of another store, with words divided into parts.", metavar="WORDS"),
+    ] = None,
 ) -> None:
     """Make a store, with settings that are fixed for its life; or with --upgrade bring an older one up to date.
+
+    --parts-of makes one of the same pairs as another, for languages whose words have many forms: the parts are learned
+    from the words of each side, by byte pair encoding, and what comes later is divided in the same way. Translations
+    are of words. Nothing is learned yet.
 
     Each kind of grammar has options of its own: `hierogram init --kind trees --help`. Without --schedule, the settings
     levels and sweeps_per_level choose the schedule `paper`, and a Dirichlet process gets that of annealed phrases, from
@@ -106,30 +115,25 @@ def init(
         return
     from hierogram.daemon.library.store import open
 
+    if parts_of is not None:
+        if chosen:
+            raise UsageError("--parts-of goes with no settings: the store gets those of the other one")
+        _make_parts(open(parts_of), url)
+        return
     with open(url, create=True, **{name: getattr(settings, name) for name in chosen}) as opened:
         print(f"{opened.url}: {'made a new store' if opened.made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
             if name == "joins":
-                # Which parts words have, is long and for `segment` to choose.
+                # Long, and chosen by --parts-of.
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
 
 
-@with_options
-def segment(
-    context: typer.Context,
-    output: Annotated[str, Option("URL or path of the store to make.", metavar="NEW", positional=True)],
-) -> None:
-    """Make a new store of the same pairs, with words divided into parts, for languages whose words have many forms.
-
-    Parts are learned from the store's own words, a side each, by byte pair encoding, and what comes later is divided in
-    the same way. Translations are of words. Nothing is learned yet: `hierogram --store NEW learn`.
-    """
-    with chosen_store(context) as opened, ExitStack() as stack:
-        with progress("segment", opened.notation().many) as shown:
-            made = stack.enter_context(
-                opened.in_parts(output, progress=lambda pairs, total: shown.update(pairs, total, pairs))
-            )
+def _make_parts(words: "GrammarStore", url: str) -> None:
+    """Make a store of the same pairs with words divided into parts."""
+    with words, progress("divide", words.notation().many) as shown:
+        made = words.in_parts(url, progress=lambda pairs, total: shown.update(pairs, total, pairs))
+    with made:
         now = made.status()
         source, target = (text.count("\n") + 1 for text in made.settings().joins)
         pairs = plural(sum(now.pairs.values()), "pair")

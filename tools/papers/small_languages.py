@@ -53,8 +53,8 @@ WORDS, FITTED, PARTS = "words", "fitted", "parts"
 """The way of large stores: words, and what is not known is copied; the same with known words that stand in for unknown
 ones, and lengths that are fitted; parts of words."""
 WAYS = {
-    WORDS: TextWay({"alike": 0.0}),
-    FITTED: TextWay({"fit_length": True}),
+    WORDS: TextWay({}),
+    FITTED: TextWay({"alike": 0.75, "fit_length": True}),
     PARTS: TextWay({}, joins=JOINS),
 }
 

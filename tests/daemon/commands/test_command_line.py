@@ -399,12 +399,12 @@ def test_rules_are_found_without_accents(learned_url: str, hierogram: Run) -> No
     assert "words like it, or beginning so: maison" in hierogram("--store", learned_url, "rules", "mais").err
 
 
-def test_segment_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> None:
+def test_init_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> None:
     hierogram("--store", "sqlite:///words.db", "init")
     hierogram("--store", "sqlite:///words.db", "ingest", str(corpus))
-    made = hierogram("--store", "sqlite:///words.db", "segment", "parts.db")
+    made = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
     assert re.search(r"pairs; joins of the source: \d+, of the target: \d+$", made.out.strip())
     assert not re.search(r"^ *joins", hierogram("--store", "sqlite:///parts.db", "init").out, re.MULTILINE)
-    again = hierogram("--store", "sqlite:///words.db", "segment", "parts.db")
+    again = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
     assert again.code == 3
     assert "already" in again.err
