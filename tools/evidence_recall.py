@@ -4,8 +4,10 @@ Of a store that has not seen the sentences; beside it, with --pairs, what fragme
 Words are tokens of the target side with a letter or a digit, each once a sentence, without case.
 """
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated
+
+import typer
 
 from hierogram.daemon.corpora.lines import read_sentences
 from hierogram.daemon.corpora.texts import TextSide, pipeline_of
@@ -81,27 +83,26 @@ def measure(
     return right / max(1, wanted), right / max(1, shown), spent / max(1, count)
 
 
-def main() -> None:
-    """Print a line for the store, and one for fragmentshot."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("store", help="a store that has learned")
-    parser.add_argument("source", help="sentences that it has not seen")
-    parser.add_argument("target", help="their translations")
-    parser.add_argument("--characters", type=int, default=300)
-    parser.add_argument("--sentences", type=int, default=200, help="the first ones, at most")
-    parser.add_argument("--pairs", nargs=2, metavar=("SRC", "TGT"), help="the store's pairs, for fragmentshot")
-    given = parser.parse_args()
-    sentences = list(zip(read_sentences(given.source), read_sentences(given.target), strict=True))[: given.sentences]
-    with Reader(given.store) as reader:
+def main(
+    store: Annotated[str, typer.Argument(help="A store that has learned.")],
+    source: Annotated[str, typer.Argument(help="Sentences that it has not seen.")],
+    target: Annotated[str, typer.Argument(help="Their translations.")],
+    characters: Annotated[int, typer.Option(help="Most characters of evidence.")] = 300,
+    most: Annotated[int, typer.Option("--sentences", help="Sentences, the first ones.")] = 200,
+    pairs: Annotated[tuple[str, str] | None, typer.Option(help="The store's pairs, for fragmentshot: SRC TGT.")] = None,
+) -> None:
+    """Print recall and precision of the references' words, of a store and of fragmentshot."""
+    sentences = list(zip(read_sentences(source), read_sentences(target), strict=True))[:most]
+    with Reader(store) as reader:
         with reader.look() as look:
             side = pipeline_of(look.settings()).running().target
-        shows = {"hierogram": of_store(reader, given.characters)}
-        if given.pairs:
-            shows["fragmentshot"] = of_fragmentshot(given.pairs, given.characters)
+        shows = {"hierogram": of_store(reader, characters)}
+        if pairs:
+            shows["fragmentshot"] = of_fragmentshot(pairs, characters)
         for name, show in shows.items():
             recall, precision, spent = measure(show, side, sentences)
             print(f"{name}: recall {recall:.3f}, precision {precision:.3f}, {spent:.0f} characters a sentence")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

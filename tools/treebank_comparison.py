@@ -245,7 +245,7 @@ def compare(
     names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in every]
     with ProcessPoolExecutor(runs.jobs) as pool:
         made = {name: pool.submit(run, task) for name, task in zip(names, every, strict=True) if name not in kept}
-        rows = [kept.find(name, made[name].result if name in made else dict) for name in names]
+        rows: list[Any] = [kept.find(name, made[name].result if name in made else dict) for name in names]
     print(table(rows[: len(tasks)]))
     for row in rows[: len(tasks)]:
         task, flat = row["task"], row["flat"]

@@ -18,19 +18,19 @@ from hierogram.storage.browsing.looking import named_pairs
 from hierogram.storage.browsing.reader import Look, Reader
 from hierogram.storage.store import Store
 
+UNSAID = ("x-source", "x-target")
+"""Languages of a store that does not say which it has."""
 _MOMENT = "%Y%m%dT%H%M%SZ"
 
 
 def memory_file(look: Look, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
     """Yield a TMX of pairs as text, of a corpus, or all, that came since a time, or ever; ids are their `tuid`.
 
-    Raises `InputError` where the store does not say its languages.
+    A store that does not say its languages has `x-source` and `x-target`.
     """
     settings = look.settings()
-    if not settings.languages:
-        raise InputError("a TMX names languages, and the store does not say its own: hierogram init --languages fr,en")
     texts = pipeline_of(settings).running()
-    languages = [quoteattr(language) for language in settings.languages]
+    languages = [quoteattr(language) for language in settings.languages or UNSAID]
     yield (
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
         '<header creationtool="hierogram" creationtoolversion="1" segtype="sentence" o-tmf="hierogram" '

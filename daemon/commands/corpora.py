@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from hierogram.daemon.corpora.reading import Source
 
 
+MEMORY = "memory"
+"""Format of a TMX file that is all of its corpus."""
+
 DICTIONARY_CORPUS = "dictionary"
 """Corpus of entries, where none is named."""
 
@@ -51,7 +54,8 @@ def ingest(
     format: Annotated[
         str,
         Option(
-            "auto, parallel, pipes (`source ||| target` lines), tsv, jsonl, tmx, burrito (a .json and two .tsv); "
+            "auto, parallel, pipes (`source ||| target` lines), tsv, jsonl, tmx, memory (TMX that is all of its "
+            "corpus: what it has not is withdrawn), burrito (a .json and two .tsv); "
             "tbx, csv or tsv with --dictionary."
         ),
     ] = "auto",
@@ -70,9 +74,6 @@ def ingest(
     ] = False,
     nbest: Annotated[
         bool, Option("Trees: n-best lists, a blank line after each; a list becomes a packed forest.")
-    ] = False,
-    sync: Annotated[
-        bool, Option("The file, a TMX memory, is all of the corpus: withdraw what it has not, and know units by tuid.")
     ] = False,
     dictionary: Annotated[
         bool, Option("The file is a dictionary or a list of terms: TBX, CSV or TSV, told by its name or --format.")
@@ -103,9 +104,10 @@ def ingest(
         raise UsageError("--nbest is for trees: hierogram ingest --trees --nbest lists.txt")
     if trees and (len(files) != 1 or was_given(context, "format")):
         raise UsageError("--trees takes one file, and no --format")
-    if sync and (len(files) != 1 or trees or dictionary or tokenize is not None):
-        raise UsageError("--sync takes one TMX memory, and is divided into tokens as the store does")
+    if format == MEMORY and (len(files) != 1 or trees or dictionary or tokenize is not None):
+        raise UsageError("--format memory takes one TMX file, which is divided into tokens as the store does")
     from hierogram.daemon.corpora.burrito import BURRITO, burrito_pairs
+    from hierogram.daemon.corpora.formats import TMX
     from hierogram.daemon.corpora.given import GivenPairs
     from hierogram.daemon.corpora.ingest import IngestReport
     from hierogram.daemon.corpora.ingest import ingest as take_in
@@ -145,7 +147,7 @@ def ingest(
                     raise UsageError("--format burrito takes three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
                 source = GivenPairs(burrito_pairs(files[0], files[1], files[2]), files[0])
             else:
-                source = stack.enter_context(Input(files, format, limits))
+                source = stack.enter_context(Input(files, TMX if format == MEMORY else format, limits))
             settings = {"languages": known}
             made_as = f" of the languages {','.join(known)}" if known else ""
             made_as += " with the default settings (`hierogram init` takes others)"
@@ -155,7 +157,7 @@ def ingest(
             note(f"{opened.url}: made a new store{made_as}")
         if trees:
             done = ingest_open(opened.store, treebank, how if given(context, Transformations) else None, corpus, tell)
-        elif sync:
+        elif format == MEMORY:
             synchronized = opened.synchronize(files[0], corpus, languages=options.languages)
             note(f"{synchronized.kept:,} as they were, {synchronized.withdrawn:,} withdrawn")
             done = synchronized.added

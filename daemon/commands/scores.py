@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore, ScoredPair
 
 
-_COLUMNS = ("pair", "evidence", "log P", "±", "unseen", "odd source", "odd target", "source", "target")
+_COLUMNS = ("pair", "doubt", "evidence", "log P", "unseen", "odd source", "odd target", "source", "target")
 
 
 @with_options
@@ -40,6 +40,9 @@ def score(
         Option("Files to score; the stored pairs, if none.", metavar="[SOURCE TARGET]", positional=True),
     ] = None,
     pair: Annotated[list[int] | None, Option("Only this stored pair; may be repeated.", metavar="NUMBER")] = None,
+    after: Annotated[
+        int, Option("Only pairs, or lines of files, after this one: to go on with.", least=0, metavar="NUMBER")
+    ] = 0,
     keep: Annotated[bool, Option("Have the store keep the scores of its pairs.")] = False,
     kept: Annotated[bool, Option("Tell the scores that the store keeps, and make none.")] = False,
     tokenized: Annotated[bool, Option("Files hold tokens separated by spaces: leave them as they are.")] = False,
@@ -48,9 +51,10 @@ def score(
     """Score pairs: how probable each is under all that the store has learned, and what of it is unexplained.
 
     Of a stored pair, what it has itself added to the store's counts is taken out first. A pair of low evidence is
-    likely to be noise, and so is one with a word that does not belong. Where both --below and --misfit are given, pairs
-    are told for either. With --json an object a line, with the probable links of words. Exits with 1 if a line of a
-    file has an empty side and so no score.
+    likely to be noise, and so is one with a word that does not belong. Where more than one of --doubt, --below and
+    --misfit is given, pairs are told for any of them. With --json an object a line as soon as it is known, with the
+    probable links of words, and in little memory. Exits with 1 if a line of a file has no score, as where a side is
+    empty.
     """
     if files and (keep or kept):
         raise UsageError("--keep and --kept are for stored pairs: name no files")
@@ -72,11 +76,11 @@ def score(
             shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
 
         if kept:
-            found = opened.kept_scores(pair or ())
+            found = opened.kept_scores(pair or (), after)
         else:
             texts = _read(opened, files, tokenized) if files else None
             found = opened.score(
-                texts, ids=pair or (), keep=keep, tokenized=tokenized, options=options, progress=report
+                texts, ids=pair or (), after=after, keep=keep, tokenized=tokenized, options=options, progress=report
             )  # fmt: skip
         for number, scored in enumerate(found, 1):
             shown.update(number, total, number)
@@ -85,7 +89,7 @@ def score(
                 continue
             if as_json:
                 told = {"line" if files else "pair": scored.number, "source": scored.source, "target": scored.target}
-                told |= dataclasses.asdict(scored.score) if scored.score else {"problem": "a side is empty"}
+                told |= dataclasses.asdict(scored.score) if scored.score else {"problem": scored.problem}
                 print(json.dumps(told, ensure_ascii=False))
             else:
                 rows.append(scored)
@@ -93,13 +97,15 @@ def score(
         print_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
         note(f"{plural(len(rows), 'pair')} of {number:,}")
     if unscored:
-        note(f"hierogram: {plural(unscored, 'line')} with an empty side: no score")
+        note(f"hierogram: {plural(unscored, 'line')} without a score")
         raise typer.Exit(FOUND)
 
 
 def _is_told(score: PairScore, options: ScoreOptions) -> bool:
     """Return whether the pair is as doubtful as is asked for, in one way or the other."""
-    if options.below is None and options.misfit is None:
+    if options.below is None and options.misfit is None and options.doubt is None:
+        return True
+    if options.doubt is not None and score.doubt >= options.doubt:
         return True
     if options.below is not None and score.evidence < options.below:
         return True
@@ -121,12 +127,11 @@ def _cells(scored: "ScoredPair") -> list[str]:
     found = scored.score
     if found is None:
         return [str(scored.number), "", "", "", "", "", "", scored.source, scored.target]
-    error = found.log_probability_error
     return [
         str(scored.number),
+        f"{found.doubt:.2f}",
         f"{found.evidence:.3f}",
         f"{found.log_probability:.3f}",
-        "" if error is None else f"{error:.3f}",
         f"{found.unseen:.2f}",
         _word(found.source_misfit, scored.source),
         _word(found.target_misfit, scored.target),

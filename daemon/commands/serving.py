@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from hierogram.daemon.commands.common import chosen_store, interruptible, named_store, note, open_or_make, store_url
-from hierogram.daemon.commands.flags import Without, with_options
+from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import announce_compilation
-from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option
 
@@ -64,23 +63,21 @@ def serve(
 
 
 @with_options
-def mcp(
-    context: typer.Context,
-    *,
-    add: Annotated[bool, Option("Models may store pairs, too, as corrections.")] = False,
-    translating: Annotated[TranslateOptions, Without(("format", "markup"))],
-) -> None:
+def mcp(context: typer.Context) -> None:
     """Give language models a store as tools, over the Model Context Protocol, on standard input and output.
 
-    A program that runs models starts it. Over HTTP the same is at `/mcp` of a daemon (`mcp` in [http]). What is stored
-    here is learned by a daemon of the same store, or by `hierogram learn`.
+    A program that runs models starts it. Over HTTP the same is at `/mcp` of a daemon (`mcp` in [http]). With
+    HIEROGRAM_HTTP__MCP=add in the environment models may store pairs, too, which a daemon of the same store, or
+    `hierogram learn`, learns from; HIEROGRAM_TRANSLATING__LM and others say what is translated with.
     """
+    from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.mcp.server import desk_of, make_server
     from hierogram.storage.browsing.reader import Reader
 
+    configuration = load_configuration()
     with chosen_store(context) as opened, Reader(opened.store.engine.url) as reader:
-        server = make_server(desk_of(opened.store, reader, opened.withdraw, translating), may_add=add)
-        server.run("stdio")
+        desk = desk_of(opened.store, reader, opened.withdraw, configuration.translating.options())
+        make_server(desk, may_add=configuration.http.mcp == "add").run("stdio")
 
 
 @with_options

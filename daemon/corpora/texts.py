@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from hierogram.daemon.compressing import divided_name
 from hierogram.daemon.corpora.kept import Kept, kept_in
 from hierogram.daemon.corpora.languages import GENERAL, Language, language_of
-from hierogram.daemon.corpora.segments import segmenter_of, spread_links
+from hierogram.daemon.corpora.segments import joined, segmenter_of, spread_links
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
@@ -116,6 +116,10 @@ class TextSide:
     def joined(self, tokens: Sequence[str]) -> str:
         """Return the text that tokens are."""
         return self.rules.join(tokens)
+
+    def text_of(self, line: str) -> str:
+        """Return the text that a stored line is, of words or of parts of them."""
+        return self.joined(joined(line).split(" "))
 
     def tokens_of_bytes(self, line: bytes) -> bytes:
         """Return the tokens of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
+from hierogram.daemon.corpora.segments import joined
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
 from hierogram.daemon.decoding.casing import NO_CASING, Casing, learn_casing
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
@@ -83,7 +84,7 @@ class TranslationGrammar:
 
     `texts` is what the store that the grammar comes from does to text, and so what is done to sentences; `casing` is
     that of its target sides. `circular` rules have a source side that is empty or a single nonterminal, `wide` ones a
-    scope beyond the limit. `length_ratio` has the target tokens of the pairs by their source tokens, 0 where nobody
+    scope beyond the limit. `length_ratio` has the letters of target sides by those of source sides, 0 where nobody
     knows. `alone` are the words, by their numbers, that are the whole source side of a rule.
     """
 
@@ -209,11 +210,11 @@ def stored_grammar(
 
 
 def _length_ratio(snapshot: Snapshot) -> float:
-    """Return the target tokens of a store's pairs by their source tokens; of very many pairs, of the first ones."""
+    """Return the letters of target sides by those of source sides; of very many pairs, of the first ones."""
     taken = source = target = 0
     for pairs, (sources, targets, _) in snapshot.pair_blocks():
-        source += sources.count(" ") + pairs
-        target += targets.count(" ") + pairs
+        source += sum(len(joined(side).replace(" ", "")) for side in sources.split("\n"))
+        target += sum(len(joined(side).replace(" ", "")) for side in targets.split("\n"))
         taken += pairs
         if taken > _CASED_PAIRS:
             break
@@ -224,7 +225,7 @@ def _target_sides(snapshot: Snapshot) -> Iterator[str]:
     """Yield the target sides of a store's pairs, of very many the first ones."""
     taken = 0
     for pairs, (_, targets, _) in snapshot.pair_blocks():
-        yield from targets.split("\n")
+        yield from map(joined, targets.split("\n"))
         taken += pairs
         if taken > _CASED_PAIRS:
             return

@@ -1,15 +1,17 @@
 """Translations as long as those of the store's pairs: where nobody has tuned weights, that of words is fitted.
 
 How much a target word has to be worth depends on the language model, on how well sentences are known, and on what a
-word is: parts of words, in some languages. So each sentence is decoded with several weights of words, until it is about
-as long as sentences of its length are in the store. This needs no text but the sentence, and nothing before it changes
-it.
+word is: parts of words, in some languages. So each sentence is decoded with several weights of words, until it has
+about as many letters as sentences of its length have in the store. This needs no text but the sentence, and nothing
+before it changes it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hierogram.daemon.corpora.segments import joined
 from hierogram.daemon.decoding.grammars import TranslationGrammar
 from hierogram.samplers.decoding.chart import InputSentence
 from hierogram.samplers.decoding.decoder import Decoded, Decoder
@@ -22,55 +24,76 @@ STRIDE = 4
 """Steps from one weight to the next, until both a lighter and a heavier one are known."""
 NARROWER = 4
 """A length is sought by this part of the pops."""
-NEAR = 0.05
-"""The share of its words that a translation may have too many or too few; one word is always near enough."""
+NEAR, SLACK = 0.05, 4.0
+"""The share of its letters that a translation may have too many or too few; so many are always near enough."""
 
 
-def words_ratio(grammar: TranslationGrammar) -> float | None:
-    """Return the target words of the pairs that rules were learned from by their source words; None: not known.
+def letters_ratio(grammar: TranslationGrammar) -> float | None:
+    """Return the letters of target sides by those of source sides, of what a grammar was learned from; None: not known.
 
     Where the grammar does not say it, it is that of the uses of its rules, which leave out what is not aligned.
     """
     if grammar.length_ratio:
         return grammar.length_ratio
-    names = ("count", "source_words", "target_words")
-    if not {*names} <= {*grammar.features} or not grammar.packed.rules:
+    if "count" not in grammar.features or not grammar.packed.rules:
         return None
-    count, source, target = (grammar.packed.features[:, grammar.features.index(name)] for name in names)
-    uses = np.exp(count)
-    words = float(uses @ source)
-    return float(uses @ target) / words if words else None
+    rules = grammar.packed
+    source, target = 0.0, 0.0
+    uses = np.exp(rules.features[:, grammar.features.index("count")])
+    known, made = letters_of(grammar.source_words), letters_of(grammar.target_words)
+    for rule in range(rules.rules):
+        source += uses[rule] * sum(known[symbol] for symbol in rules.source_of(rule) if symbol >= 0)
+        target += uses[rule] * sum(made[symbol] for symbol in rules.target_of(rule) if symbol >= 0)
+    return target / source if source else None
+
+
+def letters_of(words: Sequence[str]) -> NDArray[np.int64]:
+    """Return the letters of each word, or part of a word, int64[len(words)]."""
+    return np.array([len(joined(word)) for word in words], np.int64)
 
 
 class LengthFitter:
     """Decodes sentences to a length; may be used from several threads."""
 
-    def __init__(self, decoder_of: Callable[[float, int], Decoder], ratio: float) -> None:
+    def __init__(self, decoder_of: Callable[[float, int], Decoder], target_words: Sequence[str], ratio: float) -> None:
         """`decoder_of` makes a decoder whose weight of words is off by so much, and whose pops are divided by so many.
 
-        `ratio` is that of `words_ratio`.
+        `target_words` are those of the grammar by their numbers, `ratio` is that of `letters_ratio`.
         """
         self._decoder_of = decoder_of
+        self._letters = letters_of(target_words)
         self._ratio = ratio
         self._decoders: dict[tuple[int, int], Decoder] = {}
 
-    def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
-        """Return derivations by the weight of words that comes nearest to the length that is wanted, of a few."""
-        step = self._nearest(sentence, self._ratio * len(sentence.words))
+    def decode(
+        self,
+        sentence: InputSentence,
+        source: Sequence[str],
+        own: Sequence[str],
+        best: int = 1,
+        *,
+        distinct: bool = False,
+    ) -> Decoded:
+        """Return derivations by the weight of words that comes nearest to the length that is wanted, of a few.
+
+        `source` are the sentence's words, `own` the target words that are none of the grammar's, by their numbers.
+        """
+        letters = np.concatenate([self._letters, letters_of(own)])
+        step = self._nearest(sentence, self._ratio * float(letters_of(source).sum()), letters)
         return self._decoder(step, 1).decode(sentence, best, distinct=distinct)
 
-    def _nearest(self, sentence: InputSentence, wanted: float) -> int:
-        """Return the step whose best translation has about as many words as are wanted, by a narrower search."""
+    def _nearest(self, sentence: InputSentence, wanted: float, letters: NDArray[np.int64]) -> int:
+        """Return the step whose best translation has about as many letters as are wanted, by a narrower search."""
         low, high, step = LOWEST, HIGHEST, 0
         nearest, off = 0, float("inf")
         shorter: tuple[int, int] | None = None
         longer: tuple[int, int] | None = None
         while low <= high:
             found = self._decoder(step, NARROWER).decode(sentence).outputs
-            length = int(found.word_start[1] - found.word_start[0])
+            length = int(letters[found.words[found.word_start[0] : found.word_start[1]]].sum())
             if abs(length - wanted) < off:
                 nearest, off = step, abs(length - wanted)
-            if off <= max(1.0, NEAR * wanted):
+            if off <= max(SLACK, NEAR * wanted):
                 break
             # The more a word weighs, the longer is what is found.
             if length < wanted:

@@ -168,8 +168,10 @@ class TextTranslator:
         end = 0
         for start, stop in self._spots(paragraph):
             kept = [one for one in paragraph.kept if start <= one.start < stop]
-            yield paragraph.text[end:start], list(self._units(paragraph, start, paragraph.text[start:stop], kept))
-            end = stop
+            # Of control characters, say, nothing is left.
+            if units := list(self._units(paragraph, start, paragraph.text[start:stop], kept)):
+                yield paragraph.written(paragraph.text[end:start]), units
+                end = stop
 
     def _spots(self, paragraph: Paragraph) -> list[Spot]:
         """Return where sentences stand; none ends within what is kept."""
@@ -235,7 +237,7 @@ class TextTranslator:
         found: list[TextParagraph] = []
         source = piece = 0
         for number, part in enumerate(parts):
-            if isinstance(part, str) or number not in sentences:
+            if isinstance(part, str) or not sentences.get(number):
                 out.append(part if isinstance(part, str) else _as_it_is(part))
                 continue
             first, begin = source, ends[piece]

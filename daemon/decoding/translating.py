@@ -15,7 +15,7 @@ from hierogram.daemon.corpora.segments import Segmenter, joined, segmenter_of, w
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
-from hierogram.daemon.decoding.lengths import LengthFitter, words_ratio
+from hierogram.daemon.decoding.lengths import LengthFitter, letters_ratio
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
 from hierogram.daemon.decoding.unknown_words import StandIns
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
@@ -278,7 +278,7 @@ class Translator:
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
 
-        def decoder(more: float = 0.0, narrower: int = 1) -> Decoder:
+        def decoder(more: float = 0.0, narrower: int = 1, beside: Decoder | None = None) -> Decoder:
             own = {**weights, WORDS: weights.get(WORDS, 0.0) + more}
             return Decoder(
                 grammar.packed,
@@ -286,10 +286,13 @@ class Translator:
                 lm_words,
                 None if model is None else model.model,
                 Limits(span, -(-pops // narrower)),
+                beside,
             )
 
-        ratio = words_ratio(grammar) if fit_length else None
-        self._decoder = decoder() if ratio is None else LengthFitter(decoder, ratio)
+        ratio = letters_ratio(grammar) if fit_length else None
+        self._decoder = decoder()
+        other = partial(decoder, beside=self._decoder)
+        self._fitter = None if ratio is None else LengthFitter(other, grammar.target_words, ratio)
 
     def translate(
         self,
@@ -408,8 +411,12 @@ class Translator:
             np.array(passes, np.int32),
             lm_words,
         )
-        decoded = self._decoder.decode(sentence, best, distinct=distinct)
         sources = [position.words for position in positions]
+        if self._fitter is None:
+            decoded = self._decoder.decode(sentence, best, distinct=distinct)
+        else:
+            whole = [word for words in sources for word in words]
+            decoded = self._fitter.decode(sentence, whole, list(own), best, distinct=distinct)
         return Piece(grammar, decoded, sources, list(own), [0, *accumulate(ends for _, ends in divided)])
 
     def _candidates(self, piece: Piece) -> list[Candidate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -16,6 +17,7 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.pairs import StoredPair
     from hierogram.daemon.library.tables import RuleTable
     from hierogram.daemon.scoring.records import PairScore, ScoreOptions
+    from hierogram.daemon.scoring.scoring import Scorer
     from hierogram.daemon.terms.options import TermOptions
     from hierogram.daemon.terms.reports import Terms
     from hierogram.daemon.treebanks.transformations import Transformations
@@ -63,12 +66,14 @@ DICTIONARY_CORPUS = "dictionary"
 
 
 class ScoredPair(NamedTuple):
-    """A pair, by its number in the store or among those given, from 1, and its score; None where a side is empty."""
+    """A pair, by its number in the store or among those given, from 1, and its score; None where there is a `problem`,
+    such as an empty side."""
 
     number: int
     source: str
     target: str
     score: PairScore | None
+    problem: str | None = None
 
 
 class Answer(NamedTuple):
@@ -149,6 +154,8 @@ class GrammarStore:
         self.made = made
         self._learning: Learning | None = None
         self._follower: Follower | None = None
+        self._scorer: Scorer | None = None
+        """What was read for scores, for as long as the store stays as it was."""
 
     @property
     def url(self) -> str:
@@ -298,7 +305,7 @@ class GrammarStore:
         def leave(ids: Sequence[int]) -> None:
             left = self.withdraw(ids)
             until = time.monotonic() + _LEAVING_SECONDS
-            while left.left_to and self.store.pairs_by_id(ids[:1] + ids[-1:]) and time.monotonic() < until:
+            while left.left_to and self.store.pairs_by_id([*ids[:1], *ids[-1:]]) and time.monotonic() < until:
                 time.sleep(_LOOK_SECONDS)
 
         return synchronize(self.store, str(memory), corpus, leave, languages=languages)
@@ -368,7 +375,7 @@ class GrammarStore:
         for number, row in enumerate(rows, 1):
             record = self.store.find_pair(row.id)
             assert record is not None
-            own = {"source": row.source, "target": row.target, "id": record.external_id}
+            own: dict[str, Any] = {"source": row.source, "target": row.target, "id": record.external_id}
             if row.aligned_by == GIVEN:
                 own["alignment"] = row.alignment
             if row.id in known:
@@ -477,6 +484,7 @@ class GrammarStore:
         pairs: Iterable[tuple[str, str]] | None = None,
         *,
         ids: Sequence[int] = (),
+        after: int = 0,
         keep: bool = False,
         tokenized: bool = False,
         options: ScoreOptions | None = None,
@@ -485,39 +493,44 @@ class GrammarStore:
     ) -> Iterator[ScoredPair]:
         """Yield the scores of pairs under all that is learned: of those given, or of stored ones, by `ids` or all.
 
-        Of a stored pair, what it has itself added to the counts is taken out first. `keep` has the store keep the
-        scores of its pairs. Options are those of `ScoreOptions`. Raises `NothingLearnedError`, `InputError`.
+        Of a stored pair, what it has itself added to the counts is taken out first. `after`: only pairs with a higher
+        number. `keep` has the store keep the scores of its pairs before they are yielded. Options are those of
+        `ScoreOptions`. Raises `NothingLearnedError`, `InputError`.
         """
         from hierogram.daemon.scoring.learned import Learned, rows_of
         from hierogram.daemon.scoring.records import ScoreOptions
-        from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Scorer, keep_scores
+        from hierogram.daemon.scoring.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
 
         report = progress or (lambda *_: None)
-        scorer = Scorer(Learned(self.store, report), options_of(ScoreOptions, options, chosen), report)
+        wanted = options_of(ScoreOptions, options, chosen)
+        if self._scorer is None or self._scorer.learned.position != self.store.position():
+            self._scorer = Scorer(Learned(self.store, report), wanted, report)
+        scorer = self._scorer.with_options(wanted)
+        threads = os.cpu_count() or 1
         if pairs is not None:
             from hierogram.daemon.corpora.texts import pipeline_of
 
             texts = pipeline_of(self.settings())
             texts = texts.of_words() if tokenized else texts
-            for number, pair in enumerate(pairs, 1):
-                source, target = (side.split() for side in texts.pair(*pair))
-                found = scorer.score(source, target, number) if source and target else None
-                yield ScoredPair(number, " ".join(source), " ".join(target), found)
+            numbered = ((number, texts.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
+            read = ((number, source.split(), target.split()) for number, (source, target) in numbered)
+            parts = iter(lambda: list(islice(read, SCORED_AT_ONCE)), [])
+            for scored in made_in_threads(parts, lambda part: scored_texts(scorer, part), threads):
+                yield from map(ScoredPair._make, scored)
             return
-        rows = self._chosen(ids) if ids else rows_of(self.store)
-        while some := list(islice(rows, KEPT_AT_ONCE)):
-            scored = []
-            for row in some:
-                scored.append((row, scorer.score_stored(row)))
-                yield ScoredPair(row.id, row.source, row.target, scored[-1][1])
+        rows = self._chosen(ids) if ids else rows_of(self.store, after)
+        blocks = iter(lambda: list(islice(rows, SCORED_AT_ONCE)), [])
+        for block, scores in made_in_threads(blocks, lambda block: (block, scorer.score_stored(block)), threads):
             if keep:
-                keep_scores(self.store, scorer, scored)
+                keep_scores(self.store, scorer, block, scores)
+            for row, (score, _) in zip(block, scores, strict=True):
+                yield ScoredPair(row.id, row.source, row.target, score)
 
-    def kept_scores(self, ids: Sequence[int] = ()) -> Iterator[ScoredPair]:
-        """Yield the scores that the store keeps, of all pairs or of some; raises `InputError` where one is missing."""
+    def kept_scores(self, ids: Sequence[int] = (), after: int = 0) -> Iterator[ScoredPair]:
+        """Yield the scores that the store keeps, of all pairs with a higher number than `after`, or of some; raises
+        `InputError` where one is missing."""
         from hierogram.daemon.scoring.records import score_of
 
-        after = 0
         if ids:
             self._chosen(ids)
         while scores := self.store.scores_by_id(ids) if ids else self.store.scores(after):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
+from hierogram.daemon.corpora.texts import TextPipeline, pipeline_of
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, options_of
 from hierogram.daemon.library.store import GrammarStore
@@ -59,7 +59,7 @@ def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, token
     if tokenized:
         if tokenize is not None:
             raise UsageError("--tokenize divides text, and --tokenized leaves it as it is: give one of them")
-        return AS_IT_IS
+        return pipeline_of({} if store is None else store.settings()).of_words()
     return pipeline_of({} if store is None else store.settings(), tokenize=tokenize)
 
 

@@ -1,125 +1,90 @@
-"""A store's grammar, as scores need it: rules with their counts, words, and links of words."""
+"""A store's grammar, as scores need it: rules with their counts, words, and links of words, as arrays."""
 
-from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from hashlib import blake2b
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
-from hierogram.daemon.grammar.derivations import derivation_of
-from hierogram.daemon.scoring.misfits import Contexts
-from hierogram.samplers.charts.pairs import ANY
-from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.grammar.rules import parse_side
+from hierogram.daemon.learning.kinds.pairs import read_links
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.samplers.charts.dense import RuleSides
+from hierogram.samplers.exceptions import SamplerError
+from hierogram.samplers.grammar.columns import Texts, join_blobs
+from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
+from hierogram.samplers.scores.lexicon import Lexicon, LinkCounts, SideCounts, count_neighbours
+from hierogram.samplers.scores.scorer import KnownRules, Pairs
 from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
 
-Texts = tuple[str, str]
-"""The two sides of a rule, as texts."""
-
-
-class RuleNumbers:
-    """Rules numbered from 0, told apart by digests of 128 bits of their sides."""
-
-    def __init__(self, rules: Iterable[Texts]) -> None:
-        """Number the rules, which are all different."""
-        digests = np.frombuffer(b"".join(map(_digest, rules)), np.uint64).reshape(-1, 2)
-        self._order = np.argsort(digests[:, 0], kind="stable").astype(np.int32)
-        self._digests = digests[self._order]
-
-    def get(self, rule: Texts) -> int:
-        """Return the rule's number, -1 where it has none."""
-        first, second = np.frombuffer(_digest(rule), np.uint64)
-        place = int(np.searchsorted(self._digests[:, 0], first))
-        while place < len(self._order) and self._digests[place, 0] == first:
-            if self._digests[place, 1] == second:
-                return int(self._order[place])
-            place += 1
-        return -1
-
-
-def _digest(rule: Texts) -> bytes:
-    source, target = rule
-    return blake2b(f"{source}\n{target}".encode(), digest_size=16).digest()
-
-
 _BATCH = 2_000
-_REPORTED = 10_000
 _EXAMPLES = 1_500
 """Pairs from which it is learned what words that do not belong look like."""
 _MOST_SCOPE = 3
 """Rules of a larger scope are left out: they would take more than O(n³) places on a side."""
+_UNKNOWN = -10_000
+"""The symbol of words that no stored pair has: those of rules whose pairs are withdrawn by now."""
+_LINKS_AT_ONCE = 1 << 22
+_LINK = np.dtype([("link", np.int64), ("times", np.int64)])
 
 Report = Callable[[str, int, int | None], None]
 """Hears what is done, how much of it, and of how much."""
-Sides = tuple[list[int], list[int]]
-"""The words of a pair by number, -1 for those that no stored pair has."""
 
 
-class LearnedRules(NamedTuple):
-    """R rules in use.
+class Column(NamedTuple):
+    """Words of sentences one after the other, int32, and where each begins, int64[P + 1]."""
 
-    `number`: the number of each by its sides. `source`, `target`: the symbols of all sides one after the other, int32,
-    words by their numbers, nonterminal k (from 1) as -k; `source_first`, `target_first` int64[R+1]. `length` int32[R],
-    `uses` int64[R]. `by_word`: for each key (side, word) the rules whose rarest word it is; `wordless` those without.
-    """
-
-    number: RuleNumbers
-    source: NDArray[np.int32]
-    source_first: NDArray[np.int64]
-    target: NDArray[np.int32]
-    target_first: NDArray[np.int64]
-    length: NDArray[np.int32]
-    uses: NDArray[np.int64]
-    by_word: dict[tuple[int, int], NDArray[np.int64]]
-    wordless: NDArray[np.int64]
+    words: NDArray[np.int32]
+    first: NDArray[np.int64]
 
 
-class Own(NamedTuple):
-    """A stored pair's own part of what is learned: uses of rules, links of words, words, words with a
-    link, and the words of both sides in their order."""
+class _Links:
+    """How often two words are linked, while pairs are read."""
 
-    rules: Counter[Texts]
-    links: Counter[tuple[int, int]]
-    words: tuple[Counter[int], Counter[int]]
-    linked: tuple[Counter[int], Counter[int]]
-    sides: Sides
+    def __init__(self) -> None:
+        self._met: list[NDArray[np.int64]] = []
+        self._waiting = 0
+        self._known = np.zeros(0, _LINK)
 
-    @classmethod
-    def nothing(cls) -> "Own":
-        """Return that of a pair that is not stored."""
-        return cls(Counter(), Counter(), (Counter(), Counter()), (Counter(), Counter()), ([], []))
+    def add(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
+        """Count links of words, by number."""
+        self._met.append(source.astype(np.int64) << 32 | target)
+        self._waiting += len(source)
+        if self._waiting > _LINKS_AT_ONCE:
+            self._count()
 
-    @classmethod
-    def of(cls, row: PairRow, sides: Sides, learned: "Learned") -> "Own":
-        """Return that of a stored pair; no rules where its derivation cannot be read."""
-        return cls.of_links(row.alignment, sides)._replace(rules=learned.rules_of(row))
+    def _count(self) -> None:
+        links, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._met]), return_counts=True)
+        every, place = np.unique(np.concatenate([self._known["link"], links]), return_inverse=True)
+        known = np.zeros(len(every), _LINK)
+        known["link"] = every
+        np.add.at(known["times"], place, np.concatenate([self._known["times"], times]))
+        self._known, self._met, self._waiting = known, [], 0
 
-    @classmethod
-    def of_links(cls, alignment: str, sides: Sides) -> "Own":
-        """Return the same without rules."""
-        links, (source, target) = links_of(alignment, sides)
-        return cls(
-            Counter(),
-            Counter(links),
-            (Counter(sides[0]), Counter(sides[1])),
-            (Counter(source), Counter(target)),
-            sides,
+    def counts(self, words: tuple[int, int]) -> tuple[LinkCounts, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+        """Return the counts, and for each side how many links a word has, and with how many words."""
+        self._count()
+        links, times = self._known["link"], self._known["times"]
+        ends = links >> 32, links & 0xFFFFFFFF
+        found = LinkCounts(
+            np.searchsorted(ends[0], np.arange(words[0] + 1)), ends[1].astype(np.int32), times.astype(np.int32)
         )
+        totals = [
+            (np.bincount(ends[k], times, words[k]).astype(np.int64), np.bincount(ends[k], minlength=words[k]))
+            for k in (0, 1)
+        ]
+        return found, totals
 
 
 class Learned:
     """All that a store's derivations and links say.
 
-    `words`: numbers of both sides' words; `word_counts` int64 of each side; `tokens` int32: all words of each side, one
-    by one; `contexts`: how often words stand beside others; `links`: how often two words are linked, by their numbers.
-    `examples`: sides and alignments of some pairs, drawn by the store's seed. `last_pair`: the last pair's id;
-    `position`: the store's when reading began.
+    `words`: numbers of both sides' words; `tokens`: all words of each side. `examples`: some pairs, drawn by the
+    store's seed. `last_pair`: the last pair's id; `position`: the store's when reading began.
     """
 
     def __init__(self, store: Store, report: Report) -> None:
@@ -129,144 +94,211 @@ class Learned:
         if self.settings.grammar != SYNCHRONOUS:
             raise WrongKindError(f"{store.url}: scores are of stores of synchronous grammars, this one is another")
         self.words: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        self.links: Counter[tuple[int, int]] = Counter()
-        linked: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
-        counts: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
-        total = store.count_pairs()
         self.last_pair = 0
-        self.examples: list[tuple[Sides, str]] = []
-        random = np.random.default_rng(self.settings.seed)
-        flat: tuple[array[int], array[int]] = (array("i"), array("i"))
-        first: tuple[array[int], array[int]] = (array("q", [0]), array("q", [0]))
-        for done, row in enumerate(rows_of(store), 1):
-            sides = self._numbers(0, row.source.split(" ")), self._numbers(1, row.target.split(" "))
-            for k in (0, 1):
-                counts[k].update(sides[k])
-                flat[k].extend(sides[k])
-                first[k].append(len(flat[k]))
-            self.last_pair = row.id
-            place = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
-            if place < _EXAMPLES:
-                self.examples[place : place + 1] = [(sides, row.alignment)]
-            links, words_with_links = links_of(row.alignment, sides)
-            self.links.update(links)
-            for k, words in enumerate(words_with_links):
-                linked[k].update(words)
-            if done % _BATCH == 0:
-                report("reading pairs", done, total)
-        self.word_counts = tuple(np.array([count[word] for word in range(len(count))], np.int64) for count in counts)
-        self.linked_counts = tuple(
-            np.array([linked[k][word] for word in range(len(counts[k]))], np.int64) for k in (0, 1)
-        )
-        ends = [np.array([link[k] for link in self.links], np.int64) for k in (0, 1)]
-        times = np.array(list(self.links.values()))
-        self.partners = tuple(np.bincount(ends[k], minlength=len(counts[k])) for k in (0, 1))
-        self.link_totals = tuple(np.bincount(ends[k], times, len(counts[k])) for k in (0, 1))
-        self.tokens = tuple(np.array(words, np.int32) for words in flat)
-        self.contexts = tuple(
-            Contexts(self.tokens[k], np.array(first[k], np.int64), len(self.words[k])) for k in (0, 1)
-        )
+        self.examples: list[PairRow] = []
+        self.lexicon = self._read_pairs(store, report)
         with store.snapshot() as snapshot:
             stored = snapshot.stored_rules().rules
         used = np.flatnonzero(stored.counts > 0)
         if not len(used):
             raise NothingLearnedError(store.url)
-        usable = used[stored.scopes[used] <= _MOST_SCOPE]
-        self.rules = self._table(
-            stored.sources.at(usable), stored.targets.at(usable), stored.lengths[usable], stored.counts[usable], report
-        )
-        longest = int(stored.lengths[used].max())
-        kept = self.discounted(stored.counts[usable])
-        self._kept_by_length = np.bincount(stored.lengths[usable], kept, longest + 1)
-        self.tokens_by_length = np.bincount(stored.lengths[used], stored.counts[used], longest + 1)
+        report("reading rules", 0, len(used))
+        keys = stored.keys[used]
+        order = np.lexsort((keys[:, 1], keys[:, 0]))
+        self._keys, self._number = keys[order], order.astype(np.int32)
+        self.rules = self._known_rules(stored, used)
 
-    def rules_of(self, row: PairRow) -> Counter[Texts]:
-        """Return the rules of a stored pair's derivation, by their sides; none where it cannot be read."""
-        try:
-            return Counter((use.source, use.target) for use in derivation_of(row, self.settings))
-        except DerivationError:
-            return Counter()
-
-    def _numbers(self, side: int, words: list[str]) -> list[int]:
-        known = self.words[side]
-        return [known.setdefault(word, len(known)) for word in words]
-
-    def number(self, side: int, words: list[str]) -> list[int]:
-        """Return the numbers of words, -1 for those that no stored pair has."""
-        return [self.words[side].get(word, -1) for word in words]
-
-    def _table(
-        self, sources: list[str], targets: list[str], lengths: NDArray[np.int32], counts: NDArray[np.int64],
-        report: Report,
-    ) -> LearnedRules:  # fmt: skip
-        columns: tuple[array[int], array[int]] = (array("i"), array("i"))
-        firsts: tuple[array[int], array[int]] = (array("q", [0]), array("q", [0]))
-        rarest: dict[tuple[int, int], list[int]] = {}
-        wordless = []
-        for rule, sides in enumerate(zip(sources, targets, strict=True)):
-            if rule % _REPORTED == 0:
-                report("reading rules", rule, len(sources))
-            words = []
+    def _read_pairs(self, store: Store, report: Report) -> Lexicon:
+        total = store.count_pairs()
+        random = np.random.default_rng(self.settings.seed)
+        columns: tuple[list[Column], list[Column]] = ([], [])
+        linked: tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]] = ([], [])
+        links = _Links()
+        done = 0
+        every = rows_of(store)
+        while rows := list(islice(every, _BATCH)):
+            for row in rows:
+                done += 1
+                place = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
+                if place < _EXAMPLES:
+                    self.examples[place : place + 1] = [row._replace(averages=None)]
+            sides = self._column(0, [row.source for row in rows]), self._column(1, [row.target for row in rows])
+            ends = _linked_positions(rows, sides)
+            links.add(sides[0].words[ends[0]], sides[1].words[ends[1]])
             for k in (0, 1):
-                for symbol in parse_side(sides[k]):
-                    if isinstance(symbol, int):
-                        columns[k].append(-symbol)
-                    else:
-                        # A word of rules whose pairs are withdrawn by now is no word of any pair.
-                        word = self.words[k].get(symbol, ANY)
-                        columns[k].append(word)
-                        words.append((self.word_counts[k][word] if word >= 0 else 0, k, word))
-                firsts[k].append(len(columns[k]))
-            if words:
-                _, side, word = min(words)
-                rarest.setdefault((side, word), []).append(rule)
-            else:
-                wordless.append(rule)
-        return LearnedRules(
-            RuleNumbers(zip(sources, targets, strict=True)),
-            np.array(columns[0], np.int32),
-            np.array(firsts[0], np.int64),
-            np.array(columns[1], np.int32),
-            np.array(firsts[1], np.int64),
-            lengths.astype(np.int32),
-            counts.astype(np.int64),
-            {key: np.array(rules, np.int64) for key, rules in rarest.items()},
-            np.array(wordless, np.int64),
+                columns[k].append(sides[k])
+                linked[k].append(sides[k].words[np.unique(ends[k])])
+            self.last_pair = rows[-1].id
+            report("reading pairs", done, total)
+        sizes = len(self.words[0]), len(self.words[1])
+        counts, totals = links.counts(sizes)
+        joined = [_joined(columns[k]) for k in (0, 1)]
+        self.tokens = joined[0].words, joined[1].words
+        known = []
+        for k in (0, 1):
+            words = np.bincount(joined[k].words, minlength=sizes[k])
+            bound = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
+            known.append(SideCounts(words, bound, *totals[k], int(words.sum()), int(bound.sum())))
+        neighbours = [count_neighbours(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
+        return Lexicon((known[0], known[1]), counts, (neighbours[0], neighbours[1]))
+
+    def _column(self, side: int, texts: Sequence[str]) -> Column:
+        """Return the words of texts, numbering those that are new."""
+        known = self.words[side]
+        words = [[known.setdefault(word, len(known)) for word in text.split(" ")] for text in texts]
+        return _flat(words)
+
+    def number(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
+        """Return the words of sentences by number, -1 for those that no stored pair has."""
+        known = self.words[side]
+        return _flat([[known.get(word, -1) for word in words] for words in texts])
+
+    def _known_rules(self, stored: RuleDeltas, used: NDArray[np.int64]) -> KnownRules:
+        source, target = self._symbols(0, stored.sources, used), self._symbols(1, stored.targets, used)
+        number = len(used)
+        # By the rarest word: how often it is used, then its side, then its number.
+        most = np.int64(1) << 62
+        rarest = np.full(number, most)
+        unknown = np.zeros(number, np.bool_)
+        for side, (symbols, first) in enumerate((source, target)):
+            rule = np.repeat(np.arange(number), np.diff(first))
+            unknown[rule[symbols == _UNKNOWN]] = True
+            word = symbols >= 0
+            code = self.lexicon.sides[side].words[symbols[word]] << 33 | side << 32 | symbols[word].astype(np.int64)
+            np.minimum.at(rarest, rule[word], code)
+        wordless = len(self.words[0]) + len(self.words[1])
+        group = (rarest & 0xFFFFFFFF) + np.where(rarest >> 32 & 1, len(self.words[0]), 0)
+        group[rarest == most] = wordless
+        scopes = stored.scopes[used]
+        usable = (scopes <= _MOST_SCOPE) & ~unknown
+        near = np.flatnonzero(usable)
+        near = near[np.argsort(group[near], kind="stable")]
+        lengths, uses = stored.lengths[used].astype(np.int32), stored.counts[used]
+        longest = int(lengths.max()) + 1
+        settings = self.settings
+        pooled = settings.model != PITMAN_YOR
+        discount = 0.0 if pooled else settings.discount
+        kept = np.where(usable, uses - discount * uses.astype(float) ** discount, 0.0)
+        every = np.arange(longest)
+        log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(every[1:], 1)))))
+        prior = np.exp(every * np.log(settings.rate) - settings.rate - log_factorial)
+        return KnownRules(
+            RuleSides(*source, *target),
+            uses,
+            lengths,
+            usable,
+            near.astype(np.int32),
+            np.searchsorted(group[near], np.arange(wordless + 2)),
+            np.bincount(lengths, uses, longest).astype(np.int64),
+            np.asarray(np.bincount(lengths, kept, longest), np.float64),
+            np.ones(longest) if pooled else prior,
+            discount,
+            settings.strength,
+            pooled,
         )
 
-    def discounted(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return n_r - d t_r of rules that are used n_r times."""
-        discount = self.settings.discount if self.settings.model == PITMAN_YOR else 0.0
-        found: NDArray[np.float64] = counts - discount * np.where(counts > 0, counts.astype(float) ** discount, 0.0)
-        return found
+    def _symbols(self, side: int, texts: Texts, used: NDArray[np.int64]) -> Column:
+        """Return the symbols of a side of rules: words by number, nonterminal k as -k."""
+        known = {escape_terminal(word): number for word, number in self.words[side].items()}
+        sides = []
+        for text in texts.at(used):
+            symbols = []
+            for token in text.split(" "):
+                symbol = known.get(token)
+                if symbol is None:
+                    [one] = parse_side(token)
+                    symbol = known[token] = -one if isinstance(one, int) else _UNKNOWN
+                symbols.append(symbol)
+            sides.append(symbols)
+        return _flat(sides)
 
-    def length_factors(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what n_r - d t_r is multiplied by to make a probability, for each length; `own` uses are left out."""
-        tokens = np.maximum(self.tokens_by_length - own, 0)
-        if self.settings.model != PITMAN_YOR:
-            return np.full(len(tokens), 1.0 / (tokens.sum() + self.settings.strength))
-        lengths = np.arange(len(tokens))
-        log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(lengths[1:], 1)))))
-        poisson = np.exp(lengths * np.log(self.settings.rate) - self.settings.rate - log_factorial)
-        factors: NDArray[np.float64] = poisson / (tokens + self.settings.strength)
-        return factors
+    def pairs_of(self, rows: Sequence[PairRow]) -> Pairs:
+        """Return stored pairs, with all that they have added themselves."""
+        source = self.number(0, (row.source.split(" ") for row in rows))
+        target = self.number(1, (row.target.split(" ") for row in rows))
+        ends, first = read_links([row.alignment for row in rows])[:2], _link_offsets(rows)
+        rule, times, rule_first = self._own_rules(rows)
+        return Pairs(
+            *source, *target, *source, *target, ends[0].astype(np.int32), ends[1].astype(np.int32), first, rule, times,
+            rule_first,
+        )  # fmt: skip
 
-    def new_mass(self, factors: NDArray[np.float64]) -> float:
-        """Return the probability of all rules that are new, or left out here."""
-        return max(1.0 - float((self._kept_by_length * factors).sum()), 1e-6)
+    def pairs_of_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Pairs:
+        """Return pairs that are not stored, by their words."""
+        source = self.number(0, (source for source, _ in texts))
+        target = self.number(1, (target for _, target in texts))
+        nothing, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
+        return Pairs(*source, *target, nothing, first, nothing, first, nothing, nothing, first, nothing, nothing, first)
+
+    def _own_rules(self, rows: Sequence[PairRow]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+        """Return the rules of the pairs' derivations by number, how often each uses them, and where each pair's begin;
+        none where a derivation cannot be read."""
+        with_one = [k for k, row in enumerate(rows) if row.current is not None]
+        pairs, keys, times = self._occurrences([rows[k] for k in with_one])
+        pairs = np.array(with_one, np.int64)[pairs]
+        order = np.argsort(pairs, kind="stable")
+        first = np.searchsorted(pairs[order], np.arange(len(rows) + 1))
+        return self._numbers(keys[order]), times[order].astype(np.int32), first
+
+    def _occurrences(self, rows: list[PairRow]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+        if rows:
+            try:
+                loaded = kind_of(self.settings).load(rows, self.settings)
+                found = loaded.occurrences(loaded.decode(join_blobs([row.current or b"" for row in rows])))
+                return found.pairs, found.keys, found.uses
+            except (SamplerError, ValueError, IndexError, OverflowError):
+                if len(rows) > 1:
+                    middle = len(rows) // 2
+                    first, second = self._occurrences(rows[:middle]), self._occurrences(rows[middle:])
+                    return (
+                        np.concatenate([first[0], second[0] + middle]),
+                        np.concatenate([first[1], second[1]]),
+                        np.concatenate([first[2], second[2]]),
+                    )
+        return np.zeros(0, np.int64), np.zeros((0, 2), np.uint64), np.zeros(0, np.int64)
+
+    def _numbers(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the numbers of rules by their keys, -1 where one is not in use."""
+        known, last = self._keys, len(self._keys) - 1
+        place = np.minimum(np.searchsorted(known[:, 0], keys[:, 0]), last)
+        while True:
+            # Few keys have the same first half.
+            others = (known[place, 0] == keys[:, 0]) & (known[place, 1] < keys[:, 1]) & (place < last)
+            if not others.any():
+                break
+            place = place + others
+        return np.where((known[place] == keys).all(axis=1), self._number[place], np.int32(-1))
 
 
-def rows_of(store: Store) -> Iterator[PairRow]:
-    """Yield all pairs of a store, in the order of their ids."""
-    after = 0
+def _flat(sides: list[list[int]]) -> Column:
+    first = np.zeros(len(sides) + 1, np.int64)
+    np.cumsum([len(side) for side in sides], out=first[1:])
+    return Column(np.array([word for side in sides for word in side], np.int32), first)
+
+
+def _joined(columns: list[Column]) -> Column:
+    """Return columns one after the other."""
+    sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(column.first) for column in columns)])
+    words = np.concatenate([np.zeros(0, np.int32), *(column.words for column in columns)])
+    return Column(words, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
+
+def _link_offsets(rows: Sequence[PairRow]) -> NDArray[np.int64]:
+    return np.cumsum([0, *(row.alignment.count("-") for row in rows)], dtype=np.int64)
+
+
+def _linked_positions(
+    rows: Sequence[PairRow], sides: tuple[Column, Column]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of all links' words in the two columns."""
+    source, target, first = read_links([row.alignment for row in rows])
+    sizes = np.diff(first)
+    begins = np.repeat(sides[0].first[:-1], sizes), np.repeat(sides[1].first[:-1], sizes)
+    return source.astype(np.int64) + begins[0], target.astype(np.int64) + begins[1]
+
+
+def rows_of(store: Store, after: int = 0) -> Iterator[PairRow]:
+    """Yield all pairs of a store with an id above `after`, in the order of their ids."""
     while rows := store.pairs(after, _BATCH):
         yield from rows
         after = rows[-1].id
-
-
-def links_of(alignment: str, sides: Sides) -> tuple[list[tuple[int, int]], Sides]:
-    """Return the linked words of a pair, by number, and the words of either side that have a link."""
-    source, target = sides
-    links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
-    linked = [source[i] for i in {i for i, _ in links}], [target[j] for j in {j for _, j in links}]
-    return [(source[i], target[j]) for i, j in links], linked

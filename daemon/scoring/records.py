@@ -16,12 +16,15 @@ class ScoreOptions:
     below: Annotated[
         float | None, Option("Tell only pairs whose evidence is below this.", metavar="EVIDENCE", shown="all")
     ] = None
-    masks: Annotated[
-        int, Option("Masks a pair, where it is not scored exactly.", least=2, most=10_000, expert=True)
-    ] = 12
     exact: Annotated[
-        int, Option("Score pairs exactly up to this product of both sides' words.", least=0, most=2_500, expert=True)
-    ] = 100
+        int,
+        Option(
+            "Score pairs whole up to this product of both sides' words; longer ones are cut in pieces.",
+            least=1,
+            most=2_500,
+            expert=True,
+        ),
+    ] = 256
     misfit: Annotated[
         float | None,
         Option(
@@ -30,6 +33,9 @@ class ScoreOptions:
             shown="all",
         ),
     ] = None
+    doubt: Annotated[float | None, Option("Tell only pairs of at least this doubt.", metavar="DOUBT", shown="all")] = (
+        None
+    )
     links: Annotated[float, Option("Tell links of at least this probability.", above=0, most=1, expert=True)] = 0.5
 
 
@@ -69,20 +75,19 @@ class Misfit:
 class PairScore:
     """A pair under what is learned.
 
-    `log_probability`: natural log of the pair's probability, per token of both sides. `evidence`: by how much it is
-    more than that of the same words each on its own, per token. `unseen`: the share of words that are explained only by
-    rules that no other pair uses. The errors are Monte Carlo standard errors: 0 of exact scores, None where one cannot
-    be told. `pieces`: in how many a long pair was cut. `exact`: whether no mask was drawn. `source_misfit`,
-    `target_misfit`: the word of each side that belongs least, None where the store is too small to tell. `links`: pairs
-    of words that are emitted together, the most probable of each source word first.
+    `doubt`: how doubtful the pair is, all in all. `log_probability`: natural log of the pair's probability, per token
+    of both sides. `evidence`: by how much it is more than that of the same words each on its own, per token. `unseen`:
+    the share of words that are explained only by rules that no other pair uses. `pieces`: in how many a long pair was
+    cut. `exact`: whether it is one: else derivations across cuts are left out, and the probability is a lower bound.
+    `source_misfit`, `target_misfit`: the word of each side that belongs least, None where the store is too small to
+    tell. `links`: pairs of words that are emitted together, the most probable of each source word first.
     """
 
     tokens: int
+    doubt: float
     log_probability: float
-    log_probability_error: float | None
     evidence: float
     unseen: float
-    unseen_error: float | None
     pieces: int
     exact: bool
     source_misfit: Misfit | None
@@ -99,11 +104,10 @@ def score_of(row: "ScoreRow") -> PairScore:
         links.append(Link(int(source), int(target), float(probability)))
     return PairScore(
         row.tokens,
+        row.doubt,
         row.log_probability,
-        row.log_probability_error,
         row.evidence,
         row.unseen,
-        row.unseen_error,
         row.pieces,
         row.exact,
         _misfit(row.source_misfit, row.source_misfit_word),

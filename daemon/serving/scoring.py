@@ -5,14 +5,16 @@ from collections.abc import Callable
 
 from hierogram.daemon.exceptions import NothingLearnedError
 from hierogram.daemon.scoring.learned import Learned
-from hierogram.daemon.scoring.records import KeepOptions, PairScore, ScoreOptions
-from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Scorer, due, keep_scores
+from hierogram.daemon.scoring.records import KeepOptions, ScoreOptions
+from hierogram.daemon.scoring.scoring import Scorer, due, keep_scores
 from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag, StoppedError
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.storage.records import SETTLED, PairRow
+from hierogram.storage.records import SETTLED
 from hierogram.storage.store import Store
 
 _READ_AT_ONCE = 500
+_SCORED_AT_ONCE = 20
+"""Pairs after which the loop rests."""
 _LOOK_SECONDS = 1.0
 _LONGEST_WAIT = 1.0
 
@@ -87,17 +89,13 @@ class ScoringLoop(Loop):
         pace.rest()
         scorer = Scorer(learned, ScoreOptions(), pace.rest)
         after, done = 0, 0
-        scored: list[tuple[PairRow, PairScore]] = []
         while rows := self._store.pairs(after, _READ_AT_ONCE, (SETTLED,)):
             after = rows[-1].id
-            for row in due(self._store, scorer, rows):
-                scored.append((row, scorer.score_stored(row)))
-                pace.rest()
-                if len(scored) == KEPT_AT_ONCE:
-                    keep_scores(self._store, scorer, scored)
-                    done += len(scored)
-                    scored = []
+            wanted = list(due(self._store, scorer, rows))
             pace.rest()
-        if scored:
-            keep_scores(self._store, scorer, scored)
-        return done + len(scored)
+            for begin in range(0, len(wanted), _SCORED_AT_ONCE):
+                some = wanted[begin : begin + _SCORED_AT_ONCE]
+                keep_scores(self._store, scorer, some, scorer.score_stored(some))
+                done += len(some)
+                pace.rest()
+        return done

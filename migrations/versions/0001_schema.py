@@ -100,8 +100,8 @@ SELECT r.id AS rule_id, r.source AS rule_source, r.target AS rule_target, u.uses
   JOIN resampled AS v ON v.pair_id = p.id
   JOIN corpora AS c ON c.id = p.corpus_id""",
     "scored_pairs": """
-SELECT s.pair_id, c.name AS corpus, p.source, p.target, s.evidence, s.log_probability, s.log_probability_error,
-       s.unseen, s.unseen_error, s.source_misfit, s.target_misfit, s.links, s.scored_at
+SELECT s.pair_id, c.name AS corpus, p.source, p.target, s.doubt, s.evidence, s.log_probability,
+       s.unseen, s.source_misfit, s.target_misfit, s.links, s.scored_at
   FROM pair_scores AS s
   JOIN sentence_pairs AS p ON p.id = s.pair_id
   JOIN corpora AS c ON c.id = p.corpus_id""",
@@ -329,11 +329,10 @@ def _make_tables() -> None:
         sa.Column("position", sa.BigInteger, nullable=False),
         sa.Column("scored_at", MOMENT, nullable=False),
         sa.Column("tokens", sa.Integer, nullable=False),
+        sa.Column("doubt", sa.Double, nullable=False),
         sa.Column("log_probability", sa.Double, nullable=False),
-        sa.Column("log_probability_error", sa.Double),
         sa.Column("evidence", sa.Double, nullable=False),
         sa.Column("unseen", sa.Double, nullable=False),
-        sa.Column("unseen_error", sa.Double),
         sa.Column("pieces", sa.Integer, nullable=False),
         sa.Column("exact", sa.Boolean, nullable=False),
         sa.Column("source_misfit", sa.Double),

@@ -3,8 +3,10 @@
 The base joins two nonterminals in either order, has a rule for each two words, and rules that put one word of a side
 beside a nonterminal; so each bispan has a derivation, and edges would be as many as pairs of bispans. Here they are
 summed where they arise and never written: joined nonterminals are products of triangular matrices, and the target side
-of a learned rule is laid by vectors over positions, once for each place of its source side (*a seat*). Outside sums go
-the same way back. Sums are exact: those of `hierogram.samplers.charts.bitexts` to the last bits.
+of a learned rule is laid by vectors over positions, once for each place of its source side (*a seat*). A rule without
+source words that puts target words around or between its nonterminals is a *frame*: it changes one factor of a product
+and needs no seats. Outside sums go the same way back. The total is exact, that of `hierogram.samplers.charts.bitexts`
+to the last bits; for what is expected, bispans are left out whose probability is below 1e-10.
 
 Nonterminals have words on both sides. Rules have words or two nonterminals; none is one nonterminal on both sides.
 """
@@ -19,11 +21,21 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
 """Columns that are summed at once, and of which rows are made."""
+LEAST, MOST = 1e-280, 1e280
+"""Sums that are in range: doubles may have lost something beyond."""
+_NEGLIGIBLE = 1e-10
+"""Probability of bispans that are left out of what is expected."""
 _UPPER, _ABOVE, _BEFORE = range(3)
 """What is multiplied: both factors above the diagonal; the right one below it; the left one below it."""
+_PLAIN, _REAR, _REAR_INVERTED, _FRONT, _FRONT_INVERTED = range(5)
+"""Sections of sums: those of the spans themselves; as the second factor of a straight join and of an inverted one, with
+the base's weight and words between the two and after them; as the first factor, with words before and between."""
+_ALONE = 0
+"""Frames of rules with one nonterminal; all others have the number of their section."""
+_SECTIONS = 5
 
 
-class Sides(NamedTuple):
+class RuleSides(NamedTuple):
     """The sides of rules, all symbols one after the other, int32: words by number, nonterminal k (from 1) as -k.
 
     Rule r has `source[source_first[r] : source_first[r + 1]]`, and the same of `target`; firsts are int64[R + 1].
@@ -42,7 +54,7 @@ class Chosen(NamedTuple):
     weight: NDArray[np.float64]
 
 
-class Base(NamedTuple):
+class BaseWeights(NamedTuple):
     """What the base's rules weigh: one word of each side, a word beside a nonterminal, and two nonterminals."""
 
     pair: float
@@ -63,14 +75,17 @@ class Piece(NamedTuple):
 class Room(NamedTuple):
     """Memory of one thread for charts.
 
-    `inside`, `across` and `outside` float64: a matrix for each source span, `across` transposed. Of seat s: `seat_rule`
-    int32 its rule's place among the chosen ones, `seat_weight` float64 its weight with its source words, `seat_span`
-    int32 the source span of nonterminal k at s·`arity` + k, `head` int32 the span that it covers; `order` int32 seats by
-    their heads, those of span p from `first[p]` on. `reach` int16: where the target side of a chosen rule ends at the
-    earliest, from each position. `values` and `back` float64, rows of positions; `low`, `high` int64, the positions
-    that a row has. `lefts`, `rights` int64, `factors` float64: products to be summed. `alone` float64[…, 2, size] what
-    the target words before and after the nonterminal of a rule without source words weigh, `alone_rule` int64[…, 3] its
-    place and how many words stand on either side. `start`, `end` int64: a rule's symbols. `sizes` int64[4]: see below.
+    `inside` and `across` float64: five sections with a matrix for each source span, `across` transposed; `outside`
+    float64: one section, and a matrix for each of the others. Of seat s: `seat_rule` int32 its rule's place among the
+    chosen ones, `seat_weight` float64 its weight with its source words, `seat_span` int32 the source span of
+    nonterminal k at s·arity + k, `head` int32 the span that it covers; `order` int32 seats by their heads, those of
+    span p from `first[p]` on. `reach` int16: where the target side of a chosen rule ends at the earliest, from each
+    position. `values` and `back` float64, rows of positions; `low`, `high` int64, the positions that a row has.
+    `lefts`, `rights` int64: matrices to be multiplied, `limits` int64[…, 4] first and last row, first and last summand.
+    `frame` int64[F, 3]: kind of a frame, how many words begin and end it; `begins` and `ends` float64: what these weigh
+    at each position. `front` bool[size]: rows that words of front frames begin. `bounds` int64[spans, 4]: first and
+    last row, and first and last column of a span that are not negligible; `live` bool[size] such rows of the span at
+    hand. `start`, `end` int64: a rule's symbols. `sizes` int64[5]: see below.
     """
 
     inside: NDArray[np.float64]
@@ -89,28 +104,37 @@ class Room(NamedTuple):
     high: NDArray[np.int64]
     lefts: NDArray[np.int64]
     rights: NDArray[np.int64]
-    factors: NDArray[np.float64]
-    alone: NDArray[np.float64]
-    alone_rule: NDArray[np.int64]
+    limits: NDArray[np.int64]
+    frame: NDArray[np.int64]
+    begins: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    front: NDArray[np.bool_]
+    bounds: NDArray[np.int64]
+    live: NDArray[np.bool_]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
 
-_SEATS, _ARITY, _ALONE, _LACKING = range(4)
-"""What `Room.sizes` has: seats, nonterminals for which a seat has room, rules without source words, and seats for which
-there was no room."""
+_SEATS, _ARITY, _FRAMES, _FRONTS, LACKING = range(5)
+"""What `Room.sizes` has: seats, nonterminals for which a seat has room, frames, those of front factors, and seats for
+which there was no room."""
 
 
-def make_room(words: tuple[int, int], rules: int, longest: int, seats: int) -> Room:
-    """Room for pieces of so many words, with so many chosen rules of up to `longest` symbols a side, and seats."""
-    n, m = words
-    spans, size = (n + 1) * (n + 2) // 2, m + 1
-    matrices = spans * size * _row(size)
+def matrices_of(n: int, m: int) -> int:
+    """How many numbers the matrices of a piece of so many words are."""
+    return n * (n + 1) // 2 * (m + 1) * int(_row(m + 1))
+
+
+def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, seats: int) -> Room:
+    """Room for pieces of up to so many words a side and numbers in matrices, with so many chosen rules of up to
+    `longest` symbols a side, and seats; memory that is not used costs nothing."""
+    n, size = words[0], words[1] + 1
+    spans = (n + 1) * (n + 2) // 2
     return Room(
-        np.empty(matrices),
-        np.empty(matrices),
-        np.empty(matrices),
+        np.empty(_SECTIONS * matrices),
+        np.empty(_SECTIONS * matrices),
+        np.empty(_SECTIONS * matrices),
         np.empty(seats, np.int32),
         np.empty(seats),
         np.empty(seats * 3, np.int32),
@@ -124,12 +148,16 @@ def make_room(words: tuple[int, int], rules: int, longest: int, seats: int) -> R
         np.empty(longest + 1, np.int64),
         np.empty(4 * n + 4, np.int64),
         np.empty(4 * n + 4, np.int64),
-        np.empty(4 * n + 4),
-        np.empty((rules + 1) * 2 * size),
-        np.empty((rules + 1, 3), np.int64),
+        np.empty((4 * n + 4, 4), np.int64),
+        np.empty((rules, 3), np.int64),
+        np.empty(rules * size),
+        np.empty(rules * size),
+        np.empty(size, np.bool_),
+        np.empty((spans, 4), np.int64),
+        np.empty(size, np.bool_),
         np.empty(longest + 1, np.int64),
         np.empty(longest + 1, np.int64),
-        np.zeros(4, np.int64),
+        np.zeros(5, np.int64),
     )
 
 
@@ -146,12 +174,13 @@ def _span(i, j):
 
 
 @njit
-def _add_products(left, right, room, number, out, at, size, kind):
-    """Add products of `number` pairs of matrices to the matrix that begins at `at`, above its diagonal."""
+def _add_products(left, right, room, number, out, at, size, kind, front):
+    """Add products of `number` pairs of matrices to the matrix that begins at `at`, above its diagonal; `front`: rows
+    of front frames alone."""
     stride = _row(size)
-    lefts, rights, factors = room.lefts, room.rights, room.factors
+    lefts, rights, limits = room.lefts, room.rights, room.limits
     for p in range(size - 1):
-        if kind == _BEFORE and p == 0:
+        if front and not room.front[p]:
             continue
         for q in range((p + 1) // _BLOCK * _BLOCK, size, _BLOCK):
             if kind == _UPPER:
@@ -162,10 +191,13 @@ def _add_products(left, right, room, number, out, at, size, kind):
                 first, last = np.int64(0), np.int64(p)
             a = b = c = d = e = f = g = h = 0.0
             for k in range(number):
+                if p < limits[k, 0] or p > limits[k, 1]:
+                    continue
                 row = lefts[k] + p * stride
-                factor = factors[k]
-                for r in range(first, last):
-                    value = factor * left[row + r]
+                for r in range(max(first, limits[k, 2]), min(last, limits[k, 3] + 1)):
+                    value = left[row + r]
+                    if value == 0.0:
+                        continue
                     place = rights[k] + r * stride + q
                     a += value * right[place]
                     b += value * right[place + 1]
@@ -250,36 +282,70 @@ def joined(chosen, number, sides, base):
             straight += chosen.weight[c]
         elif join < 0:
             inverted += chosen.weight[c]
-    return Base(base.pair, base.null, straight, inverted)
+    return BaseWeights(base.pair, base.null, straight, inverted)
 
 
 @njit
-def _note_alone(c, rule, weight, sides, words, piece, room):
-    """Write what the target words of a rule weigh whose source side is one nonterminal."""
-    m = piece.y - piece.x
-    size = m + 1
-    number = room.sizes[_ALONE]
+def _frame_of(rule, sides):
+    """Return the kind of frame that a rule without source words is, -1 where it is none, and where its first and its
+    last nonterminal stand on the target side: words between the two count as those of the factor that has the others.
+    """
+    arity, source, _ = _shape(rule, sides)
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
-    middle = first
-    while sides.target[middle] >= 0:
-        middle += 1
-    before, after = middle - first, last - middle - 1
+    if arity != source or arity > 2:
+        return -1, first, first
+    one = first
+    while sides.target[one] >= 0:
+        one += 1
+    if arity == 1:
+        return _ALONE, one, one
+    other = last - 1
+    while sides.target[other] >= 0:
+        other -= 1
+    straight = sides.target[one] == -1
+    if one == first:
+        return (_REAR if straight else _REAR_INVERTED), one, other
+    if other == last - 1:
+        return (_FRONT if straight else _FRONT_INVERTED), one, other
+    return -1, first, first
+
+
+@njit
+def _weigh_words(first, number, x, sides, words, piece):
+    """What the words of symbols weigh at target position x; 0 where they do not stand there."""
+    if x < 0 or x + number > piece.y - piece.x:
+        return 0.0
+    product = 1.0
+    for k in range(number):
+        place = piece.x + x + k
+        product *= words.target_scale[place] if words.target[place] == sides.target[first + k] else 0.0
+    return product
+
+
+@njit
+def _note_frame(kind, one, other, rule, weight, sides, words, piece, room):
+    """Write what the target words of a frame weigh at each position."""
+    size = piece.y - piece.x + 1
+    number = room.sizes[_FRAMES]
+    first, last = sides.target_first[rule], sides.target_first[rule + 1]
+    # The nonterminal that has words on one or both sides of it: the second one of rear frames, else the first.
+    front = kind >= _FRONT
+    rear = kind > _ALONE and not front
+    begin = one + 1 if rear else first
+    middle = other if rear else one
+    end = other if front else last
+    before, after = middle - begin, end - middle - 1
     for x in range(size):
-        # Before a nonterminal that begins at x, and behind one that ends at x.
-        product = weight if x >= before else 0.0
-        for k in range(min(before, x)):
-            place = piece.x + x - before + k
-            product *= words.target_scale[place] if words.target[place] == sides.target[first + k] else 0.0
-        room.alone[2 * number * size + x] = product
-        product = 1.0 if x + after <= m else 0.0
-        for k in range(min(after, m - x)):
-            place = piece.x + x + k
-            product *= words.target_scale[place] if words.target[place] == sides.target[middle + 1 + k] else 0.0
-        room.alone[(2 * number + 1) * size + x] = product
-    room.alone_rule[number, 0] = c
-    room.alone_rule[number, 1] = before
-    room.alone_rule[number, 2] = after
-    room.sizes[_ALONE] = number + 1
+        room.begins[number * size + x] = weight * _weigh_words(begin, before, x, sides, words, piece)
+        room.ends[number * size + x] = _weigh_words(middle + 1, after, x - after, sides, words, piece)
+        if front:
+            room.front[x] = room.front[x] or room.begins[number * size + x] > 0.0
+    if front:
+        room.sizes[_FRONTS] += 1
+    room.frame[number, 0] = kind
+    room.frame[number, 1] = before
+    room.frame[number, 2] = after
+    room.sizes[_FRAMES] = number + 1
 
 
 @njit
@@ -352,12 +418,14 @@ def _has_words(symbols, first, last, words, begin, end):
 def _seat_all(chosen, number, sides, words, piece, room):
     """Write the seats of all chosen rules by their heads; False where there is no room."""
     room.sizes[:] = 0
+    for x in range(piece.y - piece.x + 1):
+        room.front[x] = False
     n = piece.j - piece.i
     for c in range(number):
         room.sizes[_ARITY] = max(room.sizes[_ARITY], _shape(chosen.rule[c], sides)[0])
     for c in range(number):
         rule = chosen.rule[c]
-        arity, source, target = _shape(rule, sides)
+        _, source, target = _shape(rule, sides)
         if _is_join(rule, sides) != 0 or source > n or target > piece.y - piece.x:
             continue
         first, last = sides.source_first[rule], sides.source_first[rule + 1]
@@ -365,13 +433,14 @@ def _seat_all(chosen, number, sides, words, piece, room):
             continue
         if not _note_reach(c, rule, sides, words.target, piece, room):
             continue
-        if source == 1 and arity == 1:
-            _note_alone(c, rule, chosen.weight[c], sides, words, piece, room)
+        kind, one, other = _frame_of(rule, sides)
+        if kind >= 0:
+            _note_frame(kind, one, other, rule, chosen.weight[c], sides, words, piece, room)
         else:
             _seat_rule(c, rule, chosen.weight[c], sides, words, piece, room)
     seats = room.sizes[_SEATS]
     if seats > len(room.seat_rule) or seats * room.sizes[_ARITY] > len(room.seat_span):
-        room.sizes[_LACKING] = seats
+        room.sizes[LACKING] = seats
         return False
     spans = _span(0, n + 1)
     for p in range(spans + 1):
@@ -464,40 +533,103 @@ def _lay_seats(head, chosen, sides, words, piece, room):
 
 
 @njit
-def _widen(at, base, words, piece, room, null):
+def _widen(at, size, null, room):
     """Add rules that have no source words and one nonterminal, wider target spans after narrower ones."""
-    m = piece.y - piece.x
-    size = m + 1
     stride = _row(size)
     inside = room.inside
-    number = room.sizes[_ALONE]
-    for x in range(m - 1, -1, -1):
+    for x in range(size - 2, -1, -1):
         row = at + x * stride
         for y in range(x + 2, size):
             inside[row + y] += null[x] * inside[row + stride + y] + null[y - 1] * inside[row + y - 1]
-            for k in range(number):
-                i, j = x + room.alone_rule[k, 1], y - room.alone_rule[k, 2]
-                if i < j:
-                    both = room.alone[2 * k * size + i] * room.alone[(2 * k + 1) * size + j]
-                    if both > 0.0:
-                        inside[row + y] += both * inside[at + i * stride + j]
+            for k in range(room.sizes[_FRAMES]):
+                if room.frame[k, 0] == _ALONE:
+                    i, j = x + room.frame[k, 1], y - room.frame[k, 2]
+                    if i < j:
+                        both = room.begins[k * size + x] * room.ends[k * size + y]
+                        if both > 0.0:
+                            inside[row + y] += both * inside[at + i * stride + j]
 
 
 @njit
-def _list_joins(i, j, base, size, room):
-    """Write the products by which two nonterminals cover source span [i, j)."""
+def _add_frames(at, section, size, base, room):
+    """Fill the other sections of a span: what it is as a factor of joins, and all of them transposed."""
+    stride = _row(size)
+    matrix = size * stride
+    inside, across = room.inside, room.across
+    for kind in range(_REAR, _SECTIONS):
+        weight = base.straight if kind == _REAR else base.inverted if kind == _REAR_INVERTED else 0.0
+        there = kind * section + at
+        for k in range(matrix):
+            inside[there + k] = weight * inside[at + k]
+    for k in range(room.sizes[_FRAMES]):
+        kind, before, after = room.frame[k]
+        if kind == _ALONE:
+            continue
+        there = kind * section + at
+        for x in range(size - 1 - before):
+            begins = room.begins[k * size + x]
+            if begins > 0.0:
+                row, inner = there + x * stride, at + (x + before) * stride - after
+                for y in range(x + before + after + 1, size):
+                    inside[row + y] += begins * room.ends[k * size + y] * inside[inner + y]
+    for kind in range(_SECTIONS if room.sizes[_FRONTS] > 0 else _FRONT):
+        there = kind * section + at
+        for x in range(size):
+            for y in range(size):
+                across[there + y * stride + x] = inside[there + x * stride + y]
+            for y in range(size, stride):
+                across[there + x * stride + y] = 0.0
+
+
+@njit
+def _take_frames(at, section, size, base, room):
+    """Go back through `_add_frames`: from the outside sums of factors, which lie behind the section, to the span's."""
+    stride = _row(size)
+    matrix = size * stride
+    outside = room.outside
+    for k in range(matrix):
+        outside[at + k] += base.straight * outside[section + k] + base.inverted * outside[section + matrix + k]
+    for k in range(room.sizes[_FRAMES]):
+        kind, before, after = room.frame[k]
+        if kind == _ALONE:
+            continue
+        there = section + (kind - 1) * matrix
+        for x in range(size - 1 - before):
+            begins = room.begins[k * size + x]
+            if begins > 0.0:
+                row, inner = there + x * stride, at + (x + before) * stride - after
+                for y in range(x + before + after + 1, size):
+                    outside[inner + y] += begins * room.ends[k * size + y] * outside[row + y]
+
+
+@njit
+def _list_product(number, left, right, room):
+    """Write a product of whole matrices."""
+    room.lefts[number] = left
+    room.rights[number] = right
+    room.limits[number, 0] = 0
+    room.limits[number, 1] = len(room.front)
+    room.limits[number, 2] = 0
+    room.limits[number, 3] = len(room.front)
+
+
+@njit
+def _join(i, j, section, size, room):
+    """Add to the sums of source span [i, j) those of two nonterminals that cover it."""
     matrix = size * _row(size)
-    number = 0
-    for k in range(i + 1, j):
-        left, right = _span(i, k) * matrix, _span(k, j) * matrix
-        room.lefts[number] = left
-        room.rights[number] = right
-        room.factors[number] = base.straight
-        room.lefts[number + 1] = right
-        room.rights[number + 1] = left
-        room.factors[number + 1] = base.inverted
-        number += 2
-    return number
+    at = _span(i, j) * matrix
+    for front in range(2 if room.sizes[_FRONTS] > 0 else 1):
+        number = 0
+        for k in range(i + 1, j):
+            left, right = _span(i, k) * matrix, _span(k, j) * matrix
+            if front == 0:
+                _list_product(number, left, _REAR * section + right, room)
+                _list_product(number + 1, right, _REAR_INVERTED * section + left, room)
+            else:
+                _list_product(number, _FRONT * section + left, right, room)
+                _list_product(number + 1, _FRONT_INVERTED * section + right, left, room)
+            number += 2
+        _add_products(room.inside, room.inside, room, number, room.inside, at, size, _UPPER, front == 1)
 
 
 @njit
@@ -507,6 +639,7 @@ def _fill_inside(chosen, sides, words, piece, base, null, room):
     size = m + 1
     stride = _row(size)
     matrix = size * stride
+    section = _span(0, n + 1) * matrix
     inside = room.inside
     for width in range(1, n + 1):
         for i in range(n + 1 - width):
@@ -520,8 +653,7 @@ def _fill_inside(chosen, sides, words, piece, base, null, room):
                     scale = words.source_scale[piece.i + i] * words.target_scale[piece.x + x]
                     inside[at + x * stride + x + 1] = base.pair * words.pairs[piece.i + i, piece.x + x] * scale
             else:
-                number = _list_joins(i, j, base, size, room)
-                _add_products(inside, inside, room, number, inside, at, size, _UPPER)
+                _join(i, j, section, size, room)
                 first, last = piece.i + i, piece.i + j - 1
                 left = base.null * words.source_nulls[first] * words.source_scale[first]
                 right = base.null * words.source_nulls[last] * words.source_scale[last]
@@ -529,67 +661,121 @@ def _fill_inside(chosen, sides, words, piece, base, null, room):
                 for k in range(matrix):
                     inside[at + k] += left * inside[one + k] + right * inside[other + k]
             _lay_seats(head, chosen, sides, words, piece, room)
-            _widen(at, base, words, piece, room, null)
-            for x in range(size):
-                for y in range(size):
-                    room.across[at + y * stride + x] = inside[at + x * stride + y]
-                for y in range(size, stride):
-                    room.across[at + x * stride + y] = 0.0
+            _widen(at, size, null, room)
+            if width < n:
+                _add_frames(at, section, size, base, room)
+
+
+_LEFT_PART, _RIGHT_PART, _EITHER = range(3)
+_GATHERED = (
+    (_PLAIN, _EITHER, _REAR, _REAR_INVERTED, _ABOVE),
+    (_REAR, _RIGHT_PART, _PLAIN, _PLAIN, _BEFORE),
+    (_REAR_INVERTED, _LEFT_PART, _PLAIN, _PLAIN, _BEFORE),
+    (_PLAIN, _EITHER, _FRONT_INVERTED, _FRONT, _BEFORE),
+    (_FRONT, _LEFT_PART, _PLAIN, _PLAIN, _ABOVE),
+    (_FRONT_INVERTED, _RIGHT_PART, _PLAIN, _PLAIN, _ABOVE),
+)
+"""How spans come to outside sums: those of a section, as which part of the spans above, beside what section of the rest
+where this is the left part and where it is the right one, and whether the spans above are the left factor."""
+
+
+@njit
+def _list_heads(i, j, n, way, section, matrix, room):
+    """List the products of the outside sums of the spans above [i, j) with what is beside it; how many."""
+    _, part, right, left, kind = way
+    number = 0
+    for k in range(j + 1, n + 1):
+        if part != _RIGHT_PART:
+            number = _list_head(number, _span(i, k), right * section + _span(j, k) * matrix, kind, matrix, room)
+    for k in range(i):
+        if part != _LEFT_PART:
+            number = _list_head(number, _span(k, j), left * section + _span(k, i) * matrix, kind, matrix, room)
+    return number
+
+
+@njit
+def _list_head(number, head, beside, kind, matrix, room):
+    """Write a product with the outside sums of a span, if all of these are not left out; how many there are now."""
+    bounds = room.bounds[head]
+    if bounds[0] > bounds[1]:
+        return number
+    above = kind == _ABOVE
+    room.lefts[number] = head * matrix if above else beside
+    room.rights[number] = beside if above else head * matrix
+    room.limits[number, 0] = bounds[0] if above else 0
+    room.limits[number, 1] = bounds[1] if above else len(room.front)
+    room.limits[number, 2] = bounds[2] if above else bounds[0]
+    room.limits[number, 3] = bounds[3] if above else bounds[1]
+    return number + 1
 
 
 @njit
 def _gather(i, j, base, size, n, room):
-    """Add to the outside sums of source span [i, j) what the base's spans above it have: both sides of each join."""
+    """Add to the outside sums of source span [i, j) those of the spans above it that join it to another one."""
     matrix = size * _row(size)
+    section = _span(0, n + 1) * matrix
     at = _span(i, j) * matrix
-    outside, across = room.outside, room.across
-    # Spans of which this is the left part, then those of which it is the right part, with what is beside it.
-    number = 0
-    for k in range(j + 1, n + 1):
-        room.lefts[number] = _span(i, k) * matrix
-        room.rights[number] = _span(j, k) * matrix
-        room.factors[number] = base.straight
-        number += 1
-    beside = number
-    for k in range(i):
-        room.lefts[number] = _span(k, j) * matrix
-        room.rights[number] = _span(k, i) * matrix
-        room.factors[number] = base.inverted
-        number += 1
-    # Where it begins the target span, then where it ends it.
-    _add_products(outside, across, room, number, outside, at, size, _ABOVE)
-    for k in range(number):
-        room.factors[k] = base.inverted if k < beside else base.straight
-        room.lefts[k], room.rights[k] = room.rights[k], room.lefts[k]
-    _add_products(across, outside, room, number, outside, at, size, _BEFORE)
+    for k in range(section, section + (_SECTIONS - 1) * matrix):
+        room.outside[k] = 0.0
+    for number in range(6 if room.sizes[_FRONTS] > 0 else 3):
+        way = _GATHERED[number]
+        kind = way[4]
+        products = _list_heads(i, j, n, way, section, matrix, room)
+        left = room.outside if kind == _ABOVE else room.across
+        right = room.across if kind == _ABOVE else room.outside
+        there = at if way[0] == _PLAIN else section + (way[0] - 1) * matrix
+        _add_products(left, right, room, products, room.outside, there, size, kind, way[0] >= _FRONT)
+    _take_frames(at, section, size, base, room)
 
 
 @njit
-def _narrow(at, base, words, piece, room, null):
+def _narrow(at, size, null, room):
     """Go back through `_widen`, wider target spans first; how many target words the base's rules emit alone."""
-    m = piece.y - piece.x
-    size = m + 1
     stride = _row(size)
     inside, outside = room.inside, room.outside
-    number = room.sizes[_ALONE]
     emitted = 0.0
-    for x in range(m):
+    for x in range(size - 1):
         row = at + x * stride
-        for y in range(m, x + 1, -1):
+        for y in range(size - 1, x + 1, -1):
             above = outside[row + y]
-            if above == 0.0:
+            if above * inside[row + y] < _NEGLIGIBLE:
                 continue
             one, other = above * null[x], above * null[y - 1]
             outside[row + stride + y] += one
             outside[row + y - 1] += other
             emitted += one * inside[row + stride + y] + other * inside[row + y - 1]
-            for k in range(number):
-                i, j = x + room.alone_rule[k, 1], y - room.alone_rule[k, 2]
-                if i < j:
-                    both = room.alone[2 * k * size + i] * room.alone[(2 * k + 1) * size + j]
-                    if both > 0.0:
-                        outside[at + i * stride + j] += both * above
+            for k in range(room.sizes[_FRAMES]):
+                if room.frame[k, 0] == _ALONE:
+                    i, j = x + room.frame[k, 1], y - room.frame[k, 2]
+                    if i < j:
+                        both = room.begins[k * size + x] * room.ends[k * size + y]
+                        if both > 0.0:
+                            outside[at + i * stride + j] += both * above
     return emitted
+
+
+@njit
+def _leave_out(head, at, size, room):
+    """Leave out the negligible bispans of a source span; note where the others lie."""
+    stride = _row(size)
+    bounds = room.bounds[head]
+    bounds[0] = size
+    bounds[1] = -1
+    bounds[2] = size
+    bounds[3] = -1
+    for x in range(size):
+        room.live[x] = False
+        row = at + x * stride
+        for y in range(size):
+            if room.outside[row + y] * room.inside[row + y] < _NEGLIGIBLE:
+                room.outside[row + y] = 0.0
+            else:
+                room.live[x] = True
+                bounds[2] = min(bounds[2], y)
+                bounds[3] = max(bounds[3], y)
+        if room.live[x]:
+            bounds[0] = min(bounds[0], x)
+            bounds[1] = x
 
 
 @njit
@@ -677,8 +863,8 @@ def _leave_seats(head, i, chosen, sides, words, piece, together, room):
         rule = chosen.rule[c]
         length = sides.target_first[rule + 1] - sides.target_first[rule]
         _place_tails(seat, i, rule, sides, room)
-        for x in range(m - length + 1):
-            if room.reach[c * size + x] <= m and _lay(seat, rule, x, sides, words, piece, room):
+        for x in range(room.bounds[head, 0], min(m - length, room.bounds[head, 1]) + 1):
+            if room.live[x] and room.reach[c * size + x] <= m and _lay(seat, rule, x, sides, words, piece, room):
                 _go_back(seat, rule, room.seat_weight[seat], at + x * stride, sides, words, piece, together, room)
 
 
@@ -718,7 +904,8 @@ def _fill_outside(chosen, sides, words, piece, base, null, together, room):
                         value = weight * outside[above + k]
                         outside[at + k] += value
                         emitted += value * inside[at + k]
-            emitted += _narrow(at, base, words, piece, room, null)
+            emitted += _narrow(at, size, null, room)
+            _leave_out(head, at, size, room)
             _leave_seats(head, i, chosen, sides, words, piece, together, room)
             if width == 1:
                 for x in range(m):
@@ -735,8 +922,8 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
     """Sum over all derivations of a piece by the first `number` chosen rules and the base.
 
     Returns the sum, and how many words the base is expected to emit; adds to `together` how often each two words are
-    expected to be emitted by one rule. The sum is 0 where it is out of range, and -1 where there is no room for seats.
-    `base` is `joined`; `null` float64[m] is room.
+    expected to be emitted by one rule. Of a sum that is out of range nothing else is found, and it is -1 where there is
+    no room for seats. `base` is `joined`; `null` float64[m] is room.
     """
     if not _seat_all(chosen, number, sides, words, piece, room):
         return -1.0, 0.0
@@ -746,8 +933,8 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
         null[x] = base.null * words.target_nulls[word] * words.target_scale[word]
     _fill_inside(chosen, sides, words, piece, base, null, room)
     total = room.inside[_span(0, n) * (m + 1) * _row(m + 1) + m]
-    if not 1e-280 < total < 1e280:
-        return 0.0, 0.0
+    if not LEAST < total < MOST:
+        return total, 0.0
     return total, _fill_outside(chosen, sides, words, piece, base, null, together, room)
 
 
@@ -760,7 +947,7 @@ class Whole(NamedTuple):
     emitted: float
 
 
-def sum_pair(sides: Sides, weights: NDArray[np.float64], words: PairWords, base: Base) -> Whole:
+def sum_pair(sides: RuleSides, weights: NDArray[np.float64], words: PairWords, base: BaseWeights) -> Whole:
     """Sum over all derivations of a pair, by all these rules and the base."""
     n, m = words.pairs.shape
     longest = int(max(np.diff(sides.source_first).max(initial=1), np.diff(sides.target_first).max(initial=1)))
@@ -769,10 +956,10 @@ def sum_pair(sides: Sides, weights: NDArray[np.float64], words: PairWords, base:
     both = joined(chosen, len(weights), sides, base)
     seats = 1 << 10
     while True:
-        room = make_room((n, m), len(weights), longest, seats)
+        room = make_room((n, m), matrices_of(n, m), len(weights), longest, seats)
         total, emitted = sum_piece(
             chosen, len(weights), sides, words, Piece(0, n, 0, m), both, null, together, room
         )  # fmt: skip
         if total >= 0:
             return Whole(float(np.log(total)) - words.log_scale, together, emitted)
-        seats = int(room.sizes[_LACKING]) * 2
+        seats = int(room.sizes[LACKING]) * 2

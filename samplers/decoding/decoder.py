@@ -36,16 +36,18 @@ class Decoder:
         lm_words: NDArray[np.int32],
         model: LanguageModel | None = None,
         limits: Limits | None = None,
+        beside: "Decoder | None" = None,
     ) -> None:
         """Weights float64[F + 6]: of the grammar's features, then of `COUNTED`.
 
-        `lm_words` int32[V]: the language model's numbers of target words.
+        `lm_words` int32[V]: the language model's numbers of target words. A decoder `beside` this one, with the same
+        language model, lends it its room for charts.
         """
         self.grammar = grammar
         self.model = model if model is not None else no_model()
         self.limits = limits or Limits(SPAN, POPS)
         self.weighed: Weighed = weigh(grammar, weights, self.model, lm_words)
-        self._own = local()
+        self._own = local() if beside is None else beside._own
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
         """At most `best` derivations of a sentence of one word or more, best first.

@@ -208,11 +208,10 @@ class ScoreRow(NamedTuple):
     position: int
     scored_at: datetime
     tokens: int
+    doubt: float
     log_probability: float
-    log_probability_error: float | None
     evidence: float
     unseen: float
-    unseen_error: float | None
     pieces: int
     exact: bool
     source_misfit: float | None

@@ -14,6 +14,7 @@ _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
 _TREES = ("tests/tools/papers/pruning/test_tree_pruning.py", "-k", "converges")
 _LEARNING = "tests/tools/papers/pruning/test_learning.py"
 _MISFITS = "tests/daemon/scoring/test_misfits.py"
+_LEXICON = ("tests/samplers/scores/test_lexicon.py",)
 _TREE_STEP = "selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1))\n        forest"
 
 _ALL_BISPANS = Change(
@@ -400,38 +401,31 @@ CHART_FAULTS = (
     ),
     # Words that do not belong.
     Fault(
-        "a sentence's own neighbours are counted",
-        "daemon/scoring/misfits.py",
-        "- (codes[:, None] == own).sum(axis=1)",
-        "- 0 * (codes[:, None] == own).sum(axis=1)",
-        (_MISFITS, "-k", "left_out"),
-    ),
-    Fault(
-        "a source word is looked at as a target word",
-        "daemon/scoring/misfits.py",
-        "together = fit.together if side else fit.together.T",
-        "together = fit.together if side else fit.together[::-1].T",
-        (_MISFITS, "-k", "equations"),
+        "links of a source word are looked at as a target word's",
+        "scores/lexicon.py",
+        "return facts.linked[other, word] if side == 1 else facts.linked[word, other]",
+        "return facts.linked[other, word] if side == 1 else facts.linked[0, other]",
+        _LEXICON,
     ),
     Fault(
         "links back are those of the other side's words",
-        "daemon/scoring/misfits.py",
-        "back = (together + others[:, None]) / (fit.links[side] + 1)",
-        "back = (together + others[:, None]) / (fit.links[other][:, None] + 1)",
-        (_MISFITS, "-k", "equations"),
+        "scores/lexicon.py",
+        "            back = (linked + alone[k]) / (facts.links[side, j, 0] + 1)",
+        "            back = (linked + alone[k]) / (facts.links[1 - side, k, 0] + 1)",
+        _LEXICON,
     ),
     Fault(
         "a word's share is not that among the words of its side",
-        "daemon/scoring/misfits.py",
-        "back.sum(axis=1, keepdims=True)",
-        "back.sum(axis=0, keepdims=True)",
-        (_MISFITS, "-k", "equations"),
+        "scores/lexicon.py",
+        "            share += back / facts.row[k]",
+        "            share += back",
+        _LEXICON,
     ),
     Fault(
         "odds are those among the words that were shown",
-        "daemon/scoring/misfits.py",
-        "@ self._weights - self._prior",
-        "@ self._weights",
+        "scores/scorer.py",
+        "weights[EXPANDED - 1] - classifiers.prior[side]",
+        "weights[EXPANDED - 1]",
         (_MISFITS, "-k", "taught"),
     ),
     Fault(

@@ -188,10 +188,10 @@ def _sampled(
                 within = measure.count(np.array([scope for _, _, scope, *_ in chosen], np.int32))
                 kept = [chosen[k] for k in np.flatnonzero(within)]
                 measure.cover(*words.flat(dict.fromkeys(source for source, *_ in kept)))
-                lines = (
+                written = (
                     f"{source} ||| {target} ||| {uses / counted.unit:.6g}\n" for source, target, _, uses, _ in kept
                 )
-                measure.write("".join(lines).encode())
+                measure.write("".join(written).encode())
             done += len(block)
             report(f"rules of {name}", done, None)
     return measures

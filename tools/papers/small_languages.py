@@ -28,6 +28,7 @@ from hierogram.daemon.commands.common import print_table
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.corpora.texts import pipeline_of
+from hierogram.daemon.decoding.translating import Translator
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option
 from hierogram.storage.records import JOINS
@@ -190,13 +191,13 @@ class _Learned:
         self._targets += [target for _, target in pairs]
         self._store.learn(0, threads=self._threads).run()
 
-    def decoder(self) -> hg.Decoder:
+    def translator(self) -> Translator:
         """Return what translates with all that is learned until now."""
         texts = pipeline_of(self._store.settings()).target
         text, model = self._folder / "target", self._folder / "target.lm"
         write_lines(text, map(texts.tokens, self._targets))
         hg.lm(text, model, order=self._way.order)
-        return hg.Decoder(self._store, lm=model, **self._way.decoder)
+        return hg.Decoder(self._store, lm=model, **self._way.decoder).translator()
 
     def keep(self, lines: Sequence[str], references: Sequence[str]) -> None:
         """Write translations and references to the cell's folder."""
@@ -214,7 +215,7 @@ def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
     with ExitStack() as stack:
         learned = _Learned(cell, wanted, train, stack)
         done_learning, learning_peak = time.process_time(), _peak_mb()
-        outputs = [found.text for found in learned.decoder().translate_all(test, threads=wanted.threads)]
+        outputs = [found.text for found in learned.translator().translate_all(test, threads=wanted.threads)]
     done = time.process_time()
     lines = [plain.text(output) for output in outputs]
     learned.keep(lines, references)
@@ -247,17 +248,17 @@ def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
     growing, standing, seconds = list[str](), list[str](), list[float]()
     with ExitStack() as stack:
         learned = _Learned(cell, wanted, train, stack)
-        first = decoder = learned.decoder()
+        first = translator = learned.translator()
 
-        def lines(decoder: hg.Decoder, block: Sequence[tuple[str, str]]) -> list[str]:
-            return [plain.text(decoder.translate(source).text) for source, _ in block]
+        def lines(translator: Translator, block: Sequence[tuple[str, str]]) -> list[str]:
+            return [plain.text(translator.translate(source).text) for source, _ in block]
 
         standing += [line for block in blocks for line in lines(first, block)]
         for block in blocks:
-            growing += lines(decoder, block)
+            growing += lines(translator, block)
             started = time.process_time()
             learned.learn(block)
-            decoder = learned.decoder()
+            translator = learned.translator()
             seconds.append(time.process_time() - started)
     ends = [min(k + wanted.block, len(book)) for k in range(0, len(book), wanted.block)]
     return {

@@ -23,7 +23,7 @@ _SECONDS = 600.0
 _CODE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"
 _LANGUAGES: dict[int | str, dict[str, object]] = {
     404: {"description": "The store has other languages."},
-    409: {"description": "The store does not say its languages, or has sentences of one language."},
+    409: {"description": "The store has sentences of one language."},
 }
 
 
@@ -50,9 +50,9 @@ def memory_routes(service: Service, reader: Reader) -> APIRouter:
 
     @router.get("/tmserver/languages/", responses={409: _LANGUAGES[409]})
     def languages() -> LanguagesAnswer:
-        """Return the store's languages."""
-        source, target = _languages(service.store)
-        return LanguagesAnswer(sourceLanguages=[_code(source)], targetLanguages=[_code(target)])
+        """Return the store's languages; none where it does not say which it has."""
+        codes = [_code(language) for language in _languages(service.store)]
+        return LanguagesAnswer(sourceLanguages=codes[:1], targetLanguages=codes[1:])
 
     @router.get("/tmserver/{source}/{target}/unit/{text:path}", responses=_LANGUAGES)
     def unit(
@@ -64,7 +64,7 @@ def memory_routes(service: Service, reader: Reader) -> APIRouter:
     ) -> list[NearAnswer]:
         """Return the pairs that are nearest to a text, the best first."""
         own = _languages(service.store)
-        if [base(source), base(target)] != [base(code) for code in own]:
+        if own and [base(source), base(target)] != [base(code) for code in own]:
             raise ProblemError(
                 HTTPStatus.NOT_FOUND, f"this memory is from {own[0]} into {own[1]}, not from {source} into {target}"
             )
@@ -98,16 +98,13 @@ def memory_routes(service: Service, reader: Reader) -> APIRouter:
     return router
 
 
-def _languages(store: Store) -> tuple[str, str]:
+def _languages(store: Store) -> tuple[str, ...]:
+    """Return source and target language, or nothing where the store does not say them; raises `ProblemError`."""
     settings = store.settings()
     notation = notation_of(settings.grammar)
     if notation.takes != PAIRS:
         raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('be a memory')}: it has sentences of one language")
-    if not settings.languages:
-        raise ProblemError(
-            HTTPStatus.CONFLICT, "the store does not say its languages: hierogram init --languages fr,en"
-        )
-    return settings.languages[0], settings.languages[1]
+    return tuple(settings.languages or ())
 
 
 def _code(language: str) -> str:

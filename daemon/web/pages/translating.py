@@ -115,7 +115,7 @@ def translation_routes(page: PageContext, translations: Translations, correction
             sides = translator.texts.source, translator.texts.target
             for one in shown:
                 for name, side in zip(("source", "target"), sides, strict=True):
-                    one[f"{name}_text"] = side.joined(str(one[name]).split(" "))
+                    one[f"{name}_text"] = side.text_of(str(one[name]))
             content = {"text": typed, "pairs": shown, "sql": look.asked, "_back": address("/translate", q=typed)}
         return page.answer(request, "translate_near", content)
 
@@ -146,7 +146,7 @@ def _put(translations: Translations, corrections: Corrections, source: str, targ
 def _known(translator: "TextTranslator", corrections: Corrections, text: str) -> str | None:
     """Return what somebody said that a text means."""
     known = corrections.known(_as_stored(translator, translator.texts.source, text.strip()))
-    return None if known is None else translator.texts.target.joined(known.split(" "))
+    return None if known is None else translator.texts.target.text_of(known)
 
 
 def _as_stored(translator: "TextTranslator", side: TextSide, text: str) -> str:

@@ -85,14 +85,18 @@ def test_pairs_are_chosen_by_corpus_and_by_date(opened: hg.GrammarStore) -> None
     assert "<tu " not in written(opened, since=now + timedelta(hours=1))
 
 
-def test_a_store_without_languages_has_no_memory(tmp_path: Path) -> None:
-    with hg.open(tmp_path / "s.db", create=True) as store, pytest.raises(hg.InputError, match="does not say its own"):
-        written(store)
+def test_a_store_without_languages_says_so_in_its_memory(tmp_path: Path) -> None:
+    with hg.open(tmp_path / "s.db", create=True) as store:
+        store.add([("le chat", "the cat")], corpus="memory")
+        out = tmp_path / "out.tmx"
+        out.write_text(written(store))
+        assert 'xml:lang="x-target"><seg>the cat</seg>' in out.read_text()
+        assert store.synchronize(out, "memory").kept == 1
 
 
 def test_the_command_synchronizes(hierogram: Run, opened: hg.GrammarStore, tmp_path: Path) -> None:
     path = memory(tmp_path / "m.tmx", FIRST)
     for done in ("0 as they were, 0 withdrawn", "2 as they were, 0 withdrawn"):
-        found = hierogram("--store", opened.url, "ingest", str(path), "--corpus", "memory", "--sync")
+        found = hierogram("--store", opened.url, "ingest", str(path), "--corpus", "memory", "--format", "memory")
         assert (found.code, done in found.err) == (0, True)
-    assert hierogram("--store", opened.url, "ingest", str(path), "--sync", "--trees").code == 2
+    assert hierogram("--store", opened.url, "ingest", str(path), "--format", "memory", "--dictionary").code == 2

@@ -9,7 +9,7 @@ import pytest
 
 from hierogram.daemon.decoding.lengths import HIGHEST, LOWEST, STEP, LengthFitter
 
-WORDS = 20
+WORDS, LETTERS = 20, 5
 
 
 @dataclass
@@ -27,16 +27,16 @@ class Decoders:
             else:
                 self.taken.append(more)
             words = self.length(more)
-            return SimpleNamespace(
-                outputs=SimpleNamespace(word_start=np.array([0, words])), best=best, distinct=distinct
-            )
+            outputs = SimpleNamespace(word_start=np.array([0, words]), words=np.arange(words) % 2)
+            return SimpleNamespace(outputs=outputs, best=best, distinct=distinct)
 
         return SimpleNamespace(decode=decode)
 
 
 def _decoded(decoders: Decoders, ratio: float) -> int:
     sentence = cast(Any, SimpleNamespace(words=np.zeros(WORDS, np.int32)))
-    found = LengthFitter(decoders, ratio).decode(sentence, 3, distinct=True)
+    fitter = LengthFitter(decoders, ["a" * LETTERS], ratio)
+    found = fitter.decode(sentence, ["b" * LETTERS] * WORDS, ["c" * LETTERS], 3, distinct=True)
     assert (found.best, found.distinct) == (3, True)
     assert len(decoders.taken) == 1
     assert decoders.taken[0] in decoders.asked

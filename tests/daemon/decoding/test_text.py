@@ -3,11 +3,13 @@
 import random
 import re
 from collections import Counter
+from copy import copy
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from tests.daemon.decoding.small import equipment, grammar_file
+from tests.daemon.web.pages.texts import PIECES
 
 from hierogram.daemon.corpora.texts import TextPipeline
 from hierogram.daemon.decoding.casing import Casing, learn_casing
@@ -49,6 +51,13 @@ def translator(tmp_path: Path) -> Translator:
     return made.translator(type(grammar)(**made_of, texts=TextPipeline(("fr", "en"), ("fr", "en")), casing=casing))
 
 
+def replace_texts(translator: Translator, texts: TextPipeline) -> Translator:
+    """The same translator with another pipeline."""
+    changed = copy(translator)
+    changed.texts = texts
+    return changed
+
+
 @pytest.fixture
 def texts(translator: Translator) -> TextTranslator:
     return TextTranslator(translator)
@@ -73,6 +82,7 @@ def texts(translator: Translator) -> TextTranslator:
         ("elle vient le 3 mai", "she come on May 3"),
         ("elle vient en 7 jours", "she come in 7 jours"),
         ("l'eau", "l'eau"),
+        ("\x01", "\x01"),
     ],
 )  # fmt: skip
 def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: str) -> None:
@@ -187,6 +197,26 @@ def test_nothing_is_lost_or_doubled_in_a_thousand_segments(texts: TextTranslator
                 assert Counter(Tags(text).seen) == Counter(Tags(segment).seen), (segment, text)
 
 
+STRANGE = [
+    *PIECES, "la maison", "Elle.", " ", "\n", "\u2028", "<b>", "</b>", "<i", "<p>", "</p>", "&nbsp;", "%s", "{x}",
+    "3,5", "«", "»", "“", "”", "’", "(", ")", "。",
+    "e\u0301", "<script>", "<x/>", "\x00", "\u00a0", "Qk", "QkaZz", "ELLE",
+    "...", "<b translate=no>", "http://a.b",
+]  # fmt: skip
+
+
+def test_strange_text_is_text(translator: Translator) -> None:
+    source = random.Random(9)
+    general = TextTranslator(replace_texts(translator, TextPipeline()))
+    for number in range(600):
+        text = "".join(source.choice(STRANGE) + source.choice(["", "", " "]) for _ in range(source.randint(0, 14)))
+        texts = (general, TextTranslator(translator))[number % 2]
+        found = texts.translate(text, format=("text", "html")[number // 2 % 2], alternatives=number % 3)
+        assert found.texts
+        if number // 2 % 2 == 0:
+            assert found.text.count("\n") == text.count("\n"), repr(text)
+
+
 def test_kept_words_are_in_the_order_of_their_links(texts: TextTranslator) -> None:
     source = random.Random(6)
     for _ in range(100):
@@ -253,12 +283,12 @@ def test_given_translations_are_taken_in_text(translator: Translator) -> None:
 
 def test_tokens_stay_tokens(texts: TextTranslator, tmp_path: Path) -> None:
     found = texts.translate("La maison, elle.", format="tokens")
-    assert found.text == "La house , she ."
+    assert found.text == "the house , she ."
     assert found.paragraphs == []
     made = equipment(tmp_path, Glossary())
     bare = TextTranslator(made.translator(made.grammar(str(grammar_file(tmp_path)))))
     assert (bare.usual, texts.usual) == ("tokens", "text")
-    assert bare.translate("La maison").text == "La house"
+    assert bare.translate("La maison").text == "the house"
     assert bare.translate("La maison.", format="text").text == "The house."
 
 

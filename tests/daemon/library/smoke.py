@@ -43,7 +43,7 @@ def use_a_store(folder: Path) -> None:
         assert store.publish(folder / "versions", keep=1).manifest.rules
         assert hg.Decoder(store).pack(folder / "grammar.packed")
         assert store.evidence("la maison", options=hg.EvidenceOptions(pairs=1)).rules
-        assert len(list(store.score(options=hg.ScoreOptions(masks=4)))) == len(PAIRS)
+        assert len(list(store.score(options=hg.ScoreOptions(exact=4)))) == len(PAIRS)
         assert store.terms(options=hg.TermOptions(min_count=2, min_words=1, common=1.0)).pairs == len(PAIRS)
         assert store.diagnose(options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules

@@ -60,7 +60,7 @@ hg.lm(["news.en", "more.en"], ["news5.lm", "news5.arpa.gz"], order=5, max_words=
 scored = list(store.score())
 doubtful = [one for one in scored if one.score.evidence < 0]
 strange = [one for one in doubtful if one.score.source_misfit and one.score.source_misfit.odds > 3]
-two = list(store.score(ids=[3, 5], masks=50))
+two = list(store.score(ids=[3, 5], exact=50))
 kept = list(store.score(keep=True))
 rows = store.store.scores()
 """),

@@ -56,8 +56,8 @@ def test_the_daemon_scores_what_has_no_score(learned: Store) -> None:
     scores = learned.scores()
     assert [score.pair_id for score in scores] == settled
     scorer = Scorer(Learned(learned, lambda *_: None), ScoreOptions())
-    for row, score in zip(learned.pairs(states=["settled"]), scores, strict=True):
-        made = scorer.score_stored(row)
+    rows = learned.pairs(states=["settled"])
+    for (made, _), score in zip(scorer.score_stored(rows), scores, strict=True):
         links = tuple(dataclasses.replace(link, probability=round(link.probability, 3)) for link in made.links)
         assert score_of(score) == dataclasses.replace(made, links=links)
         assert score.position <= learned.position()

@@ -14,7 +14,7 @@ MOMENT = datetime(2026, 5, 1, 12, 0, 1, tzinfo=UTC)
 
 def scored(pair_id: int, evidence: float, **values: object) -> ScoreRow:
     row = ScoreRow(
-        pair_id, 7, MOMENT, 4, -2.5, None, evidence, 0.25, 0.01, 1, False, 1.5, 0, None, None, "0-0:0.980", -3.0
+        pair_id, 7, MOMENT, 4, 1.5, -2.5, evidence, 0.25, 1, False, 1.5, 0, None, None, "0-0:0.980", -3.0
     )
     return row._replace(**values)
 
@@ -22,10 +22,10 @@ def scored(pair_id: int, evidence: float, **values: object) -> ScoreRow:
 def test_scores_are_replaced_and_told_in_order(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "y"), pair("c", "z")])
     store.keep_scores([scored(3, 0.5), scored(1, -1.0, target_misfit=2.0, target_misfit_word=0)])
-    store.keep_scores([scored(3, 0.75, exact=True, log_probability_error=0.0)])
+    store.keep_scores([scored(3, 0.75, exact=True, doubt=2.5)])
     assert store.scores() == [
         scored(1, -1.0, target_misfit=2.0, target_misfit_word=0),
-        scored(3, 0.75, exact=True, log_probability_error=0.0),
+        scored(3, 0.75, exact=True, doubt=2.5),
     ]
     assert [row.pair_id for row in store.scores(1)] == [3]
     assert [row.pair_id for row in store.scores(0, 1)] == [1]

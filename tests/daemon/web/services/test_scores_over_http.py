@@ -20,15 +20,16 @@ def client(learned: Store, connect: Connect) -> TestClient:
 def test_a_score_that_is_kept(client: TestClient, learned: Store) -> None:
     scorer = Scorer(Learned(learned, lambda *_: None), ScoreOptions())
     [row] = learned.pairs_by_id([2])
-    score = scorer.score_stored(row)
-    keep_scores(learned, scorer, [(row, score)])
+    [(score, derivation)] = made = scorer.score_stored([row])
+    assert derivation is not None
+    keep_scores(learned, scorer, [row], made)
     answer = client.get("/v1/pairs/2/score")
     assert answer.status_code == 200
     body = answer.json()
     assert body["pair"] == 2
     assert body["evidence"] == score.evidence
     assert body["exact"] is True
-    assert body["log_probability_error"] == 0
+    assert body["doubt"] == score.doubt
     assert score.target_misfit is not None
     assert body["target_misfit"]["position"] == score.target_misfit.position
     assert [(link["source"], link["target"]) for link in body["links"]] == [

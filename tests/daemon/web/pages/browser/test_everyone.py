@@ -1,7 +1,7 @@
 """Pages are for everyone: all scripts and lengths, light and dark, wide and narrow, with whatever help people use."""
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 from urllib.parse import quote
 
@@ -64,6 +64,17 @@ def violations(page: Any) -> list[str]:
 def test_nobody_is_barred(many: Store, serve: Serve, visit: Visit) -> None:
     mood = "narrow" if many.url.startswith("sqlite") else "dark"
     look_everywhere(visit(serve(many), **MOODS[mood]), paths(many))
+
+
+def test_whoever_translates_is_barred_nowhere(learned: Store, serve: Serve, visit: Visit) -> None:
+    address = serve(learned)
+    for width, scheme in product((390, 1280), ("light", "dark")):
+        page = visit(address, viewport={"width": width, "height": 800}, color_scheme=scheme)
+        look_everywhere(page, ["/translate", "/translate?q=La+maison+verte.%0A%0ALa+maison.+Xyz&corrected=stored"])
+        page.locator(".translated .w").first.hover()
+        assert page.locator(".phrases tr.lit").count() >= 1
+        page.locator(".phrases").first.scroll_into_view_if_needed()
+        assert violations(page) == []
 
 
 @pytest.mark.campaign

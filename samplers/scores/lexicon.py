@@ -1,0 +1,341 @@
+"""Lexicon: what other pairs say of a pair's words: alone, linked, without a link, and beside their neighbours.
+
+All that the pair itself has added is taken out: its words, links and neighbours, from counts and from their totals.
+docs/model.md, section 8, has the equations.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+
+_LINK_DISCOUNT = 0.5
+_UNSEEN_WORD = 0.5
+_LEAST_RATE = 1e-6
+"""Share of words that have no link, where each has one."""
+_STRENGTH = 2.0
+"""Of a word's probability beside a neighbour, so many uses follow its probability anywhere."""
+FEATURES = 9
+"""What tells whether a word belongs."""
+
+
+class SideCounts(NamedTuple):
+    """Counts of the words of one side, int64[V]: `words`, those that have a link, links, and different words at the
+    other end of these. `total` and `linked_total` are sums of the first two."""
+
+    words: NDArray[np.int64]
+    linked: NDArray[np.int64]
+    links: NDArray[np.int64]
+    partners: NDArray[np.int64]
+    total: int
+    linked_total: int
+
+
+class LinkCounts(NamedTuple):
+    """How often two words are linked: those of source word f are `first[f] … first[f + 1] - 1`, int64[V + 1], by target
+    words `target` int32, `times` int32."""
+
+    first: NDArray[np.int64]
+    target: NDArray[np.int32]
+    times: NDArray[np.int32]
+
+
+class Neighbours(NamedTuple):
+    """Counts of neighbouring words of one side, whose edges are words, too.
+
+    `pairs`, `triples` and `around` uint64, ascending: codes of two words side by side, of three, and of two with one
+    between them; `pair_times`, `triple_times`, `around_times` int32. `before`, `after` int32[base]: how many words
+    have a word before them, and after them. `base`: of the codes.
+    """
+
+    pairs: NDArray[np.uint64]
+    pair_times: NDArray[np.int32]
+    triples: NDArray[np.uint64]
+    triple_times: NDArray[np.int32]
+    around: NDArray[np.uint64]
+    around_times: NDArray[np.int32]
+    before: NDArray[np.int32]
+    after: NDArray[np.int32]
+    base: int
+
+
+class Lexicon(NamedTuple):
+    """What is known of words: of both sides, and of links."""
+
+    sides: tuple[SideCounts, SideCounts]
+    links: LinkCounts
+    neighbours: tuple[Neighbours, Neighbours]
+
+
+class OwnPart(NamedTuple):
+    """What one pair has itself added: its words, int32, and links of them, by their positions, int32; all empty where
+    it is not stored."""
+
+    words: tuple[NDArray[np.int32], NDArray[np.int32]]
+    links: tuple[NDArray[np.int32], NDArray[np.int32]]
+
+
+class PairFacts(NamedTuple):
+    """Room for what is known of a pair's words, by side and position.
+
+    `alone` float64[2, n] each word's probability on its own, `nulls` float64[2, n] without a link, `links` float64[2,
+    n, 2] how many links it has in other pairs and with how many words; `linked` float64[n, m] how often two are
+    linked, `together` float64[n, m] the base's probability; `neighbours` float64[2, n, 3]. `bound` int8[2, n] own words
+    that have a link, `gone` int8[links] own links between words that no other pair links; `kept` float64[2, n, 2].
+    `row` float64[n] is for sums.
+    """
+
+    alone: NDArray[np.float64]
+    nulls: NDArray[np.float64]
+    links: NDArray[np.float64]
+    linked: NDArray[np.float64]
+    together: NDArray[np.float64]
+    neighbours: NDArray[np.float64]
+    bound: NDArray[np.int8]
+    gone: NDArray[np.int8]
+    row: NDArray[np.float64]
+
+
+def make_facts(longest: int, links: int) -> PairFacts:
+    """Room for pairs of up to so many words a side, and own links."""
+    return PairFacts(
+        np.zeros((2, longest)),
+        np.zeros((2, longest)),
+        np.zeros((2, longest, 2)),
+        np.zeros((longest, longest)),
+        np.zeros((longest, longest)),
+        np.zeros((2, longest, 3)),
+        np.zeros((2, longest), np.int8),
+        np.zeros(links, np.int8),
+        np.zeros(longest),
+    )
+
+
+def count_neighbours(tokens: NDArray[np.int32], first: NDArray[np.int64], words: int) -> Neighbours:
+    """Count those of sentences: sentence k is `tokens[first[k] : first[k + 1]]`, all below `words`."""
+    base = words + 3
+    sizes = np.diff(first)
+    padded = np.full(len(tokens) + 2 * len(sizes), base - 1, np.uint64)
+    padded[first[:-1] + 2 * np.arange(len(sizes))] = base - 2
+    place = np.arange(len(tokens)) + 2 * np.repeat(np.arange(len(sizes)), sizes) + 1
+    padded[place] = tokens + 1
+    wide = np.uint64(base)
+    left, here, right = padded[place - 1], padded[place], padded[place + 1]
+    ends = place[np.cumsum(sizes) - 1]
+    pairs = np.concatenate([left * wide + here, padded[ends] * wide + padded[ends + 1]])
+    before, after = (np.bincount(side.astype(np.int64), minlength=base).astype(np.int32) for side in (left, right))
+    triples, around = (left * wide + here) * wide + right, left * wide + right
+    return Neighbours(*_counted(pairs), *_counted(triples), *_counted(around), before, after, base)
+
+
+def _counted(codes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Return the different codes, ascending, and how often each is there."""
+    met, times = np.unique(codes, return_counts=True)
+    return met, times.astype(np.int32)
+
+
+@njit
+def _times(codes, times, code):
+    """How often a code was met."""
+    low, high = 0, len(codes)
+    while low < high:
+        middle = (low + high) // 2
+        if codes[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(times[low]) if low < len(codes) and codes[low] == code else np.int64(0)
+
+
+@njit
+def linked_times(links, source, target):
+    """How often two words are linked; words are -1 where no stored pair has them."""
+    if source < 0 or target < 0:
+        return np.int64(0)
+    low, high = links.first[source], links.first[source + 1]
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if links.target[middle] < target:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(links.times[low]) if low < end and links.target[low] == target else np.int64(0)
+
+
+@njit
+def _count(words, word):
+    """How often a word is among words."""
+    number = 0
+    for other in words:
+        if other == word:
+            number += 1
+    return number
+
+
+@njit
+def _own_links(own, source, target):
+    """How often the pair itself links two words."""
+    number = 0
+    for k in range(len(own.links[0])):
+        if own.words[0][own.links[0][k]] == source and own.words[1][own.links[1][k]] == target:
+            number += 1
+    return number
+
+
+@njit
+def note_own(lexicon, own, facts):
+    """Note which own words have a link, and which own links no other pair has: each of several equal ones once."""
+    facts.bound[0, : len(own.words[0])] = 0
+    facts.bound[1, : len(own.words[1])] = 0
+    for k in range(len(own.links[0])):
+        facts.bound[0, own.links[0][k]] = 1
+        facts.bound[1, own.links[1][k]] = 1
+        source, target = own.words[0][own.links[0][k]], own.words[1][own.links[1][k]]
+        gone = linked_times(lexicon.links, source, target) <= _own_links(own, source, target)
+        for other in range(k):
+            if own.words[0][own.links[0][other]] == source and own.words[1][own.links[1][other]] == target:
+                gone = False
+        facts.gone[k] = gone
+
+
+@njit
+def _weigh_side(side, words, own, lexicon, facts):
+    """Fill `alone`, `nulls` and `links` of one side; the words' numbers are -1 where no stored pair has them."""
+    counts, own_words, own_ends = lexicon.sides[side], own.words[side], own.links[side]
+    # Words that no other pair has are no words of the others' vocabulary.
+    vocabulary, bound = len(counts.words), 0
+    for k in range(len(own_words)):
+        bound += facts.bound[side, k]
+        first = True
+        for other in range(k):
+            first = first and own_words[other] != own_words[k]
+        if first and own_words[k] >= 0 and counts.words[own_words[k]] <= _count(own_words, own_words[k]):
+            vocabulary -= 1
+    total = counts.total - len(own_words)
+    rate = max(1.0 - (counts.linked_total - bound) / max(total, 1), _LEAST_RATE)
+    for k in range(len(words)):
+        word = words[k]
+        seen, linked, links, partners = 0.0, 0.0, 0.0, 0.0
+        if word >= 0:
+            seen, linked = float(counts.words[word]), float(counts.linked[word])
+            links, partners = float(counts.links[word]), float(counts.partners[word])
+            for other in range(len(own_words)):
+                if own_words[other] == word:
+                    seen -= 1
+                    linked -= facts.bound[side, other]
+            for link in range(len(own_ends)):
+                if own_words[own_ends[link]] == word:
+                    links -= 1
+                    partners -= facts.gone[link]
+        # What is known may be older than the pair's present links.
+        seen = max(seen, 0.0)
+        facts.alone[side, k] = (seen + _UNSEEN_WORD) / (total + _UNSEEN_WORD * (vocabulary + 1))
+        free = max(seen - max(linked, 0.0), 0.0)
+        facts.nulls[side, k] = facts.alone[side, k] * (free + rate) / (seen + 1) / rate
+        facts.links[side, k, 0] = max(links, 0.0)
+        facts.links[side, k, 1] = max(partners, 0.0)
+
+
+@njit
+def _weigh_links(source, target, own, lexicon, facts):
+    """Fill `linked` and `together`: [P(f) P(e|f) P(e) P(f|e)]^½, from other pairs' links."""
+    for i in range(len(source)):
+        forward = 1.0 / (facts.links[0, i, 0] + 1)
+        forward_left = (_LINK_DISCOUNT * facts.links[0, i, 1] + 1) * forward
+        for x in range(len(target)):
+            times = linked_times(lexicon.links, source[i], target[x])
+            if times > 0:
+                times -= _own_links(own, source[i], target[x])
+            linked = max(float(times), 0.0)
+            facts.linked[i, x] = linked
+            kept = max(linked - _LINK_DISCOUNT, 0.0)
+            backward = 1.0 / (facts.links[1, x, 0] + 1)
+            backward_left = (_LINK_DISCOUNT * facts.links[1, x, 1] + 1) * backward
+            given_source = kept * forward + forward_left * facts.alone[1, x]
+            given_target = kept * backward + backward_left * facts.alone[0, i]
+            facts.together[i, x] = np.sqrt(facts.alone[0, i] * given_source * facts.alone[1, x] * given_target)
+
+
+@njit
+def _around(words, k, base):
+    """The word before position k, at it, and after it, as codes know them: 0 those that no stored pair has."""
+    left = np.uint64(words[k - 1] + 1) if k > 0 else np.uint64(base - 2)
+    right = np.uint64(words[k + 1] + 1) if k + 1 < len(words) else np.uint64(base - 1)
+    return left, np.uint64(words[k] + 1), right
+
+
+@njit
+def _weigh_neighbours(side, words, own_words, known, facts):
+    """Fill `neighbours` of one side: how much more probable each word is after that before it, before that after it,
+    and between both, than anywhere; natural logs."""
+    base = np.uint64(known.base)
+    for k in range(len(words)):
+        left, here, right = _around(words, k, known.base)
+        before = _times(known.pairs, known.pair_times, left * base + here)
+        after = _times(known.pairs, known.pair_times, here * base + right)
+        both = _times(known.triples, known.triple_times, (left * base + here) * base + right)
+        around = _times(known.around, known.around_times, left * base + right)
+        first, last = np.int64(known.before[left]), np.int64(known.after[right])
+        for other in range(len(own_words)):
+            a, b, c = _around(own_words, other, known.base)
+            first -= a == left
+            last -= c == right
+            around -= a == left and c == right
+            before -= a == left and b == here
+            after -= b == here and c == right
+            both -= a == left and b == here and c == right
+        strength = _STRENGTH * facts.alone[side, k]
+        given_left = (max(before, 0) + strength) / (max(first, 0) + _STRENGTH)
+        given_right = (max(after, 0) + strength) / (max(last, 0) + _STRENGTH)
+        between = (max(both, 0) + (given_left + given_right) / 2) / (max(around, 0) + 1)
+        facts.neighbours[side, k, 0] = np.log(given_left / facts.alone[side, k])
+        facts.neighbours[side, k, 1] = np.log(given_right / facts.alone[side, k])
+        facts.neighbours[side, k, 2] = np.log(between / facts.alone[side, k])
+
+
+@njit
+def weigh_words(source, target, own, lexicon, facts):
+    """Fill all facts of a pair's words."""
+    note_own(lexicon, own, facts)
+    _weigh_side(0, source, own, lexicon, facts)
+    _weigh_side(1, target, own, lexicon, facts)
+    _weigh_links(source, target, own, lexicon, facts)
+    _weigh_neighbours(0, source, own.words[0], lexicon.neighbours[0], facts)
+    _weigh_neighbours(1, target, own.words[1], lexicon.neighbours[1], facts)
+
+
+@njit
+def _linked(side, word, other, facts):
+    return facts.linked[other, word] if side == 1 else facts.linked[word, other]
+
+
+@njit
+def fill_features(side, sizes, facts, features):
+    """Fill what tells whether each word of a side (0: source, 1: target) belongs, float64[words, 9]."""
+    words, others = sizes[side], sizes[1 - side]
+    own, alone = facts.alone[side], facts.alone[1 - side]
+    for k in range(others):
+        facts.row[k] = 0.0
+        for j in range(words):
+            facts.row[k] += (_linked(side, j, k, facts) + alone[k]) / (facts.links[side, j, 0] + 1)
+    for j in range(words):
+        mean = largest = back_largest = share = 0.0
+        for k in range(others):
+            linked = _linked(side, j, k, facts)
+            given = (linked + own[j]) / (facts.links[1 - side, k, 0] + 1)
+            back = (linked + alone[k]) / (facts.links[side, j, 0] + 1)
+            mean += given
+            largest = max(largest, given)
+            back_largest = max(back_largest, back / alone[k])
+            share += back / facts.row[k]
+        for k in range(3):
+            features[j, k] = facts.neighbours[side, j, k]
+        features[j, 3] = np.log(mean / others / own[j])
+        features[j, 4] = np.log(largest / own[j])
+        features[j, 5] = np.log(back_largest)
+        features[j, 6] = np.log(share + 0.02)
+        features[j, 7] = np.log(own[j])
+        features[j, 8] = np.log(float(words))

@@ -1,0 +1,580 @@
+"""Scores of pairs: their probability under all derivations of the learned grammar, mixed with a base.
+
+Many pairs are scored in one call. A long pair is cut in pieces where the fewest likely links are parted; its score is
+then a lower bound, since derivations across a cut are left out. docs/model.md, section 8, has the equations.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.charts.dense import (
+    LACKING,
+    LEAST,
+    MOST,
+    BaseWeights,
+    Chosen,
+    Piece,
+    Room,
+    RuleSides,
+    joined,
+    make_room,
+    matrices_of,
+    sum_piece,
+)
+from hierogram.samplers.charts.pairs import PairWords
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.scores.lexicon import (
+    FEATURES,
+    Lexicon,
+    OwnPart,
+    PairFacts,
+    fill_features,
+    make_facts,
+    weigh_words,
+)
+
+_PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
+"""Shares of the base's rules, of the probability of any new rule: there are four rules with one word."""
+_LEAST_NEW = 1e-6
+_MOST_SEATS = 1 << 22
+"""Seats of the largest chart: a piece with more is cut."""
+EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
+"""Weights of a classifier."""
+LARGEST_FEATURE = 4.0
+"""Standard deviations from the mean beyond which a feature says no more."""
+FACTS = 6
+"""Numbers of a pair: see `Scored.numbers`."""
+LOG_PROBABILITY, INDEPENDENT, UNSEEN, PIECES, DERIVATION, LINKS = range(FACTS)
+
+
+class KnownRules(NamedTuple):
+    """R rules in use, and how much of all they are.
+
+    `uses` int64[R], `lengths` int32[R], `usable` bool[R]: rules of a large scope are not. `near` int32: usable rules by
+    their rarest word, those of source word f from `first[f]` on, of target word e from `first[V + e]` on, V source
+    words, int64[…]; those without words at last. Of each length, int64[L] `tokens` and float64[L] `kept`: uses of all
+    rules, and what the usable ones keep after the discount; `prior` float64[L]: what of all has it. `pooled`: lengths
+    are not told apart (a Dirichlet process).
+    """
+
+    sides: RuleSides
+    uses: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    usable: NDArray[np.bool_]
+    near: NDArray[np.int32]
+    first: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    kept: NDArray[np.float64]
+    prior: NDArray[np.float64]
+    discount: float
+    strength: float
+    pooled: bool
+
+
+class Classifiers(NamedTuple):
+    """What tells words that do not belong, of each side: `mean` and `deviation` float64[2, 9] of the features,
+    `weights` float64[2, 64], `prior` float64[2] log-odds; NaN where there was too little to learn from."""
+
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    prior: NDArray[np.float64]
+
+
+class Pairs(NamedTuple):
+    """P pairs: words of both sides, int32, -1 where no stored pair has them, from `source_first[p]` on, int64[P + 1].
+
+    `own_…` is what each has itself added, if it is stored: words, links by positions, rules and how often it uses each,
+    rules by number, -1 for those that have gone meanwhile.
+    """
+
+    source: NDArray[np.int32]
+    source_first: NDArray[np.int64]
+    target: NDArray[np.int32]
+    target_first: NDArray[np.int64]
+    own_source: NDArray[np.int32]
+    own_source_first: NDArray[np.int64]
+    own_target: NDArray[np.int32]
+    own_target_first: NDArray[np.int64]
+    link_source: NDArray[np.int32]
+    link_target: NDArray[np.int32]
+    link_first: NDArray[np.int64]
+    rule: NDArray[np.int32]
+    times: NDArray[np.int32]
+    rule_first: NDArray[np.int64]
+
+
+class Scored(NamedTuple):
+    """What is found of P pairs.
+
+    `numbers` float64[P, 6]: natural log of the pair's probability, and of its words' each on its own; how many words
+    the base emits; pieces; mean log-probability of the rules of the pair's derivation, NaN where it has none; links.
+    `misfits` float64[P, 2, 2]: the position and the log-odds of the word of each side that belongs least. `links` of
+    the pairs one after the other: int32[…, 2] and their probabilities, float64.
+    """
+
+    numbers: NDArray[np.float64]
+    misfits: NDArray[np.float64]
+    links: NDArray[np.int32]
+    probabilities: NDArray[np.float64]
+
+
+class Space(NamedTuple):
+    """Memory of one thread. `source_here`, `target_here` bool[V + 1]: whether the pair at hand has a word;
+    `own_times` int32[R]; `factors` float64[L]; `expected` float64[n, m]; `likely` int32[n, 2]; `pieces` int64[…, 4]."""
+
+    room: Room
+    facts: PairFacts
+    words: PairWords
+    chosen: Chosen
+    null: NDArray[np.float64]
+    source_here: NDArray[np.bool_]
+    target_here: NDArray[np.bool_]
+    own_times: NDArray[np.int32]
+    factors: NDArray[np.float64]
+    expected: NDArray[np.float64]
+    likely: NDArray[np.int32]
+    pieces: NDArray[np.int64]
+    features: NDArray[np.float64]
+
+
+class Sizes(NamedTuple):
+    """What a thread has memory for: `longest` side in words, own `links` of a pair, `rules` that it may use, and their
+    `seats`."""
+
+    longest: int
+    links: int
+    rules: int
+    seats: int
+
+
+def make_space(rules: KnownRules, lexicon: Lexicon, sizes: Sizes, largest: int) -> Space:
+    """Memory for pairs that are cut in pieces of `largest` word pairs."""
+    longest, number = sizes.longest, sizes.rules
+    facts = make_facts(longest, sizes.links)
+    symbols = int(
+        max(np.diff(rules.sides.source_first).max(initial=1), np.diff(rules.sides.target_first).max(initial=1))
+    )
+    shapes = [(n, max(1, min(longest, largest // n))) for n in range(1, longest + 1)]
+    most = max(matrices_of(n, m) for n, m in [*shapes, (1, longest)])
+    return Space(
+        make_room((longest, longest), most, number, symbols, sizes.seats),
+        facts,
+        PairWords(
+            np.zeros(longest, np.int32),
+            np.zeros(longest, np.int32),
+            facts.together,
+            np.zeros(longest),
+            np.zeros(longest),
+            np.zeros(longest),
+            np.zeros(longest),
+        ),
+        Chosen(np.zeros(number, np.int64), np.zeros(number)),
+        np.zeros(longest),
+        np.zeros(len(lexicon.sides[0].words) + 1, np.bool_),
+        np.zeros(len(lexicon.sides[1].words) + 1, np.bool_),
+        np.zeros(len(rules.uses), np.int32),
+        np.zeros(len(rules.tokens)),
+        np.zeros((longest, longest)),
+        np.zeros((longest, 2), np.int32),
+        np.zeros((2 * longest + 2, 4), np.int64),
+        np.zeros((longest, FEATURES)),
+    )
+
+
+@njit
+def _discounted(rules, count):
+    """What n uses of a rule keep: n - d n^d."""
+    if count <= 0:
+        return 0.0
+    return count - rules.discount * float(count) ** rules.discount
+
+
+@njit
+def _fill_factors(rules, pairs, pair, space):
+    """Fill what the kept uses of a rule are multiplied by to make a probability, by length, from the other pairs' uses;
+    the probability of any new rule. The pair's own uses are noted for `_choose`."""
+    own, factors = space.own_times, space.factors
+    first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
+    longest = len(factors)
+    for length in range(longest):
+        factors[length] = rules.tokens[length]
+    for k in range(first, last):
+        rule = pairs.rule[k]
+        if rule >= 0:
+            factors[rules.lengths[rule]] -= pairs.times[k]
+            own[rule] += pairs.times[k]
+    total = 0.0
+    for length in range(longest):
+        factors[length] = max(factors[length], 0.0)
+        total += factors[length]
+    new = 1.0
+    for length in range(longest):
+        uses = total if rules.pooled else factors[length]
+        factors[length] = rules.prior[length] / (uses + rules.strength)
+        new -= rules.kept[length] * factors[length]
+    for k in range(first, last):
+        rule = pairs.rule[k]
+        if rule >= 0 and rules.usable[rule]:
+            count = rules.uses[rule]
+            less = _discounted(rules, count) - _discounted(rules, count - pairs.times[k])
+            new += less * factors[rules.lengths[rule]]
+    return max(new, _LEAST_NEW), total
+
+
+@njit
+def _mean_weight(rules, pairs, pair, new, total, space):
+    """Mean log-probability of the rules of a pair's derivation, by the other pairs; those that no other uses count as
+    the rarest."""
+    first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
+    rarest = new / max(total, 1.0)
+    summed, uses = 0.0, 0.0
+    for k in range(first, last):
+        rule = pairs.rule[k]
+        weight = rarest
+        if rule >= 0:
+            kept = _discounted(rules, rules.uses[rule] - pairs.times[k])
+            weight = max(kept * space.factors[rules.lengths[rule]], rarest)
+        summed += pairs.times[k] * np.log(weight)
+        uses += pairs.times[k]
+    return summed / uses if uses > 0 else np.nan
+
+
+@njit
+def _is_here(rule, sides, space):
+    """Return whether a pair has all words of a rule."""
+    for k in range(sides.source_first[rule], sides.source_first[rule + 1]):
+        if sides.source[k] >= 0 and not space.source_here[sides.source[k]]:
+            return False
+    for k in range(sides.target_first[rule], sides.target_first[rule + 1]):
+        if sides.target[k] >= 0 and not space.target_here[sides.target[k]]:
+            return False
+    return True
+
+
+@njit
+def _choose_near(begin, end, rules, number, space):
+    """Choose of some rules those that the pair may use, with their weights by the other pairs' uses."""
+    for k in range(begin, end):
+        rule = rules.near[k]
+        if _is_here(rule, rules.sides, space):
+            kept = _discounted(rules, rules.uses[rule] - space.own_times[rule])
+            weight = kept * space.factors[rules.lengths[rule]]
+            if weight > 0.0:
+                if number < len(space.chosen.rule):
+                    space.chosen.rule[number] = rule
+                    space.chosen.weight[number] = weight
+                number += 1
+    return number
+
+
+@njit
+def _choose(rules, pairs, pair, space):
+    """Choose all rules that a pair may use; how many."""
+    source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
+    target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
+    for word in source:
+        if word >= 0:
+            space.source_here[word] = True
+    for word in target:
+        if word >= 0:
+            space.target_here[word] = True
+    words = len(space.source_here) - 1
+    last = len(rules.first) - 2
+    number = _choose_near(rules.first[last], rules.first[last + 1], rules, np.int64(0), space)
+    for k in range(len(source)):
+        word = source[k]
+        if word >= 0 and not _is_before(source, k):
+            number = _choose_near(rules.first[word], rules.first[word + 1], rules, number, space)
+    for k in range(len(target)):
+        word = target[k]
+        if word >= 0 and not _is_before(target, k):
+            number = _choose_near(rules.first[words + word], rules.first[words + word + 1], rules, number, space)
+    for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
+        if pairs.rule[k] >= 0:
+            space.own_times[pairs.rule[k]] = 0
+    for word in source:
+        if word >= 0:
+            space.source_here[word] = False
+    for word in target:
+        if word >= 0:
+            space.target_here[word] = False
+    return number
+
+
+@njit
+def _is_before(words, k):
+    """Return whether a word stands before its position, too."""
+    first = 0
+    while words[first] != words[k]:
+        first += 1
+    return first < k
+
+
+@njit
+def _scale_words(source, target, facts, words):
+    """Fill the words of a pair for its charts; scaled so that emissions of words that are likely are near 1."""
+    n, m = len(source), len(target)
+    for i in range(n):
+        best = facts.alone[0, i] ** 2
+        for x in range(m):
+            best = max(best, facts.together[i, x])
+        words.source[i] = source[i]
+        words.source_nulls[i] = facts.nulls[0, i]
+        words.source_scale[i] = 4.0 / np.sqrt(best)
+    for x in range(m):
+        best = facts.alone[1, x] ** 2
+        for i in range(n):
+            best = max(best, facts.together[i, x])
+        words.target[x] = target[x]
+        words.target_nulls[x] = facts.nulls[1, x]
+        words.target_scale[x] = 4.0 / np.sqrt(best)
+
+
+@njit
+def _find_likely(n, m, facts, likely):
+    """Write the links that each of the two words prefers to all others, and that are more likely than the words apart;
+    how many there are."""
+    number = 0
+    for i in range(n):
+        best = 0
+        for x in range(1, m):
+            if _ratio(i, x, facts) > _ratio(i, best, facts):
+                best = x
+        other = 0
+        for k in range(1, n):
+            if _ratio(k, best, facts) > _ratio(other, best, facts):
+                other = k
+        if other == i and _ratio(i, best, facts) > 1:
+            likely[number, 0] = i
+            likely[number, 1] = best
+            number += 1
+    return number
+
+
+@njit
+def _ratio(i, x, facts):
+    return facts.together[i, x] / (facts.alone[0, i] * facts.alone[1, x])
+
+
+@njit
+def cut_of(piece, likely, number):
+    """Where a piece is cut: near the middle, where the fewest of the likely links are parted."""
+    best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
+    for i in range(piece.i + 1, piece.j):
+        for x in range(piece.x + 1, piece.y):
+            parted = 0.0
+            for k in range(number):
+                a, b = likely[k, 0], likely[k, 1]
+                if piece.i <= a < piece.j and piece.x <= b < piece.y and (a < i) != (b < x):
+                    parted += 1
+            source_share = (i - piece.i) / (piece.j - piece.i)
+            target_share = (x - piece.x) / (piece.y - piece.x)
+            parted += abs(source_share - target_share)
+            parted += max(abs(source_share - 0.5), abs(target_share - 0.5))
+            if parted < best:
+                best, source_cut, target_cut = parted, i, x
+    return source_cut, target_cut
+
+
+@njit
+def _put(pieces, number, i, j, x, y):
+    pieces[number, 0] = i
+    pieces[number, 1] = j
+    pieces[number, 2] = x
+    pieces[number, 3] = y
+
+
+@njit
+def _scale_piece(piece, factor, words):
+    """Multiply what is emitted with each word of a piece's longer side."""
+    if piece.j - piece.i > piece.y - piece.x:
+        for i in range(piece.i, piece.j):
+            words.source_scale[i] *= factor
+    else:
+        for x in range(piece.x, piece.y):
+            words.target_scale[x] *= factor
+
+
+@njit
+def _sum_pieces(rules, base, chosen, likely, largest, n, m, space):
+    """Natural log of the sum over a pair's pieces, without scales; words that the base emits; pieces, 0 where there is
+    no room for seats."""
+    log_total, emitted = 0.0, 0.0
+    number = 0
+    _put(space.pieces, 0, 0, n, 0, m)
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        i, j, x, y = space.pieces[waiting]
+        piece = Piece(i, j, x, y)
+        divided = min(j - i, y - x) > 1
+        if not divided or (j - i) * (y - x) <= largest:
+            total, words = sum_piece(
+                space.chosen, chosen, rules.sides, space.words, piece, base, space.null, space.expected, space.room
+            )
+            while not divided and (0 <= total <= LEAST or total >= MOST):
+                # Most words of one side are emitted alone: they are not as likely as all others.
+                _scale_piece(piece, 16.0 if total <= LEAST else 1 / 16.0, space.words)
+                total, words = sum_piece(
+                    space.chosen, chosen, rules.sides, space.words, piece, base, space.null, space.expected, space.room
+                )
+            if LEAST < total < MOST:
+                number += 1
+                log_total += np.log(total)
+                emitted += words
+                continue
+            if total < 0.0 and (not divided or space.room.sizes[LACKING] < _MOST_SEATS):
+                return 0.0, 0.0, 0
+        a, b = cut_of(piece, space.likely, likely)
+        _put(space.pieces, waiting, a, j, b, y)
+        _put(space.pieces, waiting + 1, i, a, x, b)
+        waiting += 2
+    return log_total + (number - 1) * np.log(base.straight), emitted, number
+
+
+@njit
+def _list_links(pair, n, m, least, first, space, scored):
+    """Write the links of at least this probability, of each source word the most probable first; how many."""
+    number = first
+    for i in range(n):
+        begin = number
+        for x in range(m):
+            probability = min(space.expected[i, x], 1.0)
+            if probability >= least:
+                k = number
+                while k > begin and scored.probabilities[k - 1] < probability:
+                    scored.links[k, 0] = scored.links[k - 1, 0]
+                    scored.links[k, 1] = scored.links[k - 1, 1]
+                    scored.probabilities[k] = scored.probabilities[k - 1]
+                    k -= 1
+                scored.links[k, 0] = i
+                scored.links[k, 1] = x
+                scored.probabilities[k] = probability
+                number += 1
+    scored.numbers[pair, LINKS] = number - first
+    return number
+
+
+@njit
+def odds_of(side, row, classifiers):
+    """Natural log of the odds that a word was replaced: a sum over features, their negative parts, products of each
+    two, and 1."""
+    for k in range(FEATURES):
+        scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
+        row[k] = min(max(scaled, -LARGEST_FEATURE), LARGEST_FEATURE)
+    weights = classifiers.weights[side]
+    total = weights[EXPANDED - 1] - classifiers.prior[side]
+    place = 2 * FEATURES
+    for k in range(FEATURES):
+        total += weights[k] * row[k] + weights[FEATURES + k] * min(row[k], 0.0)
+        for other in range(k, FEATURES):
+            total += weights[place] * row[k] * row[other]
+            place += 1
+    return total
+
+
+@njit
+def _find_misfits(pair, n, m, classifiers, space, scored):
+    """Find the word of each side that belongs least."""
+    for side in range(2):
+        words = m if side == 1 else n
+        fill_features(side, (n, m), space.facts, space.features)
+        for k in range(words):
+            odds = odds_of(side, space.features[k], classifiers)
+            if k == 0 or odds > scored.misfits[pair, side, 1]:
+                scored.misfits[pair, side, 0] = k
+                scored.misfits[pair, side, 1] = odds
+
+
+@njit
+def own_of(pairs, pair):
+    """What a pair has itself added to what is known of words."""
+    links = slice(pairs.link_first[pair], pairs.link_first[pair + 1])
+    source = slice(pairs.own_source_first[pair], pairs.own_source_first[pair + 1])
+    target = slice(pairs.own_target_first[pair], pairs.own_target_first[pair + 1])
+    return OwnPart(
+        (pairs.own_source[source], pairs.own_target[target]), (pairs.link_source[links], pairs.link_target[links])
+    )
+
+
+@njit
+def score_pairs(
+    begin: int,
+    pairs: Pairs,
+    rules: KnownRules,
+    lexicon: Lexicon,
+    classifiers: Classifiers,
+    largest: int,
+    least: float,
+    space: Space,
+    scored: Scored,
+    links: int,
+) -> tuple[int, int]:
+    """Score pairs from number `begin` on, with links from place `links` on; (pair, links) where there is no room for
+    the seats of a pair, else how many there are."""
+    for pair in range(begin, len(pairs.source_first) - 1):
+        source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
+        target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
+        n, m = len(source), len(target)
+        facts = space.facts
+        weigh_words(source, target, own_of(pairs, pair), lexicon, facts)
+        new, total = _fill_factors(rules, pairs, pair, space)
+        scored.numbers[pair, DERIVATION] = _mean_weight(rules, pairs, pair, new, total, space)
+        chosen = _choose(rules, pairs, pair, space)
+        if chosen > len(space.chosen.rule):
+            space.room.sizes[LACKING] = -chosen
+            return pair, links
+        _scale_words(source, target, facts, space.words)
+        likely = _find_likely(n, m, facts, space.likely)
+        base = joined(
+            space.chosen,
+            chosen,
+            rules.sides,
+            BaseWeights(new * _PAIR, new * _NULL, new * _STRAIGHT, new * _INVERTED),
+        )
+        for i in range(n):
+            space.expected[i, :m] = 0.0
+        log_total, emitted, pieces = _sum_pieces(rules, base, chosen, likely, largest, n, m, space)
+        if pieces == 0:
+            return pair, links
+        independent = 0.0
+        for i in range(n):
+            log_total -= np.log(space.words.source_scale[i])
+            independent += np.log(facts.alone[0, i])
+        for x in range(m):
+            log_total -= np.log(space.words.target_scale[x])
+            independent += np.log(facts.alone[1, x])
+        scored.numbers[pair, LOG_PROBABILITY] = log_total
+        scored.numbers[pair, INDEPENDENT] = independent
+        scored.numbers[pair, UNSEEN] = emitted
+        scored.numbers[pair, PIECES] = pieces
+        links = _list_links(pair, n, m, least, links, space, scored)
+        _find_misfits(pair, n, m, classifiers, space, scored)
+    return len(pairs.source_first) - 1, links
+
+
+@njit
+def list_features(pairs: Pairs, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]) -> None:
+    """Fill the features of all words of a side of the pairs, one after the other, float64[words, 9]."""
+    at = 0
+    for pair in range(len(pairs.source_first) - 1):
+        source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
+        target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
+        weigh_words(source, target, own_of(pairs, pair), lexicon, facts)
+        sizes = len(source), len(target)
+        fill_features(side, sizes, facts, features[at : at + sizes[side]])
+        at += sizes[side]
+
+
+@njit
+def weigh_derivations(pairs: Pairs, rules: KnownRules, space: Space, found: NDArray[np.float64]) -> None:
+    """Fill the mean log-probability of the rules of each pair's derivation, float64[P]; NaN where it has none."""
+    for pair in range(len(found)):
+        new, total = _fill_factors(rules, pairs, pair, space)
+        found[pair] = _mean_weight(rules, pairs, pair, new, total, space)
+        for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
+            if pairs.rule[k] >= 0:
+                space.own_times[pairs.rule[k]] = 0

@@ -1,0 +1,1 @@
+"""Twins of scores, from docs/model.md, section 8."""

@@ -1,0 +1,98 @@
+"""Charts without edges equal the enumeration of all derivations, and the charts that have edges."""
+
+import numpy as np
+import pytest
+from tests.reference.charts.bitexts import Pair, classes, expectations
+from tests.samplers.charts.pairs import ANY, X1, X2, X3, compiled, random_pair
+
+from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
+from hierogram.samplers.charts.dense import BaseWeights, RuleSides, sum_pair
+from hierogram.samplers.charts.hypergraph import score
+from hierogram.samplers.charts.pairs import unmasked
+
+BASE = BaseWeights(0.5, 0.06, 0.25, 0.05)
+OF_THE_BASE = [
+    ([ANY], [ANY], 0.5),
+    ([ANY, X1], [X1], 0.06),
+    ([X1, ANY], [X1], 0.06),
+    ([X1], [ANY, X1], 0.06),
+    ([X1], [X1, ANY], 0.06),
+    ([X1, X2], [X1, X2], 0.25),
+    ([X1, X2], [X2, X1], 0.05),
+]
+EMITTED = np.array([2, 1, 1, 1, 1, 0, 0])
+FRAMES = [
+    ([X1], [0, X1], 0.3),
+    ([X1], [X1, 1, 2], 0.4),
+    ([X1], [2, X1, 0], 0.35),
+    ([X1, X2], [X1, 0, X2], 0.3),
+    ([X1, X2], [X2, 1, 0, X1], 0.7),
+    ([X1, X2], [X1, X2, 1], 0.25),
+    ([X1, X2], [X2, 2, X1, 0], 0.6),
+    ([X1, X2], [0, X1, X2], 0.2),
+    ([X1, X2], [1, X1, 2, X2], 0.45),
+    ([X1, X2], [2, X2, X1], 0.35),
+    ([X1, X2], [0, X2, 1, X1], 0.55),
+    ([X1, X2], [0, X1, X2, 1], 0.8),
+]
+"""Rules without source words; the last one has words on both ends and is no frame."""
+OTHERS = [
+    ([X1, X2], [X1, X2], 0.15),
+    ([X1, X2], [X2, X1], 0.1),
+    ([0], [1], 0.6),
+    ([1, 2], [0], 0.4),
+    ([X1, 1], [X1], 0.2),
+    ([0, X1, 2], [1, X1], 0.7),
+    ([X1, 1, X2], [X2, 2, X1], 0.6),
+    ([X1, 0, X2], [X1, 0, X2], 0.5),
+    ([X1, X2, 2], [X1, 0, X2], 0.3),
+    ([X1, X2, X3], [X3, X1, X2], 0.2),
+    ([X1, 1, X2, X3], [X2, X1, 0, X3], 0.35),
+]
+
+
+def sides_of(rules: list) -> RuleSides:
+    """Learned rules as the kernels take them."""
+    columns = []
+    for side in (0, 1):
+        symbols = [symbol for rule in rules for symbol in rule[side]]
+        first = np.cumsum([0, *(len(rule[side]) for rule in rules)])
+        columns += [np.array(symbols, np.int32), first.astype(np.int64)]
+    return RuleSides(*columns)
+
+
+@pytest.mark.parametrize("rules", [[], OTHERS, FRAMES, OTHERS + FRAMES], ids=["base", "others", "frames", "all"])
+@pytest.mark.parametrize("size", [(1, 1), (1, 4), (4, 1), (2, 3), (3, 4), (4, 3)])
+def test_sums_equal_the_enumeration(rules: list, size: tuple[int, int]) -> None:
+    for seed in range(3):
+        pair = random_pair(OF_THE_BASE + rules, size, seed, empty_sides=False)
+        _, words = compiled(pair)
+        found = sum_pair(sides_of(rules), np.array([rule[2] for rule in rules]), words, BASE)
+        everything = classes(pair)[pair.whole]
+        n, m = size
+        expected = expectations(pair, everything)
+        assert np.exp(found.log_total) == pytest.approx(sum(one.weight for one in everything.values()), rel=1e-10)
+        np.testing.assert_allclose(found.together.ravel(), expected[: n * m], atol=1e-10)
+        uses = expected[n * m + n + m :][: len(EMITTED)]
+        assert found.emitted == pytest.approx(float((EMITTED * uses).sum()), abs=1e-10)
+
+
+def test_sums_equal_those_of_charts_with_edges() -> None:
+    """Of pairs that are too large to enumerate: more than one block of columns, and negligible bispans."""
+    rules = OTHERS + FRAMES
+    for size, sharp in (((9, 11), 0.0), ((8, 17), 6.0)):
+        pair: Pair = random_pair(OF_THE_BASE + rules, size, 7, empty_sides=False)
+        n, m = size
+        near = np.abs(np.arange(n)[:, None] / n - np.arange(m) / m)
+        pair.pairs[:] *= np.exp(-sharp * 9 * near)
+        table, words = compiled(pair, scaled=False)
+        task = unmasked(table, words, False)
+        bitext = PairBuilder().build(task)
+        scores = score(bitext.graph)
+        found = sum_pair(sides_of(rules), np.array([rule[2] for rule in rules]), words, BASE)
+        assert found.log_total == pytest.approx(np.log(scores.total), abs=1e-9)
+        # Of what is expected, negligible bispans are left out.
+        links = expected_emissions(bitext, scores.expected, task).links
+        np.testing.assert_allclose(found.together, links, atol=1e-7)
+        uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], scores.expected, len(table.weight))
+        assert found.emitted == pytest.approx(float((EMITTED * uses[: len(EMITTED)]).sum()), abs=1e-7)
