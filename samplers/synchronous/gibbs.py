@@ -206,14 +206,20 @@ def sample_edge(v, u, at):
 
 
 @njit_inline
-def _lay_out_cut(v, head, present, at):
-    """Turn v's cut; the rules (joined, upper, lower), the cut's two values given the rest."""
-    now = rule_at(head, at)
+def _sum_up(v, at):
+    """Make the summary of v as it stands."""
     if at.pair.node[v]["degree"] > 1:
-        # Its other edges have been tried a moment ago.
+        # Its edges have been tried a moment ago, so those of its tails are there.
         _compose(v, at)
     else:
         make_summary(v, at.pair, at.work)
+
+
+@njit_inline
+def _lay_out_cut(v, head, present, at):
+    """Turn v's cut; the rules (joined, upper, lower), the cut's two values given the rest."""
+    now = rule_at(head, at)
+    _sum_up(v, at)
     lower = number_of(v, at)
     at.pair.cut[v] = 1 - present
     _compose_up_to(np.int64(at.work.summary[v]["parent"]), head, at)
@@ -282,7 +288,10 @@ def sweep_pair(random, stage, at):
                 random = advance(random)
                 sample_cut(v, uniform(random), at)
             elif work.registers[0]["averaged"]:
-                credit(rule_at(v, at), v, 1.0, at)
+                number = rule_at(v, at)
+                # Its summary may be that of an edge that was tried last.
+                _sum_up(v, at)
+                credit(number, v, 1.0, at)
         first, last = tails_of(v, pair)
         for i in range(last - 1, first - 1, -1):
             t = pair.tails[i]

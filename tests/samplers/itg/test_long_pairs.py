@@ -31,7 +31,7 @@ def test_sums_of_long_sides_are_those_of_the_whole_chart(n: int, m: int) -> None
     random = np.random.default_rng(n)
     items = make_weights(n, m)
     items.size[:] = n, m
-    items.rules[:] = 0.4, 0.2
+    items.rules[:2] = 0.4, 0.2
     items.pairs[:] = random.random((n, m)) * (random.random((n, m)) < 0.9)
     items.source_nulls[:], items.target_nulls[:] = random.random(n), random.random(m)
     # Two words of each side must be linked, the last to the last.
