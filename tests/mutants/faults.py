@@ -81,8 +81,16 @@ FAULTS = (
     Fault(
         "rules at forced cuts are not credited",
         "synchronous/gibbs.py",
-        "credit(rule_at(v, at), v, 1.0, at)",
-        "credit(rule_at(v, at), v, 0.0, at)",
+        "credit(number, v, 1.0, at)",
+        "credit(number, v, 0.0, at)",
+        (CREDITS, "-k", "kernel_credits"),
+    ),
+    Fault(
+        "a rule at a forced cut has the class that another edge would give it",
+        "synchronous/gibbs.py",
+        """                _sum_up(v, at)
+                credit(number""",
+        """                credit(number""",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
