@@ -108,7 +108,7 @@ for panel, command, example in (
     (LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1"),
     (LOOK, rules.rules, "hierogram rules --containing maison blanche --limit 5"),
     (LOOK, rules.evidence, "hierogram evidence 'la maison blanche est vide .' --format prompt"),
-    (LOOK, scores.score, "hierogram score --below 0 --json > doubtful.jsonl"),
+    (LOOK, scores.score, "hierogram score --doubt 4 --json > doubtful.jsonl"),
     (LOOK, terms.terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en"),
     (TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2"),
     (TRANSLATE, exports.schedule, "hierogram schedule nightly --run"),

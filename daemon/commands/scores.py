@@ -51,8 +51,8 @@ def score(
     """Score pairs: how probable each is under all that the store has learned, and what of it is unexplained.
 
     Of a stored pair, what it has itself added to the store's counts is taken out first. A pair of low evidence is
-    likely to be noise, and so is one with a word that does not belong. Where more than one of --doubt, --below and
-    --misfit is given, pairs are told for any of them. With --json an object a line as soon as it is known, with the
+    likely to be noise, and so is one with a word that does not belong. Where more than one of --doubt, below and
+    misfit is given, pairs are told for any of them. With --json an object a line as soon as it is known, with the
     probable links of words, and in little memory. Exits with 1 if a line of a file has no score, as where a side is
     empty.
     """

@@ -58,7 +58,7 @@ class TranslateOutput:
             flags=("--text/--no-text",), shown="where text is divided",
         ),
     ] = None  # fmt: skip
-    html: Annotated[bool, Option("FILE is one HTML document, and so is its translation.")] = False
+    html: Annotated[bool, Option("FILE is one HTML document, and so is its translation.", expert=True)] = False
     json: Annotated[
         bool, Option("A JSON object a sentence: translations, tokens, features, alignments, derivations.")
     ] = False
@@ -110,7 +110,7 @@ def translate(
     with ExitStack() as stack, interruptible("the rest was not translated"):
         grammar, sentences = grammar_and_sentences(context, files, stack)
         if options.tokenized and (wanted.text or wanted.html):
-            raise UsageError("--tokenized says that the text is tokens, --text and --html that it is not: give one")
+            raise UsageError("--tokenized says that the text is tokens, --text and html that it is not: give one")
         decoder = Decoder(grammar, options=options)
         _tell(decoder)
         writer = stack.enter_context(_Writer(wanted, sentences))

@@ -14,7 +14,8 @@ class ScoreOptions:
     """Options of scoring: how, and which pairs are reported."""
 
     below: Annotated[
-        float | None, Option("Tell only pairs whose evidence is below this.", metavar="EVIDENCE", shown="all")
+        float | None,
+        Option("Tell only pairs whose evidence is below this.", metavar="EVIDENCE", shown="all", expert=True),
     ] = None
     exact: Annotated[
         int,
@@ -31,6 +32,7 @@ class ScoreOptions:
             "Tell only pairs with a word that does not belong: with at least these log-odds.",
             metavar="ODDS",
             shown="all",
+            expert=True,
         ),
     ] = None
     doubt: Annotated[float | None, Option("Tell only pairs of at least this doubt.", metavar="DOUBT", shown="all")] = (

@@ -170,7 +170,7 @@ def test_the_command_scores_stored_pairs(hierogram: Run, learned_url: str) -> No
     told = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
     assert [one["pair"] for one in told] == list(range(1, len(LINES) + 1))
     limit = sorted(one["evidence"] for one in told)[3]
-    table = hierogram("--store", learned_url, "score", "--below", str(limit))
+    table = hierogram("--store", learned_url, "score", "--set", f"below={limit}")
     assert table.code == 0
     assert len(table.out.splitlines()) == 4
     assert f"3 pairs of {len(LINES)}" in table.err
@@ -219,7 +219,7 @@ def test_the_command_keeps_scores_and_tells_them(hierogram: Run, learned_url: st
     most = sorted(json.loads(line)["doubt"] for line in made.out.splitlines())[-2]
     assert len(hierogram("--store", learned_url, "score", "--kept", "--doubt", str(most)).out.splitlines()) == 3
     limit = sorted(json.loads(line)["evidence"] for line in made.out.splitlines())[2]
-    assert len(hierogram("--store", learned_url, "score", "--kept", "--below", str(limit)).out.splitlines()) == 3
+    assert len(hierogram("--store", learned_url, "score", "--kept", "--set", f"below={limit}").out.splitlines()) == 3
     one_pair = hierogram("--store", learned_url, "score", "--kept", "--pair", "2", "--json")
     assert json.loads(one_pair.out)["pair"] == 2
     assert hierogram("--store", learned_url, "score", "--kept", "--pair", "99").code == 3
@@ -231,11 +231,11 @@ def test_pairs_with_a_word_that_does_not_belong_are_told(hierogram: Run, learned
     every = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
     worst = [max(one["source_misfit"]["odds"], one["target_misfit"]["odds"]) for one in every]
     limit = sorted(worst)[-3]
-    told = hierogram("--store", learned_url, "score", "--json", "--misfit", str(limit)).out.splitlines()
+    told = hierogram("--store", learned_url, "score", "--json", "--set", f"misfit={limit}").out.splitlines()
     assert {json.loads(line)["pair"] for line in told} == {
         one["pair"] for one, odds in zip(every, worst, strict=True) if odds >= limit
     }
-    table = hierogram("--store", learned_url, "score", "--misfit", str(limit)).out
+    table = hierogram("--store", learned_url, "score", "--set", f"misfit={limit}").out
     first = json.loads(told[0])
     word = first["target"].split()[first["target_misfit"]["position"]]
     assert f"{word} {first['target_misfit']['odds']:.1f}" in table
