@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from hierogram.daemon.exceptions import NothingLearnedError
+from hierogram.daemon.scoring.compiling import compile_scores
 from hierogram.daemon.scoring.learned import Learned
 from hierogram.daemon.scoring.records import KeepOptions, ScoreOptions
 from hierogram.daemon.scoring.scoring import Scorer, due, keep_scores
@@ -82,6 +83,13 @@ class ScoringLoop(Loop):
         if not status.pairs.get(SETTLED) or pairs > options.most_pairs:
             return None
         pace = _Pace(options.share, stop, beat)
+
+        def wait() -> None:
+            beat()
+            if stop.wait(_LOOK_SECONDS):
+                raise StoppedError
+
+        compile_scores(self._store.engine.url.render_as_string(hide_password=False), wait)
         try:
             learned = Learned(self._store, pace.rest)
         except NothingLearnedError:

@@ -24,7 +24,7 @@ class SweepKernel:
 
     def __init__(self, method: int = GIBBS) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        if is_kept(kernel_of(method)) or processors() < 2 or not _can_keep():
+        if is_kept(kernel_of(method)) or processors() < 2 or not can_keep():
             return
         command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.compiling", str(method)]
         # Without a process to spare, all goes on as it would have.
@@ -53,7 +53,7 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _can_keep() -> bool:
+def can_keep() -> bool:
     """Return whether the cache can be written: else all that another process compiled would be lost."""
     try:
         make_folder(cache_folder())
@@ -63,13 +63,13 @@ def _can_keep() -> bool:
         return False
 
 
-def _end_with_parent() -> None:
-    """Standard input ends when the parent closes it, or has ended however suddenly."""
+def end_with_parent() -> None:
+    """Wait for the end of standard input, which comes when the parent closes it or has ended, and end this process."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     compile_sweep(int(sys.argv[1]))

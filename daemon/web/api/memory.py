@@ -1,11 +1,12 @@
 """GET /tmserver/{source}/{target}/unit/{text}: the nearest pairs, as amagama gives them; and all pairs as TMX."""
 
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 from starlette.responses import Response, StreamingResponse
 
 from hierogram.daemon.answering.exchange import memory_file
@@ -20,6 +21,7 @@ from hierogram.storage.store import Store
 _LONGEST = 2_000
 _TMX = "application/x-tmx+xml"
 _SECONDS = 600.0
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 _CODE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"
 _LANGUAGES: dict[int | str, dict[str, object]] = {
     404: {"description": "The store has other languages."},
@@ -42,6 +44,13 @@ class LanguagesAnswer(BaseModel):
 
     sourceLanguages: list[str]  # noqa: N815
     targetLanguages: list[str]  # noqa: N815
+
+
+def _dated(time: str) -> str:
+    """Return a time that begins with a date; numbers, which pydantic would take for seconds, raise `ValueError`."""
+    if not _DATE.match(time):
+        raise ValueError("give a date and a time, as 2026-01-31T00:00:00Z")
+    return time
 
 
 def memory_routes(service: Service, reader: Reader) -> APIRouter:
@@ -83,7 +92,8 @@ def memory_routes(service: Service, reader: Reader) -> APIRouter:
     def memory(
         corpus: Annotated[str | None, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*$")] = None,
         since: Annotated[
-            AwareDatetime | None, Query(description="Pairs that came since then, as 2026-01-31T00:00:00Z.")
+            Annotated[AwareDatetime, BeforeValidator(_dated)] | None,
+            Query(description="Pairs that came since then, as 2026-01-31T00:00:00Z."),
         ] = None,
     ) -> Response:
         """Return pairs as a translation memory, TMX 1.4: all, or those of a corpus, or that came since a time."""

@@ -28,6 +28,13 @@ def expect(call: Callable[[], object], error: type[Exception], named: str) -> No
     assert named in str(met)
 
 
+MEMORY = """<?xml version="1.0" encoding="UTF-8"?>
+<tmx version="1.4"><header srclang="fr" datatype="plaintext" segtype="sentence" adminlang="en" o-tmf="x"
+ creationtool="x" creationtoolversion="1"/><body><tu tuid="7"><tuv xml:lang="fr"><seg>une porte</seg></tuv>
+<tuv xml:lang="en"><seg>a door</seg></tuv></tu></body></tmx>
+"""
+
+
 def use_a_store(folder: Path) -> None:
     with hg.open(folder / "store.db", create=True, settings=hg.Settings(seed=3)) as store:
         assert store.url
@@ -60,6 +67,11 @@ def use_a_store(folder: Path) -> None:
         assert not store.verify().problems
         assert not store.repair(keep=False).changed
         assert store.back_up(folder / "copy.db")
+        assert store.translate("une maison").text == "a house"
+        with store.in_parts(folder / "parts.db") as parts:
+            assert parts.settings().joins
+        (folder / "memory.tmx").write_text(MEMORY, encoding="utf-8")
+        assert store.synchronize(folder / "memory.tmx", "memory", languages=("fr", "en")).added.totals.accepted == 1
         assert list(hg.align(["la maison"], ["the house"], priors=store, options=hg.Request(seed=2)))
         for grammar in (store, folder / "grammar.cdec.gz", folder / "grammar.packed"):
             decoder = hg.Decoder(grammar, options=hg.TranslateOptions(max_scope=2))

@@ -56,6 +56,11 @@ itg.export("dictionary.tsv.gz")
 hg.lm("news.en", "news.lm")
 hg.lm(["news.en", "more.en"], ["news5.lm", "news5.arpa.gz"], order=5, max_words=100000)
 """),
+    "small_languages": ("", """
+store.add("news.fr", "news.en")
+parts = store.in_parts(folder / "parts.db")
+parts.learn().run()
+"""),
     "scores": (NEWS, """
 scored = list(store.score())
 doubtful = [one for one in scored if one.score.evidence < 0]
@@ -123,5 +128,5 @@ def test_every_page_with_commands_is_there() -> None:
         path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"```sh\nhierogram", path.read_text())
     }
     # Daemons, pages in a browser, comparisons and measures have no place in the library; SQL is asked by `ask`.
-    others = {"comparison", "daemon", "events", "http", "pages", "performance"}
+    others = {"comparison", "daemon", "events", "http", "integrations", "pages", "performance"}
     assert with_commands - others == PAGES.keys()

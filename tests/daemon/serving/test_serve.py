@@ -155,7 +155,7 @@ def test_what_cannot_be_had_leaves_the_daemon_as_it_is(store_url: str, tmp_path:
     file = tmp_path / "daemon.toml"
     file.write_text(f"[http]\nport = {port}\n")
     daemon = serve("--config", str(file), "--store", store_url, HIEROGRAM_HTTP__PORT=None)
-    daemon.until("daemon started")
+    assert daemon.until_port() == port
 
     def reload(text: str, event: str) -> dict[str, object]:
         file.write_text(text)

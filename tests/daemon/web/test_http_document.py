@@ -88,7 +88,7 @@ def test_every_example_answers_as_the_document_says(learned: Store, connect: Con
     IncrementalAligner(learned).train()
     scorer = Scorer(Learned(learned, lambda *_: None), ScoreOptions())
     [first] = learned.pairs_by_id([1])
-    keep_scores(learned, scorer, [(first, scorer.score_stored(first))])
+    keep_scores(learned, scorer, [first], scorer.score_stored([first]))
     client = connect(FakeService(learned))
     compared = 0
     for (method, path), body in SECTIONS:

@@ -117,6 +117,9 @@ ROUTES = [
     ("GET", "/v1/pairs/1/links"),
     ("PUT", "/v1/pairs/1/links"),
     ("DELETE", "/v1/pairs/1/links"),
+    ("GET", "/v1/memory.tmx"),
+    ("GET", "/tmserver/languages/"),
+    ("GET", "/tmserver/fr/en/unit/la"),
 ]
 
 
@@ -128,14 +131,15 @@ def test_unknown_parameters_are_refused(client: TestClient, store: Store, method
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
     problem = answer.json()
     assert problem["detail"].startswith("there is no query parameter 'corpsu': ")
-    nearest = {"/v1/pairs": "corpus", "/v1/rules": "cursor"}.get(path)
+    nearest = {"/v1/pairs": "corpus", "/v1/memory.tmx": "corpus", "/v1/rules": "cursor"}.get(path)
     assert (problem["parameter"], problem["nearest"]) == ("corpsu", nearest)
     assert store.count_pairs() == 0
 
 
 def test_no_route_is_left_out(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
-    documented = {(method.upper(), path.replace("{pair_id}", "1")) for path in paths for method in paths[path]}
+    example = {"pair_id": 1, "source": "fr", "target": "en", "text": "la"}
+    documented = {(method.upper(), path.format_map(example)) for path in paths for method in paths[path]}
     assert documented | {("GET", "/openapi.json")} == set(ROUTES)
 
 
