@@ -40,7 +40,7 @@ from hierogram.daemon.tuning.runs import GrammarDecoder
 from hierogram.daemon.tuning.tuning import tune
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.forests.averages import add_trees
-from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, STRATIFIED
+from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK, STRATIFIED
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import Option
 from hierogram.storage.records import Settings
@@ -54,7 +54,7 @@ FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_
 
 PAIRS, START, SAMPLES, DEFAULT = "pairs", "start", "samples", "default"
 """Stores of pairs alone, of the state in which sampling begins, of eight samples merged, and of default settings; the
-others have models' names, and the default schedule."""
+others have models' names, and the default schedule; the Dirichlet process `quick`."""
 
 HIERO, AVERAGED, MEANS = "Hiero", "averaged", "posterior means"
 WORDS = "words"
@@ -217,7 +217,8 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
     new.unlink(missing_ok=True)
     settings = Settings(
         model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
-        schedule=PAPER if name in (START, SAMPLES) else STRATIFIED,
+        # By strata a Dirichlet process stays with the short rules that it meets first.
+        schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
         seed=chain,
     )
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
