@@ -1,6 +1,6 @@
 """Rules, pairs, derivations and the evidence of a sentence to look at, and the withdrawal of a pair."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
@@ -160,7 +160,9 @@ def grammar_routes(service: Service) -> APIRouter:
                 raise no_pair(pair_id)
             raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} is not scored yet")
         [row] = found
-        return ScoreAnswer(pair=pair_id, position=row.position, scored_at=row.scored_at, **asdict(score_of(row)))
+        kept = score_of(row)
+        own = {field.name: getattr(kept, field.name) for field in fields(PairScore)}
+        return ScoreAnswer(pair=pair_id, position=row.position, scored_at=row.scored_at, **own)
 
     @router.delete(
         "/pairs/{pair_id}",

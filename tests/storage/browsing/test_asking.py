@@ -205,7 +205,8 @@ def test_nothing_is_left_of_a_question(asker: Asker) -> None:
             else:
                 with pytest.raises(error):
                     asker.ask(statement, 0.2, 1)
-    assert len(os.listdir("/proc/self/fd")) == before
+    # Others' may have been closed meanwhile.
+    assert len(os.listdir("/proc/self/fd")) <= before
     asker.close()
     assert children(os.getpid()) == []
 
