@@ -75,7 +75,7 @@ class Language(ABC):
         if match["end"] != ".":
             return True
         before = text[start : match.start()]
-        if _INITIAL.search(before) and _INITIAL.search(before).group(1).isupper():  # type: ignore[union-attr]
+        if (initial := _INITIAL.search(before)) and initial.group(1).isupper():
             return False
         last = _LAST_WORD.search(before)
         return last is None or last.group() not in self._prefixes
