@@ -65,6 +65,8 @@ def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> 
 def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None) -> None:
     lost, done.going_on, done.resampled = repairs.repair_states()
     with recounted(snapshot, report) as recount:
+        for stored in snapshot.rule_ranges():
+            recount.hear_rules(stored)
         unreadable = [fault.pair_id for fault in recount.faults if not fault.damaged]
         repairs.begin_again(unreadable)
         done.begun_anew = sorted({*lost, *unreadable})

@@ -30,7 +30,9 @@ from hierogram.storage.records.columns import NOTHING_LEFT_OUT, NUMBERS, RuleDel
 from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.store import Store
 
-_PAIRS_A_READ = 5_000
+_PAIRS_A_READ = 2_000
+_LINKS_A_READ = 5_000
+"""Pairs whose links are read together, and named together where they cannot be."""
 _RULES_AT_ONCE = 300_000
 """Rows of rules that are compared at once: as many as are stored and as parts of the pairs count."""
 _COUNTS_AT_ONCE = 100_000
@@ -183,6 +185,13 @@ class Recount:
     faults: list[Fault] = field(default_factory=list)
     unreadable_links: list[str] = field(default_factory=list)
 
+    def hear_rules(self, stored: StoredRules) -> None:
+        """Take in some of the stored rules."""
+        self.rules += len(stored.ids)
+        self.rule_tokens += int(stored.rules.counts.sum())
+        self.expected_tokens += float(stored.rules.expected_uses.sum())
+        self._stored.add(*_set_aside(stored.rules, stored.ids))
+
     def rule_parts(self) -> Iterator[RulesOfPart]:
         """Yield all rules, a part of their keys at a time."""
         for first, last in parts([self._stored, self._counted], _RULES_AT_ONCE):
@@ -219,16 +228,14 @@ class Recount:
 
 @contextmanager
 def recounted(snapshot: Snapshot, report: Report | None = None) -> Iterator[Recount]:
-    """Count all from nothing, to be compared with what is stored; `report` hears pairs done and pairs in all."""
+    """Count all from nothing; `report` hears pairs done and pairs in all.
+
+    What is yielded has to hear the stored rules, before these are compared.
+    """
     with Spill(_RULE, 2) as stored, Spill(_RULE, 2) as counted, Spill(_LINKS, 1) as links:
         recount = Recount(stored, counted, links)
         _recount_links(snapshot, recount, links)
         _recount_rules(snapshot, recount, counted, report)
-        for some in snapshot.rule_ranges():
-            recount.rules += len(some.ids)
-            recount.rule_tokens += int(some.rules.counts.sum())
-            recount.expected_tokens += float(some.rules.expected_uses.sum())
-            stored.add(*_set_aside(some.rules, some.ids))
         yield recount
 
 
@@ -256,7 +263,7 @@ def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report:
 
 
 def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
-    for rows in snapshot.iterate_links(_PAIRS_A_READ):
+    for rows in snapshot.iterate_links(_LINKS_A_READ):
         change = AlignerChange()
         try:
             count_links(rows, change)
@@ -389,10 +396,10 @@ def verify(store: Store, report: Report | None = None) -> VerifyReport:
 def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
     problems = _Problems()
     with store.snapshot() as snapshot:
-        problems.add_all(_TABLES, snapshot.table_problems())
         human_links = snapshot.count_human_links()
         left_out_stored = snapshot.left_out()
         with recounted(snapshot, report) as recount:
+            problems.add_all(_TABLES, snapshot.table_problems(recount.hear_rules))
             problems.add_all(_UNREADABLE_LINKS, recount.unreadable_links)
             problems.add_all(_FAULTS, list(map(str, recount.faults)))
             for differing in recount.link_parts():

@@ -135,9 +135,11 @@ _LAST_IDS = {
 }
 
 
-def table_problems(connection: Connection) -> list[str]:
-    """Return what is wrong between the tables of a database that can be read, one line each."""
-    return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection)]
+def table_problems(connection: Connection, hear: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
+    """Return what is wrong between the tables of a database that can be read, one line each; `hear` is given all rules,
+    a range of ids at a time.
+    """
+    return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, hear)]
 
 
 def file_damage(connection: Connection) -> list[str]:
@@ -276,9 +278,11 @@ class WrongIndexes(NamedTuple):
     gone: list[int]
 
 
-def index_differences(connection: Connection) -> WrongIndexes:
-    """Compare the words noted for rules, and the index of rules by key, with the rules themselves, a range of ids at a
-    time."""
+def index_differences(connection: Connection, hear: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
+    """Compare the words noted for rules, and the index of rules by key, with the rules themselves.
+
+    The rules are read a range of ids at a time, which `hear` is given, too.
+    """
     last_noted, last_word = (
         connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
         for column, table in (("rule_id", "rule_words"), ("id", "vocabulary"))
@@ -298,6 +302,7 @@ def index_differences(connection: Connection) -> WrongIndexes:
             if first > last_stored and not noted.sizes[part] and not entries.sizes[part]:
                 continue
             stored = stored_rules(connection, first - 1, min(end - 1, last_stored))
+            hear(stored)
             words = RuleWords(read_notation(connection), _looking_up(connection, unknown), last_rule)
             of_words = _word_differences(words, stored, np.sort(noted.read(part, part + 1)[0]))
             rows, _ = entries.read(part, part + 1)
@@ -364,13 +369,13 @@ def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.i
     return differing[~there].tolist(), differing[there].tolist()
 
 
-def _wrong_indexes(connection: Connection) -> Iterator[str]:
+def _wrong_indexes(connection: Connection, hear: Callable[[StoredRules], None]) -> Iterator[str]:
     """Compare the vocabulary with the pairs, and what finds rules and pairs with these."""
     miscounted, missing, unfolded = word_differences(connection)
     yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in miscounted])
     yield from _line("words of pairs that the vocabulary lacks", [f"{token} ({side})" for side, token, _ in missing])
     yield from _line("words whose folded form is another", [name for _, name, _ in unfolded])
-    wrong = index_differences(connection)
+    wrong = index_differences(connection, hear)
     yield from _line("rules are gone, but their words are still noted", wrong.orphans)
     yield from _line("rules have other words noted than they hold", wrong.wrong)
     yield from _line("blocks of pairs are found by other words than they hold", wrong_blocks(connection))

@@ -216,11 +216,14 @@ class Snapshot:
 
         return file_damage(self._connection)
 
-    def table_problems(self) -> list[str]:
-        """Return what is wrong between the tables of a readable database, one line each."""
+    def table_problems(self, hear: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
+        """Return what is wrong between the tables of a readable database, one line each.
+
+        `hear` is given all rules, which are read meanwhile, a range of ids at a time.
+        """
         from hierogram.storage.checks.integrity import table_problems
 
-        return table_problems(self._connection)
+        return table_problems(self._connection, hear)
 
     def _blocks(self, table: str, columns: Sequence[str], last: int, condition: str) -> Iterator[Block]:
         # Each column by itself, since putting columns together row by row takes longer than all else here. No column

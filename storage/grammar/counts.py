@@ -49,8 +49,8 @@ _NUMBERS = {
 _ARRAY_HEADER_BYTES = 20
 _IDS_PER_QUERY = 4_000_000
 
-IDS_A_RANGE = 1 << 18
-"""Rules that are in memory together, where all are read: some 60 MB."""
+IDS_A_RANGE = 1 << 17
+"""Rules that are in memory together, where all are read: some 30 MB."""
 
 _IDS_A_BLOCK = 4_096
 """Few enough that the sides of a block of the longest rules stay below SQLite's limit for one value."""
