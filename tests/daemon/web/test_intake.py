@@ -167,8 +167,8 @@ def test_what_any_web_page_may_send_is_refused(client: TestClient, store: Store,
 
 
 @pytest.mark.parametrize(("corpus", "key"), [("%00", "k"), ("", "k"), ("a" * 201, "k"), ("a", "k k"), ("a", "k" * 256)])
-def test_names_are_checked(client: TestClient, corpus: str, key: str) -> None:
-    assert post(client, BODY, key, f"/v1/pairs?corpus={corpus}").status_code == 422
+def test_names_are_checked(empty_client: TestClient, corpus: str, key: str) -> None:
+    assert post(empty_client, BODY, key, f"/v1/pairs?corpus={corpus}").status_code == 422
 
 
 def test_sizes_are_bounded(service: FakeService, connect: Connect, store: Store) -> None:
