@@ -1,4 +1,4 @@
-"""Figures 5 and 6 of [CFGŠ14], and two comparisons of its §5: stratified sampling, and the two processes.
+"""Figures 5 and 6 of [CFGŠ14], and two comparisons of its §5: stratified sampling, and the processes.
 
 python -m hierogram.tools.papers.sampling figure-5 corpus.zh corpus.en align.gdfa
 python -m hierogram.tools.papers.sampling figure-6 corpus.zh corpus.en align.gdfa
@@ -41,7 +41,7 @@ _DEFAULT = TrialOptions(threads=2)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to sample: a model with its strength and discount, a schedule, how chains run, and for how many sweeps at most.
+    """A way to sample: a model, a schedule, how chains run, and for how many sweeps at most.
 
     What stands before the sweep `counted_from` (at another temperature than 1) does not count as reaching a goal.
     """
@@ -175,7 +175,9 @@ FIGURES = {
         Way("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, how=_EXACT),
     ),
 }
-"""Ways that are drawn beside each other: Figures 5 and 6, §5.3, and §5.4.3, where each process has its likelihood."""
+"""Ways that are drawn beside each other: Figures 5 and 6, §5.3, and §5.4.3, where each process has its likelihood.
+
+The paper compares the first two processes."""
 _FIRST_SWEEP = {"figure-6": 10}
 """Sweeps before it are left out of a figure."""
 
