@@ -321,17 +321,19 @@ class GrammarStore:
     ) -> RuleTable:
         """Return rules as a table; all of them, or those that meet every condition.
 
-        `source` and `target` are whole sides as `la [X,1] de`, the words of `containing` occur anywhere. Where
+        `source` and `target` are whole sides as `la [X,1] de`, the words of `containing` occur anywhere; where no rule
+        is spelled so, rules whose words differ in accents or capital letters. Where
         something is asked for, the most used rules come first, `limit` of them at most; all rules come in the store's
         order. Uses and probabilities are expected ones, or with `drawn` those of the present derivations.
         """
+        from hierogram.daemon.grammar.finding import find_rules
         from hierogram.daemon.library.tables import table_of_rows, table_of_store
 
         if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
                 return table_of_store(snapshot, drawn)
         most = (1 << 62) if limit is None else limit
-        return table_of_rows(self.store.find_rules(source, target, words=containing, limit=most, drawn=drawn))
+        return table_of_rows(find_rules(self.store, source, target, containing, limit=most, drawn=drawn).rules)
 
     def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
         """Return pairs, or trees, whose present derivation uses the rule with these sides, after indexing new ones.

@@ -115,7 +115,7 @@ def align_routes(service: Service) -> APIRouter:
             if not made:
                 made.append(AnsweringAligner(service.store))
         texts = [(pair.source, pair.target) for pair in body.pairs]
-        prepared = texts if body.tokenized else made[0].prepared(texts)
+        prepared = made[0].prepared(texts, body.tokenized)
         position, found = made[0].answer(prepared, body.symmetrization)
         return {
             "position": position,

@@ -1,0 +1,49 @@
+"""Find rules by their sides or words, as people type them."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from hierogram.daemon.corpora.segments import InWords
+from hierogram.samplers.exceptions import RuleNotationError
+from hierogram.storage.records import RuleRow
+from hierogram.storage.store import Store
+
+
+class FoundRules(NamedTuple):
+    """Rules, and whether their words differ from what was typed in accents or capital letters."""
+
+    rules: list[RuleRow]
+    respelled: bool = False
+
+
+def find_rules(
+    store: Store,
+    source: str | None,
+    target: str | None,
+    words: Sequence[str] = (),
+    *,
+    limit: int,
+    after: tuple[float, str, str] | None = None,
+    drawn: bool = False,
+) -> FoundRules:
+    """Return rules with these sides, and with words on either side, most often used first, as `Store.find_rules` does.
+
+    What is typed is looked for as it is, in a store of parts with its words divided, at last in other spellings.
+    """
+    look_up = partial(store.find_rules, limit=limit, after=after, drawn=drawn)
+    wanted = [(source, target, words)]
+    view = InWords(store.settings().joins)
+    if view.joins:
+        # Each side divides words in its own way.
+        lots = [" ".join(view.parts(side, word) for word in words).split() for side in (0, 1)] if words else [[]]
+        try:
+            sides = tuple(text if text is None else view.typed(k, text) for k, text in enumerate((source, target)))
+            wanted += [(*sides, some) for some in lots]
+        except RuleNotationError:
+            pass
+    for respelled in (False, True):
+        for one, other, some in wanted:
+            if found := look_up(one, other, words=some, respelled=respelled):
+                return FoundRules(found, respelled)
+    return FoundRules([])
