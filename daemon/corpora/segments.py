@@ -205,13 +205,31 @@ def words_of_span(places: Sequence[int], tokens: Span) -> Span:
 
 
 class PairInWords(NamedTuple):
-    """A pair as people read it: words, links between them, and the word that each token of a side belongs to."""
+    """A pair as people read it: words, links between them, and the word that each token of a side belongs to.
+
+    The last of the places is the number of words.
+    """
 
     source: str
     target: str
     alignment: str
     source_places: list[int]
     target_places: list[int]
+
+    def known(self, links: KnownLinks) -> KnownLinks:
+        """Return what people say of links of words, from links of tokens."""
+        source, target = self.source_places, self.target_places
+        return KnownLinks(*(frozenset((source[i], target[j]) for i, j in some) for some in links))
+
+    def of_tokens(self, known: KnownLinks) -> KnownLinks:
+        """Return links between all tokens of words, from links of words.
+
+        Raises `ValueError` where a word is not there, or a link is both fixed and forbidden.
+        """
+        if problem := known.problem(self.source_places[-1], self.target_places[-1]):
+            raise ValueError(problem)
+        own = [_spans([places[:-1].count(word) for word in range(places[-1])]) for places in self[3:]]
+        return KnownLinks(*(frozenset(_between_parts(some, *own)) for some in known))
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,18 +122,35 @@ def test_a_concordance_and_links_for_machines_are_of_words(parts: hg.GrammarStor
         assert MARK not in desk.evidence(f"{word} chai", 300)
 
 
-def test_links_of_people_withdrawal_and_verify_hold(parts_url: str, tmp_path: Path) -> None:
+def test_what_people_say_of_words_holds_for_their_parts() -> None:
+    pair = InWords(("", "")).pair(f"a {MARK}b c", f"x y {MARK}z")
+    said = KnownLinks(frozenset({(0, 1)}), frozenset({(1, 0)}))
+    parts = KnownLinks(frozenset({(0, 1), (0, 2), (1, 1), (1, 2)}), frozenset({(2, 0)}))
+    assert pair.of_tokens(said) == parts
+    assert pair.known(parts) == said
+    with pytest.raises(ValueError, match="beyond the pair's 2 and 2 words"):
+        pair.of_tokens(KnownLinks(frozenset({(2, 0)}), frozenset()))
+    assert InWords(()).pair("a b", "x").of_tokens(KnownLinks(frozenset({(1, 0)}), frozenset())).fixed == {(1, 0)}
+
+
+def test_links_of_people_withdrawal_and_verify_hold(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(VERSES[:40])
         with words.in_parts(tmp_path / "parts.db", joins=24) as store:
             store.learn(2, threads=1).run()
-            row = store.store.pairs()[3]
+            row = next(row for row in store.store.pairs() if MARK in row.source.partition(" ")[2].partition(" ")[0])
+            view = InWords(store.settings().joins)
+            # The first word has several parts.
+            assert view.pair(row.source, row.target).source_places[:2] == [0, 0]
             known = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))
             store.set_links({row.id: known})
+            with pytest.raises(hg.InputError, match="beyond the pair's"):
+                store.set_links({row.id: KnownLinks(frozenset({(9, 0)}), frozenset())})
             store.add([("tunasoma chai", "we read tea")])
             store.learn(2, threads=1).run()
             [again] = store.store.pairs_by_id([row.id])
-            links = set(again.alignment.split())
+            assert {"0-0", "1-0"} <= set(again.alignment.split())
+            links = set(view.pair(again.source, again.target, again.alignment).alignment.split())
             assert "0-0" in links
             assert "1-0" not in links
             assert store.verify().problems == []

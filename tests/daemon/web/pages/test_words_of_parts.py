@@ -92,3 +92,18 @@ def test_links_are_lit_by_words(client: TestClient, parts: hg.GrammarStore) -> N
     to = {f"t{target}" for source, _, target in (link.partition("-") for link in links) if source == str(number)}
     sentence = page.partition(f'data-key="s{number}"')[2].partition(">")[0]
     assert set(sentence.partition('data-to="')[2].partition('"')[0].split()) == to
+
+
+def test_links_of_people_count_words_over_http(client: TestClient, parts: hg.GrammarStore) -> None:
+    pair = next(row for row in parts.store.pairs() if MARK in row.source.partition(" ")[2].partition(" ")[0])
+    words = InWords(parts.settings().joins).pair(pair.source, pair.target, pair.alignment)
+    address = f"/v1/pairs/{pair.id}/links"
+    assert client.get(address).json()["alignment"] == words.alignment
+    said = {"fixed": [[0, 1]], "forbidden": [[1, 1]]}
+    answer = client.put(address, json=said).json()
+    assert (answer["fixed"], answer["forbidden"]) == ([[0, 1]], [[1, 1]])
+    fixed = parts.store.human_links([pair.id])[pair.id].fixed
+    assert fixed >= {(0, words.target_places.index(1)), (1, words.target_places.index(1))}
+    assert client.put(address, json={"fixed": [[9, 1]]}).status_code == 409
+    assert client.delete(address).status_code in (202, 204)
+    assert client.put("/v1/pairs/99999/links", json=said).status_code == 404
