@@ -15,7 +15,7 @@ from hierogram.daemon.corpora.segments import Segmenter, joined, segmenter_of, w
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
-from hierogram.daemon.decoding.lengths import LengthFitter, letters_ratio
+from hierogram.daemon.decoding.lengths import LengthFitter, text_lengths
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
 from hierogram.daemon.decoding.unknown_words import StandIns
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
@@ -283,10 +283,10 @@ class Translator:
                 beside,
             )
 
-        ratio = letters_ratio(grammar) if fit_length else None
+        lengths = text_lengths(grammar) if fit_length else None
         self._decoder = decoder()
         other = partial(decoder, beside=self._decoder)
-        self._fitter = None if ratio is None else LengthFitter(other, grammar.target_words, ratio)
+        self._fitter = None if lengths is None else LengthFitter(other, grammar.target_words, lengths)
 
     def translate(
         self,
