@@ -94,8 +94,8 @@ class TranslationGrammar:
 
     `texts` is what the store that the grammar comes from does to text, and so what is done to sentences; `casing` is
     that of its target sides, `lengths` are those of its pairs. `circular` rules have a source side that is empty or a
-    single nonterminal, `wide` ones a scope beyond the limit. `alone` are the words, by their numbers, that are the whole
-    source side of a rule.
+    single nonterminal, `wide` ones a scope beyond the limit. `alone` are the words, by their numbers, that are all of
+    a rule's source side.
     """
 
     packed: Grammar
