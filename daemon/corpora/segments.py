@@ -15,7 +15,6 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hierogram.samplers.exceptions import RuleNotationError
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.samplers.grammar.numbers import LONGEST_SIDE
 from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
@@ -275,7 +274,7 @@ class InWords:
             return text
         try:
             return render_side(tuple(self.symbols(parse_side(text))))
-        except RuleNotationError:
+        except ValueError:
             return text
 
     def line(self, tokens: str) -> str:
