@@ -1,6 +1,7 @@
 """Find rules by their sides or words, as people type them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -32,18 +33,16 @@ def find_rules(
     What is typed is looked for as it is, in a store of parts with its words divided, at last in other spellings.
     """
     look_up = partial(store.find_rules, limit=limit, after=after, drawn=drawn)
-    wanted = [(source, target, words)]
+    wanted: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
     view = InWords(store.settings().joins)
     if view.joins:
         # Each side divides words in its own way.
         lots = [" ".join(view.parts(side, word) for word in words).split() for side in (0, 1)] if words else [[]]
-        try:
-            sides = tuple(text if text is None else view.typed(k, text) for k, text in enumerate((source, target)))
-            wanted += [(*sides, some) for some in lots]
-        except RuleNotationError:
-            pass
+        with suppress(RuleNotationError):
+            one, other = (text if text is None else view.typed(k, text) for k, text in enumerate((source, target)))
+            wanted += [(one, other, some) for some in lots]
     for respelled in (False, True):
-        for one, other, some in wanted:
-            if found := look_up(one, other, words=some, respelled=respelled):
+        for of_source, of_target, some in wanted:
+            if found := look_up(of_source, of_target, words=some, respelled=respelled):
                 return FoundRules(found, respelled)
     return FoundRules([])
