@@ -36,8 +36,8 @@ from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
 
-_INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "chains": 4, "warming": 3}
-_REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 2, "warming": 0}
+_INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
+_REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0}
 
 
 @dataclass(frozen=True, slots=True)
