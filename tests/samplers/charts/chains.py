@@ -1,7 +1,6 @@
 """What the tests of randomized pruning share: small charts with all that can be known of them by enumeration."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -48,9 +47,8 @@ def known_sentence(words: list[int], spans: list[tuple[int, int]]) -> Known:
     )
 
 
-@cache
 def small_charts() -> list[Known]:
-    """Few variables, for exact matrices; made once, as nobody changes them."""
+    """Few variables, for exact matrices."""
     diagonal = np.array([(0, 0), (1, 1), (2, 2), (1, 2)])
     return [
         known_pair(random_pair(ITG, (2, 2), 51)),
@@ -61,9 +59,8 @@ def small_charts() -> list[Known]:
     ]
 
 
-@cache
 def charts() -> list[Known]:
-    """Larger ones, for long runs; made once, as nobody changes them."""
+    """Larger ones, for long runs."""
     likely = np.array([(0, 0), (1, 1), (2, 2), (3, 3), (3, 2)])
     return [
         known_pair(random_pair(ITG, (4, 4), 61), likely),
