@@ -15,7 +15,7 @@ from hierogram.daemon.commands.common import (
     print_table,
 )
 from hierogram.daemon.commands.flags import Without, given, with_options
-from hierogram.daemon.evidence.options import EvidenceOptions
+from hierogram.daemon.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.grammar.options import RuleQuery
 from hierogram.daemon.progress import progress
@@ -170,20 +170,40 @@ def evidence(
         Literal["table", "prompt", "json"] | None,
         Option("How to write it: for people, as text ready for a prompt, for programs.", shown=TABLE),
     ] = None,
+    characters: Annotated[
+        int | None,
+        Option(
+            "With --format prompt: rules and pairs alone, chosen together for what they cover, within this number of "
+            "characters.",
+            least=1,
+            most=MOST_CHARACTERS,
+            metavar="N",
+            expert=True,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a store knows of a sentence: the rules that match it, and the pairs that cover most of it.
 
     Rules with gaps match too. Nothing is changed, and no daemon is needed.
     """
+    from hierogram.daemon.evidence.budget import within
     from hierogram.daemon.evidence.gathering import as_prompt
 
     if as_json and format not in (None, JSON):
         raise UsageError(f"--json and --format {format} are two ways to write it: give one")
+    if characters is not None:
+        if format != PROMPT:
+            raise UsageError("--set characters bounds text for a prompt: give --format prompt, too")
+        if chosen := given(context, EvidenceOptions) - {"tokenized"}:
+            raise UsageError(f"--set characters bounds rules and pairs together: leave out --{min(chosen)}")
+        wanted = to_choose_from(tokenized=wanted.tokenized)
     with chosen_store(context) as opened:
         found, languages = opened.evidence(sentence, options=wanted), tuple(opened.settings().languages or ())
     if as_json or format == JSON:
         print_json(asdict(found))
+    elif characters is not None:
+        print(within(found, characters))
     elif format == PROMPT:
         print(as_prompt(found, sentence, languages), end="")
     else:

@@ -9,7 +9,7 @@ from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.answering.translating import PlainTranslation, PlainTranslator
 from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.corpora.texts import pipeline_of
-from hierogram.daemon.evidence.options import MOST_PAIRS, MOST_RULES, EvidenceOptions
+from hierogram.daemon.evidence.options import MOST_CHARACTERS, to_choose_from
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.browsing.reader import Look, Reader
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.alignment.answering import AnsweringAligner
     from hierogram.daemon.terms.reports import Term
 
-MOST_CHARACTERS = 20_000
 MOST_LINES = 200
-_RENDERINGS = 5
 _LOOKED_AT = 2_000
 """Pairs that hold a phrase's rarest word, the latest ones, in which the phrase is looked for."""
 
@@ -74,8 +72,7 @@ class Desk:
 
         with self._reader.look() as look:
             tokens = pipeline_of(look.settings()).to_words().running().source.tokens(sentence)
-            wanted = EvidenceOptions(pairs=MOST_PAIRS, rules=MOST_RULES, renderings=_RENDERINGS, tokenized=True)
-            return within(gather(look, tokens, wanted), min(characters, MOST_CHARACTERS))
+            return within(gather(look, tokens, to_choose_from(tokenized=True)), min(characters, MOST_CHARACTERS))
 
     def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
         """Translate a text; raises `DaemonError`, `StoreError`."""

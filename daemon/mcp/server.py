@@ -10,8 +10,9 @@ from starlette.types import ASGIApp
 from hierogram.daemon.answering.corrections import Corrections, Withdraw
 from hierogram.daemon.answering.translating import FollowedGrammar, PlainTranslation, PlainTranslator
 from hierogram.daemon.decoding.options import TranslateOptions
+from hierogram.daemon.evidence.options import MOST_CHARACTERS
 from hierogram.daemon.exceptions import DaemonError, UsageError
-from hierogram.daemon.mcp.desk import MOST_CHARACTERS, MOST_LINES, ConcordanceLine, Desk, LinkedWords, UsualTerm
+from hierogram.daemon.mcp.desk import MOST_LINES, ConcordanceLine, Desk, LinkedWords, UsualTerm
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store

@@ -104,7 +104,7 @@ def build_app(
     app.include_router(link_routes(service))
     app.include_router(evidence_routes(reader))
     app.include_router(memory_routes(service, reader))
-    app.include_router(translate_routes(translations))
+    app.include_router(translate_routes(translations, corrections))
 
     @app.get("/openapi.json", include_in_schema=False)
     def document() -> JSONResponse:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from hierogram.daemon.evidence.options import EvidenceOptions
+from hierogram.daemon.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.finding import find_rules
 from hierogram.daemon.grammar.options import RuleQuery
@@ -202,6 +202,7 @@ _Tokenized = Annotated[bool, Query(**constraints(EvidenceOptions, "tokenized"))]
 def evidence_routes(reader: Reader) -> APIRouter:
     """Return the route of evidence."""
     # The pages alone need no numpy.
+    from hierogram.daemon.evidence.budget import within
     from hierogram.daemon.evidence.gathering import Evidence, as_prompt, gather
 
     router = APIRouter(prefix="/v1", tags=["grammar"])
@@ -224,12 +225,27 @@ def evidence_routes(reader: Reader) -> APIRouter:
         format: Annotated[
             Literal["json", "prompt"], Query(description="JSON, or text that is ready for a prompt.")
         ] = "json",
+        characters: Annotated[
+            int | None,
+            Query(
+                ge=1,
+                le=MOST_CHARACTERS,
+                description="With `format=prompt`: rules and pairs alone, chosen together for what they cover, within "
+                "this number of characters.",
+            ),
+        ] = None,
     ) -> Response:
         """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
         wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
+        if characters is not None:
+            if format != "prompt":
+                raise InputError("characters bounds text for a prompt: ask for format=prompt, too")
+            wanted = to_choose_from(tokenized=tokenized)
         with reader.look() as look:
             found = gather(look, source, wanted)
             languages = look.settings().languages
+        if characters is not None:
+            return PlainTextResponse(within(found, characters))
         if format == "prompt":
             return PlainTextResponse(as_prompt(found, source, tuple(languages or ())))
         return JSONResponse(asdict(found))
