@@ -27,7 +27,7 @@ from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.kinds import NOTATIONS, Notation, notation_of
 from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
-from hierogram.storage.options import Option, declared
+from hierogram.storage.options import Declared, Option
 from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import EVENT_KINDS
 
@@ -70,7 +70,7 @@ class InitCommand(TyperCommand):
         for parameter in self.get_params(ctx):
             if parameter.name == EXPERTS:
                 if self._kind is not None:
-                    experts = [name for name, field in declared(Settings).items() if field.option.expert]
+                    experts = [name for name, field in Declared.of(Settings).items() if field.option.expert]
                     records.append((f"{SET} NAME=VALUE", expert_help(filter(shown.__contains__, experts))))
             elif parameter.name in shown and (record := parameter.get_help_record(ctx)) is not None:
                 records.append(record)

@@ -23,7 +23,7 @@ from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
 from hierogram.storage.exceptions import StoreError, StoreMissingError
-from hierogram.storage.options import declared
+from hierogram.storage.options import Declared
 from hierogram.storage.records import GIVEN, JOINS, Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
@@ -120,7 +120,7 @@ def open(url: PathLike, *, create: bool = False, settings: Settings | None = Non
     """
     if settings is not None:
         # The salt of the keys is the store's own affair.
-        chosen = {name: getattr(settings, name) for name in declared(Settings)} | chosen
+        chosen = {name: getattr(settings, name) for name in Declared.of(Settings)} | chosen
     wanted = settings_of(chosen) if chosen or create else Settings()
     try:
         opened = open_store(str(url))

@@ -20,7 +20,7 @@ from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.options import constraints
+from hierogram.storage.options import Declared
 from hierogram.storage.records import PairRecord
 
 SVG = "image/svg+xml"
@@ -30,9 +30,11 @@ _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
 """Uses, source and target of a page's last rule: whatever has this form is a place among the rules."""
 
 _SIDE = {"max_length": 10_000, "pattern": _NO_NUL}
-SourceSide = Annotated[str | None, Query(**_SIDE, **constraints(RuleQuery, "source"))]
-TargetSide = Annotated[str | None, Query(**_SIDE, **constraints(RuleQuery, "target"))]
-Limit = Annotated[int, Query(le=1_000, **constraints(RuleQuery, "limit"))]
+_OF_RULES, _OF_EVIDENCE = Declared.of(RuleQuery), Declared.of(EvidenceOptions)
+
+SourceSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["source"].constraints())]
+TargetSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["target"].constraints())]
+Limit = Annotated[int, Query(le=1_000, **_OF_RULES["limit"].constraints())]
 Word = Annotated[str, Query(max_length=1_024, pattern=_NO_NUL)]
 
 _MISSING: dict[int | str, dict[str, object]] = {404: {"description": "There is no such pair."}}
@@ -196,10 +198,10 @@ _UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\
 _SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
 """What has a word: white space and control characters alone have none."""
 
-_Pairs = Annotated[int, Query(**constraints(EvidenceOptions, "pairs"))]
-_Rules = Annotated[int, Query(**constraints(EvidenceOptions, "rules"))]
-_Renderings = Annotated[int, Query(**constraints(EvidenceOptions, "renderings"))]
-_Tokenized = Annotated[bool, Query(**constraints(EvidenceOptions, "tokenized"))]
+_Pairs = Annotated[int, Query(**_OF_EVIDENCE["pairs"].constraints())]
+_Rules = Annotated[int, Query(**_OF_EVIDENCE["rules"].constraints())]
+_Renderings = Annotated[int, Query(**_OF_EVIDENCE["renderings"].constraints())]
+_Tokenized = Annotated[bool, Query(**_OF_EVIDENCE["tokenized"].constraints())]
 
 
 def evidence_routes(reader: Reader) -> APIRouter:
