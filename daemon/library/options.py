@@ -13,9 +13,7 @@ T = TypeVar("T")
 PathLike = str | Path
 
 
-def options_of(
-    kind: type[T], options: T | None, chosen: Mapping[str, Any], named: Callable[[str], str] = str
-) -> T:
+def options_of(kind: type[T], options: T | None, chosen: Mapping[str, Any], named: Callable[[str], str] = str) -> T:
     """Return the options, or those by default, with the fields that are chosen.
 
     Raises `UsageError`, which calls an option what `named` makes of its name.

@@ -22,7 +22,6 @@ from hierogram.daemon.corpora.given import GivenPairs
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.library.store import open as open_grammar
 from hierogram.storage.browsing.looking import NamedPair, named_pairs
-from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.exceptions import StoreMissingError
 
 NULL = "NULL"
@@ -123,7 +122,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
 
     def stored(self) -> list[NamedPair]:
         """Return the pairs of its corpus."""
-        with Reader(self.store.store.engine.url) as reader, reader.look() as look:
+        with self.store.reader.look() as look:
             return list(named_pairs(look, self.corpus))
 
     def trained(self, rows: list[tuple[int | None, int, int]]) -> None:

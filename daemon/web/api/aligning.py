@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.web.protocol.bodies import PairId, json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import HumanLinksError
 
@@ -113,7 +113,7 @@ def align_routes(service: Service) -> APIRouter:
 
         with lock:
             if not made:
-                made.append(AnsweringAligner(service.store))
+                made.append(AnsweringAligner(service.store.store))
         texts = [(pair.source, pair.target) for pair in body.pairs]
         prepared = texts if body.tokenized else made[0].prepared(texts)
         position, found = made[0].answer(prepared, body.symmetrization)
@@ -175,10 +175,10 @@ class LinksAnswer(BaseModel):
 def link_routes(service: Service) -> APIRouter:
     """Return the routes of a pair's links."""
     router = APIRouter(prefix="/v1/pairs/{pair_id}/links", tags=["aligning"])
-    store = service.store
+    store = service.store.store
 
     def correct(pair_id: int, known: KnownLinks, origin: str) -> bool:
-        notation = notation_of(store.settings().grammar)
+        notation = service.store.notation()
         if notation.takes != PAIRS:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: it has sentences of one language")
         try:

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -19,7 +18,6 @@ from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
-from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.options import Declared
 from hierogram.storage.records import PairRecord
 
@@ -92,7 +90,7 @@ class ScoreAnswer(PairScore):
 def grammar_routes(service: Service) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
-    store = service.store
+    store = service.store.store
 
     @router.get("/rules", responses={409: {"description": "Nothing is learned yet."}})
     def rules(
@@ -114,12 +112,9 @@ def grammar_routes(service: Service) -> APIRouter:
         if cursor is not None:
             uses, *sides = cursor.split("\t")
             after = (int(uses) / unit, sides[0], sides[1])
-        wanted = partial(
-            store.find_rules, source, target, words=containing or (), limit=limit + 1, after=after, drawn=drawn
+        found, _ = service.store.find_rules(
+            source, target, containing=containing or (), limit=limit + 1, after=after, drawn=drawn
         )
-        found = wanted() or wanted(respelled=True)
-        if not found and not store.status().rules:
-            raise ProblemError(HTTPStatus.CONFLICT, "nothing is learned yet: GET /v1/status says how far sampling is")
         page = [RuleAnswer.model_validate(rule) for rule in found[:limit]]
         following = None
         if len(found) > limit:
@@ -184,7 +179,7 @@ def grammar_routes(service: Service) -> APIRouter:
 def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
     from hierogram.daemon.grammar.derivations import derivation_of
 
-    rows = service.store.pairs_by_id([pair_id])
+    rows = service.store.store.pairs_by_id([pair_id])
     if not rows:
         raise no_pair(pair_id)
     [row] = rows
@@ -204,10 +199,10 @@ _Renderings = Annotated[int, Query(**_OF_EVIDENCE["renderings"].constraints())]
 _Tokenized = Annotated[bool, Query(**_OF_EVIDENCE["tokenized"].constraints())]
 
 
-def evidence_routes(reader: Reader) -> APIRouter:
+def evidence_routes(service: Service) -> APIRouter:
     """Return the route of evidence."""
     # The pages alone need no numpy.
-    from hierogram.daemon.evidence.gathering import Evidence, as_prompt, gather
+    from hierogram.daemon.evidence.gathering import Evidence, as_prompt
 
     router = APIRouter(prefix="/v1", tags=["grammar"])
 
@@ -232,11 +227,9 @@ def evidence_routes(reader: Reader) -> APIRouter:
     ) -> Response:
         """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
         wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
-        with reader.look() as look:
-            found = gather(look, source, wanted)
-            languages = look.settings().languages
+        found = service.store.evidence(source, options=wanted)
         if format == "prompt":
-            return PlainTextResponse(as_prompt(found, source, tuple(languages or ())))
+            return PlainTextResponse(as_prompt(found, source, tuple(service.store.settings().languages or ())))
         return JSONResponse(asdict(found))
 
     return router
