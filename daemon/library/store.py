@@ -341,10 +341,12 @@ class GrammarStore:
         from hierogram.daemon.treebanks.ingest import ingest_open
         from hierogram.daemon.treebanks.reading import OpenTreebank
 
+        trees, dictionary = self.notation().takes == PARSES, entries is not None
+        if (nbest or transformations is not None) and not (trees or isinstance(pairs, OpenTreebank)):
+            raise UsageError("nbest and transformations are for a store of trees")
         with ExitStack() as stack:
             given = pairs
             if isinstance(given, str | Path):
-                trees, dictionary = self.notation().takes == PARSES, entries is not None
                 given = stack.enter_context(
                     open_input(
                         [given, *files], format=format, limits=limits, dictionary=dictionary, trees=trees, nbest=nbest
@@ -354,8 +356,6 @@ class GrammarStore:
                 raise UsageError("give pairs, or files: both are too much for one call")
             if isinstance(given, OpenTreebank):
                 return ingest_open(self.store, given, transformations, corpus or DEFAULT_CORPUS, progress)
-            if nbest or transformations is not None:
-                raise UsageError("nbest and transformations are for a store of trees")
             source: Any = given if isinstance(given, OpenFiles | GivenPairs) else GivenPairs(given, origin)
             default = DEFAULT_CORPUS if entries is None else DICTIONARY_CORPUS
             options = IngestOptions(languages, tokenize, limits, entries)
