@@ -167,16 +167,12 @@ def _configure_datasette(url: str, destination: Destination) -> None:
     """Write a configuration for Datasette: canned queries, facets off, a time limit."""
     import json
 
-    from hierogram.daemon.files import appearing
+    from hierogram.daemon.corpora.lines import write_lines
     from hierogram.daemon.grammar.datasette import datasette_configuration
 
     output = destination.output or Path("datasette.json")
     file, configuration = datasette_configuration(url)
-    try:
-        with appearing(output) as written:
-            written.write(json.dumps(configuration, indent=2, ensure_ascii=False).encode() + b"\n")
-    except OSError as error:
-        raise UsageError(f"{output}: cannot be written: {error.strerror or error}") from error
+    write_lines(output, [json.dumps(configuration, indent=2, ensure_ascii=False)])
     print(f"{output}: now run  datasette serve {file} --config {output}")
 
 

@@ -39,6 +39,7 @@ from hierogram.storage.store import upgrade as bring_up_to_date
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from hierogram.daemon.alignment.answering import AnsweringAligner
     from hierogram.daemon.answering.exchange import Synchronized
     from hierogram.daemon.answering.memory import NearPair
     from hierogram.daemon.corpora.dictionaries import Dictionary
@@ -230,6 +231,7 @@ class GrammarStore:
         self.upgraded_from = upgraded_from
         self._lock = threading.Lock()
         self._reader: Reader | None = None
+        self._aligner: AnsweringAligner | None = None
         self._learning: Learning | None = None
         self._follower: Follower | None = None
         self._scorer: Scorer | None = None
@@ -247,6 +249,16 @@ class GrammarStore:
             if self._reader is None:
                 self._reader = Reader(self.store.engine.url)
             return self._reader
+
+    @property
+    def aligner(self) -> AnsweringAligner:
+        """What links pairs that are not stored, each for itself, by the counts of then; raises `WrongKindError`."""
+        from hierogram.daemon.alignment.answering import AnsweringAligner
+
+        with self._lock:
+            if self._aligner is None:
+                self._aligner = AnsweringAligner(self.store)
+            return self._aligner
 
     def close(self) -> None:
         """End what is being learned, and close the store."""

@@ -41,7 +41,7 @@ def desk_of(opened: GrammarStore, options: TranslateOptions) -> Desk:
     store, reader = opened.store, opened.reader
     corrections = Corrections(store, reader, opened.withdraw)
     grammar = FollowedGrammar(store, options)
-    return Desk(store, reader, PlainTranslator(store, reader, lambda: grammar.now()[0], corrections), corrections)
+    return Desk(opened, PlainTranslator(store, reader, lambda: grammar.now()[0], corrections), corrections)
 
 
 def make_server(desk: Desk, *, may_add: bool) -> "MCPServer":

@@ -82,7 +82,7 @@ def build_app(
     models: ASGIApp | None = None
     running: Running = nullcontext
     if configuration.mcp != "off":
-        desk = Desk(store, reader, translator, corrections)
+        desk = Desk(service.store, translator, corrections)
         models, running = over_http(make_server(desk, may_add=configuration.mcp == "add"))
     app = FastAPI(
         title="Hierogram",

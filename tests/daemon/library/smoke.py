@@ -57,6 +57,7 @@ def use_a_store(folder: Path) -> None:
         assert store.notation().one == "pair"
         assert store.glance().rules
         assert store.upgraded_from is None
+        store.aligner.prepared([("la maison", "the house")])
         with store.reader.look() as look:
             assert look.settings() == store.settings()
         assert store.writer() is None
