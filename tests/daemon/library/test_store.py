@@ -65,6 +65,22 @@ def test_the_tour_of_the_readme_in_python(files: Path, store_url: str) -> None:
     store.close()
 
 
+def test_settings_of_the_readme_in_python(files: Path, store_url: str) -> None:
+    readme = (ROOT / "README.md").read_text()
+    [shown] = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if " init " in block]
+    job = """
+store = hg.open(url, create=True, seed=7, discount=0.4, span_limit=10)
+store.add("news.fr", "news.en", "news.align")
+"""
+    assert len(job.strip().splitlines()) == len(shown.splitlines())
+    names: dict[str, Any] = {"hg": hg, "url": store_url}
+    exec(job, names)
+    with names["store"] as store:
+        settings = store.settings()
+        assert (settings.seed, settings.discount, settings.span_limit) == (7, 0.4, 10)
+        assert store.status().pairs["waiting"] == len(LINES)
+
+
 def test_pairs_of_every_form_are_the_same_pairs(new: hg.GrammarStore, files: Path) -> None:
     first = new.add("news.fr", Path("news.en"), "news.align")
     assert first.totals.accepted == len(LINES)
