@@ -34,7 +34,7 @@ again = [found.text for found in hg.Decoder(store, lm="english.lm").translate_al
 hg.evaluate(["baseline.en", "averaged.en"], "test.en", resamples=100)
 hg.evaluate("averaged.en", ["test.en", "test2.en"], tokenizer="none", metrics=("bleu", "chrf"), resamples=100)
 """),
-    "events": (NEWS, """
+    "events": (NEWS + 'store.export("grammar.cdec")\n', """
 found = store.events().events
 news = store.events(after=2, kinds=("rule-new", "rule-gone", "rule-moved")).events
 store.store.keep_events(500_000)
