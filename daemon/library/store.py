@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -835,7 +835,7 @@ class GrammarStore:
             raise InputError(f"no stored {one} has that number: nothing was withdrawn")
         return Withdrawn(number, holder)
 
-    def events(self, after: int | None = None, limit: int = 1_000, kinds: Sequence[str] = ()) -> EventPage:
+    def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
         """Return what has changed since a position, that of the last event known; None: the oldest that is kept."""
         return self.store.events(after, limit, kinds)
 
