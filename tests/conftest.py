@@ -222,6 +222,11 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
     """A new store with default settings, once on each database."""
-    copy_store("new", store_url, lambda url: open_store(url, create=True).close())
+    copy_store("new", store_url, make_new)
     with open_store(store_url) as opened:
         yield opened
+
+
+def make_new(url: str) -> None:
+    """Makes a store with default settings."""
+    open_store(url, create=True).close()

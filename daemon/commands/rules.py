@@ -60,12 +60,15 @@ def rules(
         _show_occurrences(context, words or [], wanted.limit, as_json)
         return
 
+    from hierogram.daemon.corpora.segments import InWords
+
     words = words or []
     source = None if containing or not words else " ".join(words)
     words = words if containing else []
     with chosen_store(context) as opened:
         notation = opened.notation()
         found, respelled = opened.find_rules(source, wanted.target, containing=words, limit=wanted.limit, drawn=drawn)
+        view = InWords(opened.settings().joins)
         like = [] if found else opened.store.like_words((words or (source or wanted.target or "").split(" "))[0])
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
@@ -93,7 +96,7 @@ def rules(
     rows = []
     for rule, own in zip(found, uses, strict=True):
         shares = (rule.p_target_given_source, rule.p_source_given_target)[: len(of_a_rule) - 2]
-        rows.append((*own, *(f"{share:.4f}" for share in shares), rule.source, rule.target))
+        rows.append((*own, *(f"{share:.4f}" for share in shares), view.side(rule.source), view.side(rule.target)))
     print_table((*columns, *of_a_rule), rows, range(len(columns) + len(of_a_rule) - 2))
 
 
@@ -111,6 +114,7 @@ def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
 
 def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:
     """Show the pairs, or trees, whose present derivation uses a rule; without one, only index them."""
+    from hierogram.daemon.corpora.segments import InWords
     from hierogram.samplers.exceptions import RuleNotationError
     from hierogram.samplers.grammar.rules import Rule
 
@@ -130,6 +134,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
             raise NothingLearnedError(opened.url)
         source, target = str(wanted).split(" ||| ") if wanted else ("", "")
         found = opened.pairs_using(source, target, limit) if wanted else []
+        view = InWords(opened.settings().joins)
     if as_json:
         print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
     elif not wanted:
@@ -139,7 +144,10 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     else:
         print_table(
             (kind.one, "corpus", "uses", "source", "target", "alignment"),
-            [(str(pair.id), pair.corpus, str(pair.uses), pair.source, pair.target, pair.alignment) for pair in found],
+            [
+                (str(pair.id), pair.corpus, str(pair.uses), *view.pair(pair.source, pair.target, pair.alignment)[:3])
+                for pair in found
+            ],
             numeric=(0, 2),
         )
 
