@@ -76,6 +76,10 @@ class PlainTranslator:
         self._now = now
         self._corrections = corrections
 
+    def languages(self) -> tuple[str, ...]:
+        """Return source and target language; nothing where the store does not say them."""
+        return tuple(self._store.settings().languages or ())
+
     def translate(self, text: str, alternatives: int = 0, form: str = TEXT) -> PlainTranslation:
         """Translate a text, with up to so many other translations.
 

@@ -61,18 +61,15 @@ def rules(
         return
 
     from hierogram.daemon.corpora.segments import InWords
-    from hierogram.daemon.grammar.finding import find_rules
 
     words = words or []
     source = None if containing or not words else " ".join(words)
     words = words if containing else []
-    with chosen_store(context) as made:
-        opened, notation = made.store, made.notation()
-        found, respelled = find_rules(opened, source, wanted.target, words, limit=wanted.limit, drawn=drawn)
-        if not found and not opened.status().rules:
-            raise NothingLearnedError(opened.url)
-        view = InWords(made.settings().joins)
-        like = [] if found else opened.like_words((words or (source or wanted.target or "").split(" "))[0])
+    with chosen_store(context) as opened:
+        notation = opened.notation()
+        found, respelled = opened.find_rules(source, wanted.target, containing=words, limit=wanted.limit, drawn=drawn)
+        view = InWords(opened.settings().joins)
+        like = [] if found else opened.store.like_words((words or (source or wanted.target or "").split(" "))[0])
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
@@ -119,7 +116,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     """Show the pairs, or trees, whose present derivation uses a rule; without one, only index them."""
     from hierogram.daemon.corpora.segments import InWords
     from hierogram.samplers.exceptions import RuleNotationError
-    from hierogram.samplers.grammar.rules import Rule, render_side
+    from hierogram.samplers.grammar.rules import Rule
 
     try:
         wanted = Rule.parse(" ".join(words)) if words else None
@@ -127,18 +124,16 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
         raise UsageError(str(error)) from error
     with interruptible("what was indexed stays; run the same command again to go on"), chosen_store(context) as opened:
         kind, indexed = opened.notation(), 0
-        if waiting := opened.store.count_unindexed():
-            from hierogram.daemon.commands.learning import announce_compilation
+        if opened.store.count_unindexed():
+            from hierogram.daemon.progress import announce_compilation
 
             announce_compilation()
-            from hierogram.daemon.grammar.derivations import index_occurrences
-
             with progress("index", kind.many) as shown:
-                indexed = index_occurrences(opened.store, lambda number: shown.update(number, waiting, number))
+                indexed = opened.index(lambda done, total: shown.update(done, total, done))
         if not opened.status().rules:
             raise NothingLearnedError(opened.url)
-        sides = (render_side(wanted.source), render_side(wanted.target)) if wanted else None
-        found = opened.store.supporting_pairs(*sides, limit) if sides else []
+        source, target = str(wanted).split(" ||| ") if wanted else ("", "")
+        found = opened.pairs_using(source, target, limit) if wanted else []
         view = InWords(opened.settings().joins)
     if as_json:
         print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
