@@ -297,14 +297,14 @@ class Experiment:
 
         def make() -> list[Any]:
             url = learned_store(self.folder, system.store, bitext, self.threads, system.chain)
-            seconds, by_scope = timed(lambda: self._write(system, url, path))
+            seconds, by_scope = timed(lambda: self.write(system, url, path))
             note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
             return [by_scope, seconds]
 
         return Made(system, path, *self.kept.find(f"{system.named}: rules by scope, seconds", make, path))
 
-    def _write(self, system: System, url: str, path: Path) -> list[int]:
-        """Write a grammar; how many rules it has by scope."""
+    def write(self, system: System, url: str, path: Path) -> list[int]:
+        """Write a grammar of a store; how many rules it has by scope."""
         options = ExportOptions(
             format="cdec",
             features=system.features,
