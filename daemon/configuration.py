@@ -175,14 +175,9 @@ class WorkersSection(Section):
 class AlignmentSection(Section):
     """Alignment of pairs that come without one."""
 
-    pairs_at_once: int = Field(default=10_000, ge=1, description="New pairs that are aligned together.")
+    pairs_at_once: int = Field(default=10_000, ge=1, description="Pairs that are aligned together.")
     train: bool = Field(
         default=True, description="Whether pairs with given alignments train the aligner (they keep them in any case)."
-    )
-    passes: int = Field(
-        default=3,
-        ge=0,
-        description="How many times an alignment is gone over again, by what was learned since, while no pair is new.",
     )
 
 

@@ -131,7 +131,7 @@ def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":
 def print_aligned(done: "AlignReport") -> None:
     """Print what aligning did; nothing where there was nothing to align."""
     if done.pairs:
-        again = f", {plural(done.rejuvenated, 'other')} gone over again" if done.rejuvenated else ""
+        again = f", {plural(done.rejuvenated, 'pair')} aligned again" if done.rejuvenated else ""
         print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
 
 

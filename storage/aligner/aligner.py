@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterator, Sequence
 
-from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, true, update
+from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, update
 
 from hierogram.storage.aligner.human_links import finish_corrections, known_links_of_texts
 from hierogram.storage.database.claims import Leases
@@ -95,18 +95,20 @@ class Alignments(Leases):
                 known_links_of_texts(connection, texts),
             )
 
-    def stalest_links(self, limit: int, below: int | None = None) -> list[LinkRow]:
-        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling.
+    def count_links(self, sweep: int) -> int:
+        """Return how many pairs the aligner has been over so many times."""
+        with self._reading() as connection:
+            statement = select(func.count()).select_from(pair_links).where(pair_links.c.sweep == sweep)
+            return int(connection.scalar(statement) or 0)
 
-        With `below`, only those that it has been over less often than that.
-        """
+    def stalest_links(self, limit: int | None = None) -> list[LinkRow]:
+        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling."""
         with self._reading() as connection:
             statement = (
                 link_rows()
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
                 # Pairs with a given alignment stand at 0.
                 .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
-                .where(pair_links.c.sweep < below if below is not None else true())
                 .order_by(pair_links.c.sweep, pair_links.c.pair_id)
                 .limit(limit)
             )

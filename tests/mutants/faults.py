@@ -1123,8 +1123,8 @@ FAULTS = (
     Fault(
         "the gradient lacks the regularization that the loss has",
         "daemon/tuning/tuning.py",
-        "_REGULARIZATION * weights - wrong @ differences",
-        "-wrong @ differences",
+        "_REGULARIZATION * weights + strength * away",
+        "strength * away",
         _GRADIENT,
     ),
     Fault(
