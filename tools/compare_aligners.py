@@ -16,7 +16,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,6 +26,10 @@ from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
 from hierogram.samplers.alignment.options import GDFA, POSTERIOR, SYMMETRIZATIONS
+
+if TYPE_CHECKING:
+    from hierogram.daemon.stored_links import Links
+    from hierogram.samplers.alignment.bitext import Side
 
 EFLOMAL = "eflomal"
 GOLD = "gold.talp"
@@ -106,31 +110,46 @@ def align_ours(source: Path, target: Path, output: Path, request: Request) -> fl
     return time.perf_counter() - started
 
 
-def align_eflomal(source: Path, target: Path, output: Path) -> float:
-    """Align two files by eflomal's model 3 with its default settings; the seconds until its links were written."""
+def run_eflomal(source: Path, target: Path, forward: Path, backward: Path) -> float:
+    """Write the links of two files by eflomal's model 3, both ways, with its default settings; the seconds it took."""
     import eflomal
+
+    started = time.perf_counter()
+    with source.open(encoding="utf-8") as s, target.open(encoding="utf-8") as t:
+        eflomal.Aligner(model=3).align(
+            s, t, links_filename_fwd=str(forward), links_filename_rev=str(backward), quiet=True
+        )
+    return time.perf_counter() - started
+
+
+def read_directions(sides: "tuple[Side, Side]", forward: Path, backward: Path) -> "Links":
+    """Return links of both ways from files of them: of each target word the source position, or -1, and the reverse."""
     import numpy as np
+
+    source, target = sides
+    of_target, of_source = (np.full(len(side.words), -1, np.int16) for side in (target, source))
+    for pair, (one, other) in enumerate(zip(read_links(str(forward)), read_links(str(backward)), strict=True)):
+        for i, j in one:
+            of_target[target.offset[pair] + j] = i
+        for i, j in other:
+            of_source[source.offset[pair] + i] = j
+    return of_target, of_source
+
+
+def align_eflomal(source: Path, target: Path, output: Path) -> float:
+    """Align two files by eflomal; the seconds until its links were written."""
+    import numpy as np
+
+    from hierogram.daemon.alignment.aligning import Aligned
+    from hierogram.samplers.alignment.bitext import read_side
+    from hierogram.samplers.alignment.symmetrization import symmetrize
 
     with tempfile.TemporaryDirectory() as folder:
         forward, backward = Path(folder, "forward"), Path(folder, "backward")
-        started = time.perf_counter()
-        with source.open(encoding="utf-8") as s, target.open(encoding="utf-8") as t:
-            eflomal.Aligner(model=3).align(
-                s, t, links_filename_fwd=str(forward), links_filename_rev=str(backward), quiet=True
-            )
-        seconds = time.perf_counter() - started
-        from hierogram.daemon.alignment.aligning import Aligned
-        from hierogram.samplers.alignment.bitext import read_side
-        from hierogram.samplers.alignment.symmetrization import symmetrize
-
-        sides = [read_side(read_sentences(str(path))) for path in (source, target)]
-        links = [np.full(len(side.words), -1, np.int16) for side in sides]
-        for pair, (one, other) in enumerate(zip(read_links(str(forward)), read_links(str(backward)), strict=True)):
-            for i, j in one:
-                links[1][sides[1].offset[pair] + j] = i
-            for i, j in other:
-                links[0][sides[0].offset[pair] + i] = j
-    found = symmetrize(GDFA, links[1], links[0], sides[0].offset, sides[1].offset)
+        seconds = run_eflomal(source, target, forward, backward)
+        sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
+        links = read_directions(sides, forward, backward)
+    found = symmetrize(GDFA, *links, sides[0].offset, sides[1].offset)
     write_lines(output, Aligned(found, np.zeros(len(found.source), np.float32)).lines())
     return seconds
 

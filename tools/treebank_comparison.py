@@ -32,6 +32,8 @@ from hierogram.storage.options import Option
 from hierogram.tools.measures.results import Kept, drawn
 
 PCFG, TSG = "PCFG", "TSG"
+BASE_NAMES = {UNIFORM: "P_M", PCFG_BASE: "P_C"}
+"""Base distributions as the paper names them."""
 SAMPLED_MER = "mer, sampled"
 
 
@@ -148,14 +150,19 @@ METHODS = {
 }
 
 
+def named(row: dict[str, Any]) -> str:
+    """Return the name of a run's grammar, with its base distribution if it has one."""
+    return f"{TSG}, {BASE_NAMES[row['task']['base']]}" if row["grammar"] == TSG else PCFG
+
+
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the scores as Markdown: means over the seeds, with standard deviations."""
     lines = [
         "| grammar | rules | tree | precision | recall | F1 | F1, ≤ 40 words | exact |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for kind in (PCFG, TSG):
-        mine = [row for row in rows if row["grammar"] == kind]
+    for kind in dict.fromkeys(map(named, rows)):
+        mine = [row for row in rows if named(row) == kind]
         for method, name in METHODS.items():
             scores = [row["scores"][method] for row in mine if method in row["scores"]]
             if not scores:
@@ -186,7 +193,7 @@ def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path
         for row in runs:
             if row["curve"]:
                 sweeps, likelihoods, sizes = zip(*row["curve"], strict=True)
-                panels[0].plot(sweeps, likelihoods, label=f"seed {row['task']['seed']}")
+                panels[0].plot(sweeps, likelihoods, label=f"{named(row)}, seed {row['task']['seed']}")
                 panels[1].plot(sweeps, sizes)
         panels[0].set(xlabel="sweeps", ylabel="log-likelihood")
         panels[0].legend(loc="lower right")
@@ -213,15 +220,18 @@ class Runs:
     seeds: Annotated[int, Option("Seeds, from 1.", least=1)] = 5
     annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", least=0)] = 400
     sweeps: Annotated[int, Option("Sweeps after that.", least=0)] = 50
-    base: Annotated[str, Option("Base distribution", values={PCFG_BASE: "P_C", UNIFORM: "P_M"})] = PCFG_BASE
+    bases: Annotated[tuple[str, ...], Option("Base distributions.", values=(UNIFORM, PCFG_BASE), shown="both")] = ()
     draws: Annotated[int, Option("Derivations to draw for MPP; 0 leaves it out.", least=0)] = 1000
     rare: Annotated[int, Option("Words seen that often or less become classes.", least=0)] = 1
     jobs: Annotated[int, Option("Processes at a time.", least=1)] = 2
 
-    def task(self, trees: str, seed: int, train: int, evaluated: tuple[int, int], draws: int) -> Task:
-        """Return a run on the first `train` trees, scored on those after `evaluated[0]`, `evaluated[1]` of them."""
-        skip, number = evaluated
-        return Task(trees, train, skip, number, seed, self.annealing, self.sweeps, self.base, draws, self.rare)
+    def task(self, trees: str, chain: tuple[str, int], train: int, evaluated: tuple[int, int], draws: int) -> Task:
+        """Return a run of a base distribution with a seed, 0 for the PCFG, on the first `train` trees.
+
+        It is scored on those after `evaluated[0]`, `evaluated[1]` of them.
+        """
+        (base, seed), (skip, number) = chain, evaluated
+        return Task(trees, train, skip, number, seed, self.annealing, self.sweeps, base, draws, self.rare)
 
 
 @with_options
@@ -234,12 +244,14 @@ def compare(
     """Score TSGs of several seeds and the PCFG on a treebank, and write the table as Markdown."""
     trees = str(treebank)
     train, dev = runs.train, runs.dev
+    bases = [base for base in BASE_NAMES if base in (runs.bases or BASE_NAMES)]
+    chains = [(bases[-1], 0), *((base, seed) for base in bases for seed in range(1, runs.seeds + 1))]
     tasks = [
-        runs.task(trees, seed, train, (train + dev, runs.test), runs.draws if seed else 0)
-        for seed in range(runs.seeds + 1)
+        runs.task(trees, (base, seed), train, (train + dev, runs.test), runs.draws if seed else 0)
+        for base, seed in chains
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
-    growing = [runs.task(trees, seed, size, (train, dev), 0) for size in sizes for seed in (0, 1)]
+    growing = [runs.task(trees, (bases[-1], seed), size, (train, dev), 0) for size in sizes for seed in (0, 1)]
     kept = Kept(results)
     every = [*tasks, *growing]
     names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in every]
@@ -250,7 +262,7 @@ def compare(
     for row in rows[: len(tasks)]:
         task, flat = row["task"], row["flat"]
         print(
-            f"{row['grammar']} seed {task['seed']}: {row['rules']:,} rules in {row['learning_seconds']:.0f} s, "
+            f"{named(row)} seed {task['seed']}: {row['rules']:,} rules in {row['learning_seconds']:.0f} s, "
             f"MER {row['sentences_per_second']:.1f} sentences/s, {flat} without a parse"
         )
     if figure:

@@ -1,7 +1,6 @@
 """Commands that show what is learned: rules and the pairs that use them, evidence."""
 
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -61,17 +60,18 @@ def rules(
         _show_occurrences(context, words or [], wanted.limit, as_json)
         return
 
+    from hierogram.daemon.corpora.segments import InWords
+    from hierogram.daemon.grammar.finding import find_rules
+
     words = words or []
     source = None if containing or not words else " ".join(words)
     words = words if containing else []
     with chosen_store(context) as made:
         opened, notation = made.store, made.notation()
-        look_up = partial(opened.find_rules, source, wanted.target, words=words, limit=wanted.limit, drawn=drawn)
-        found = look_up()
+        found, respelled = find_rules(opened, source, wanted.target, words, limit=wanted.limit, drawn=drawn)
         if not found and not opened.status().rules:
             raise NothingLearnedError(opened.url)
-        if respelled := not found:
-            found = look_up(respelled=True)
+        view = InWords(made.settings().joins)
         like = [] if found else opened.like_words((words or (source or wanted.target or "").split(" "))[0])
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
@@ -99,7 +99,7 @@ def rules(
     rows = []
     for rule, own in zip(found, uses, strict=True):
         shares = (rule.p_target_given_source, rule.p_source_given_target)[: len(of_a_rule) - 2]
-        rows.append((*own, *(f"{share:.4f}" for share in shares), rule.source, rule.target))
+        rows.append((*own, *(f"{share:.4f}" for share in shares), view.side(rule.source), view.side(rule.target)))
     print_table((*columns, *of_a_rule), rows, range(len(columns) + len(of_a_rule) - 2))
 
 
@@ -117,6 +117,7 @@ def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
 
 def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:
     """Show the pairs, or trees, whose present derivation uses a rule; without one, only index them."""
+    from hierogram.daemon.corpora.segments import InWords
     from hierogram.samplers.exceptions import RuleNotationError
     from hierogram.samplers.grammar.rules import Rule, render_side
 
@@ -138,6 +139,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
             raise NothingLearnedError(opened.url)
         sides = (render_side(wanted.source), render_side(wanted.target)) if wanted else None
         found = opened.store.supporting_pairs(*sides, limit) if sides else []
+        view = InWords(opened.settings().joins)
     if as_json:
         print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
     elif not wanted:
@@ -147,7 +149,10 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     else:
         print_table(
             (kind.one, "corpus", "uses", "source", "target", "alignment"),
-            [(str(pair.id), pair.corpus, str(pair.uses), pair.source, pair.target, pair.alignment) for pair in found],
+            [
+                (str(pair.id), pair.corpus, str(pair.uses), *view.pair(pair.source, pair.target, pair.alignment)[:3])
+                for pair in found
+            ],
             numeric=(0, 2),
         )
 

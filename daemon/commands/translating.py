@@ -11,6 +11,7 @@ import typer
 
 from hierogram.daemon.commands.common import (
     AsJson,
+    chosen_store,
     grammar_and_sentences,
     interruptible,
     named_store,
@@ -224,28 +225,28 @@ class _Writer:
 @with_options
 def tune(
     context: typer.Context,
+    output: Annotated[
+        str, Option("Weights to write, a TOML file for `translate`.", flags=("--output", "-o"), metavar="FILE")
+    ],
+    options: Annotated[TranslateOptions, Without(("glossary", "markup"))],
+    tuning: TuningOptions,
     files: Annotated[
-        list[str],
+        list[str] | None,
         Option(
             "GRAMMAR: as for `translate`; without it, the store. FILE: sentences to tune on, one a line, that the "
-            "grammar has not learned from.",
-            metavar="[GRAMMAR] FILE",
+            "grammar has not learned from; without it, pairs of the store that are held back.",
+            metavar="[GRAMMAR] [FILE]",
             positional=True,
         ),
-    ],
+    ] = None,
     reference: Annotated[
-        list[str],
+        list[str] | None,
         Option(
             "References, line for line; may be given again. A line that is empty in one has a reference less.",
             metavar="FILE",
             flags=("--reference", "-r"),
         ),
-    ],
-    options: Annotated[TranslateOptions, Without(("glossary", "markup"))],
-    tuning: TuningOptions,
-    output: Annotated[
-        str, Option("Weights to write, a TOML file for `translate`.", flags=("--output", "-o"), metavar="FILE")
-    ],
+    ] = None,
     threads: Annotated[int, Option("Threads; 0: one a core. The weights do not depend on them.", least=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -254,7 +255,8 @@ def tune(
     In each round the sentences are translated, and weights are trained that put better candidates above worse ones.
     Sentences and references are divided into tokens as the grammar's store does it, or by --tokenize.
     The weights of the best round are written, with the scores of all rounds. --weights says where to begin; where these
-    win, the report says so.
+    win, the report says so. Without files some pairs of the store are tuned on: they are taken out of a copy of it, and
+    its other pairs make the language model.
     """
     from hierogram.daemon.tuning.tuning import need_scipy
 
@@ -263,9 +265,14 @@ def tune(
     from hierogram.daemon.library.quality import tune as find_weights
 
     with ExitStack() as stack, interruptible("no weights were written"):
-        grammar, sentences = grammar_and_sentences(context, files, stack)
+        if files:
+            grammar, sentences = grammar_and_sentences(context, files, stack)
+        elif options.lm is not None:
+            raise UsageError("--lm goes with a FILE: without one the language model is made of the store's pairs")
+        else:
+            grammar, sentences = stack.enter_context(chosen_store(context)), None
         tuned = find_weights(
-            grammar, sentences, reference, output, options=tuning, translate=options, threads=threads, advise=note
+            grammar, sentences, reference or [], output, options=tuning, translate=options, threads=threads, advise=note
         )
     if as_json:
         print_json(tuned._asdict())

@@ -321,17 +321,19 @@ class GrammarStore:
     ) -> RuleTable:
         """Return rules as a table; all of them, or those that meet every condition.
 
-        `source` and `target` are whole sides as `la [X,1] de`, the words of `containing` occur anywhere. Where
+        `source` and `target` are whole sides as `la [X,1] de`, the words of `containing` occur anywhere; where no rule
+        is spelled so, rules whose words differ in accents or capital letters. Where
         something is asked for, the most used rules come first, `limit` of them at most; all rules come in the store's
         order. Uses and probabilities are expected ones, or with `drawn` those of the present derivations.
         """
+        from hierogram.daemon.grammar.finding import find_rules
         from hierogram.daemon.library.tables import table_of_rows, table_of_store
 
         if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
                 return table_of_store(snapshot, drawn)
         most = (1 << 62) if limit is None else limit
-        return table_of_rows(self.store.find_rules(source, target, words=containing, limit=most, drawn=drawn))
+        return table_of_rows(find_rules(self.store, source, target, containing, limit=most, drawn=drawn).rules)
 
     def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
         """Return pairs, or trees, whose present derivation uses the rule with these sides, after indexing new ones.
@@ -393,22 +395,26 @@ class GrammarStore:
         return made
 
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Claim | None:
-        """Fix and forbid links of pairs, by their numbers, in place of all that was said of their links before.
+        """Fix and forbid links of pairs' words, by pairs' numbers, in place of all that was said of them before.
 
         `KnownLinks()` takes all of it back. The pairs are aligned again, by who writes the grammar, who is returned, or
         here and now, where nobody does. Raises `InputError`, and then nothing is stored.
         """
         from hierogram.daemon.alignment.incremental import correct_requested
+        from hierogram.daemon.corpora.segments import InWords
 
         self._end_learning()
-        rows = {row.id: row for row in self.store.pairs_by_id(list(links))}
-        for pair, row in rows.items():
-            if problem := links[pair].problem(row.source.count(" ") + 1, row.target.count(" ") + 1):
-                raise InputError(f"pair {pair}: {problem}: nothing was stored")
-        if missing := [pair for pair in links if pair not in rows]:
+        view = InWords(self.settings().joins)
+        of_tokens: dict[int, KnownLinks] = {}
+        for row in self.store.pairs_by_id(list(links)):
+            try:
+                of_tokens[row.id] = view.pair(row.source, row.target).of_tokens(links[row.id])
+            except ValueError as error:
+                raise InputError(f"pair {row.id}: {error}: nothing was stored") from error
+        if missing := [pair for pair in links if pair not in of_tokens]:
             raise InputError(f"there is no pair {missing[0]}: nothing was stored")
-        for pair, known in links.items():
-            self.store.set_human_links(pair, known, origin)
+        for pair in links:
+            self.store.set_human_links(pair, of_tokens[pair], origin)
         holder = self.writer()
         if holder is None:
             correct_requested(self.store)

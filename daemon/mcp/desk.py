@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.answering.translating import PlainTranslation, PlainTranslator
+from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.evidence.options import MOST_PAIRS, MOST_RULES, EvidenceOptions
 from hierogram.daemon.exceptions import InputError
@@ -72,7 +73,7 @@ class Desk:
         from hierogram.daemon.evidence.gathering import gather
 
         with self._reader.look() as look:
-            tokens = pipeline_of(look.settings()).running().source.tokens(sentence)
+            tokens = pipeline_of(look.settings()).to_words().running().source.tokens(sentence)
             wanted = EvidenceOptions(pairs=MOST_PAIRS, rules=MOST_RULES, renderings=_RENDERINGS, tokenized=True)
             return within(gather(look, tokens, wanted), min(characters, MOST_CHARACTERS))
 
@@ -112,16 +113,14 @@ class Desk:
         Raises `InputError` where it has no word.
         """
         with self._reader.look() as look:
-            texts = pipeline_of(look.settings()).running()
+            texts = pipeline_of(look.settings()).to_words().running()
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
                 words = side.tokens(phrase).split()
                 if not words:
                     raise InputError("the phrase has no word")
                 if found := _holding(look, name, words, min(limit, MOST_LINES)):
                     return [
-                        ConcordanceLine(
-                            pair, texts.source.joined(source.split(" ")), texts.target.joined(target.split(" "))
-                        )
+                        ConcordanceLine(pair, texts.source.text_of(source), texts.target.text_of(target))
                         for pair, source, target in found
                     ]
         return []
@@ -132,14 +131,16 @@ class Desk:
 
 
 def _holding(look: Look, side: str, words: Sequence[str], limit: int) -> list[tuple[int, str, str]]:
+    view = InWords(look.settings().joins)
     known = known_words(look, words).get(side, {})
-    if len(known) < len(set(words)):
+    if len(known) < len(set(words)) and not view.joins:
         return []
-    rarest = min(words, key=lambda word: known[word].count)
+    # The vocabulary of a store of parts has no words: the longest is taken for the rarest.
+    rarest = max(words, key=len) if view.joins else min(words, key=lambda word: known[word].count)
     wanted = f" {' '.join(words)} "
     found = [
         (row.id, row.source, row.target)
         for row in pairs_with(look, side, rarest, _LOOKED_AT)
-        if wanted in f" {row.source if side == SOURCE else row.target} "
+        if wanted in f" {view.line(row.source if side == SOURCE else row.target)} "
     ]
     return found[:limit]

@@ -104,6 +104,35 @@ BEFORE = np.dtype([("plain", np.int64), ("collocated", np.int64)])
 """Of a word that stands before others: how many of these are emitted by their link, and how many by this word."""
 
 
+class Tokens(NamedTuple):
+    """Where each emitted word stands: word w at `position` int32[N] from `offset` int64[W + 1] on, in order; `pair`
+    int32[N] of each emitted position. `aside` int16[N] is memory for links. Empty where a model has no use for it.
+    """
+
+    offset: NDArray[np.int64]
+    position: NDArray[np.int32]
+    pair: NDArray[np.int32]
+    aside: NDArray[np.int16]
+
+
+def tokens_of(sides: Sides, words: int) -> Tokens:
+    """Return where each of so many emitted words stands."""
+    offset = np.zeros(words + 1, np.int64)
+    np.cumsum(np.bincount(sides.emitted, minlength=words), out=offset[1:])
+    lengths = np.diff(sides.emitted_offset)
+    return Tokens(
+        offset,
+        np.argsort(sides.emitted, kind="stable").astype(np.int32),
+        np.repeat(np.arange(len(lengths), dtype=np.int32), lengths),
+        np.zeros(len(sides.emitted), np.int16),
+    )
+
+
+def no_tokens() -> Tokens:
+    """No word stands anywhere."""
+    return Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int16))
+
+
 class Chain(NamedTuple):
     """State of one chain.
 
@@ -112,7 +141,7 @@ class Chain(NamedTuple):
     numbers: widths -L to L, to no word, from no word, all; `fertility` int32[V, MOST_FERTILITY + 1] tokens of a
     conditioning word by number of links; `bigram` int32[N], `bigram_count` int32[B] collocations by (word before,
     word); `before` BEFORE[W + 1]; `settings` SETTINGS[1]; `fertility_prior` float64[MOST_FERTILITY + 1];
-    `evidence` what is known of links (bhmm-f).
+    `evidence` what is known of links (bhmm-f); `tokens` where each emitted word stands (bhmm).
     """
 
     links: NDArray[np.int16]
@@ -127,6 +156,7 @@ class Chain(NamedTuple):
     settings: NDArray[np.void]
     fertility_prior: NDArray[np.float64]
     evidence: LinkEvidence
+    tokens: Tokens
 
 
 class AlignmentScratch(NamedTuple):

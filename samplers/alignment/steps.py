@@ -33,8 +33,10 @@ class Steps:
     `start(direction, options, seed)`: a chain's first links, int16[N]. `prepare(chain, direction)`: the chain with the
     arrays that only this model has. `count(first, sides, chain, scratch)` adds the links of the pairs from `first` on
     to the counts, `sweep(first, sides, chain, key, plan, scratch, marginals)` draws them anew; both return the pair at
-    which the table of word pairs lacks room, or the number of pairs. `finish(chain, key, plan)`: what is drawn after a
-    sweep. `decode(sides, marginals)`: the links that samples make likeliest.
+    which the table of word pairs lacks room, or the number of pairs. `move(first, sides, chain, key, plan)`, where a
+    model has it, moves the links of each emitted word from `first` on together after a sweep, and returns the word at
+    which the table lacks room, or the number of words. `finish(chain, key, plan)`: what is drawn last. `decode(sides,
+    marginals)`: the links that samples make likeliest.
 
     `chains(number, sides, runs, blank, chain, scratch, own, total)`, where a model has it, does all sweeps of the
     chains from `number` on, without a return to Python between them. Each chain begins as `blank`, which has no links
@@ -46,6 +48,7 @@ class Steps:
     count: Callable[[int, Sides, Chain, AlignmentScratch], int]
     sweep: Callable[[int, Sides, Chain, np.uint64, AlignmentPlan, AlignmentScratch, Marginals], int]
     decode: Callable[[Sides, Marginals], DirectionLinks]
+    move: Callable[[int, Sides, Chain, np.uint64, AlignmentPlan], int] | None = None
     prepare: Callable[[Chain, Direction], Chain] = lambda chain, direction: chain
     finish: Callable[[Chain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None
     chains: ChainsInARow | None = None

@@ -85,8 +85,13 @@ def written(folder: Path) -> Path:
 @pytest.fixture
 def learned_url(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
     """URL of a store that has learned from the small corpus, once on each database."""
-    copy_store("learned", store_url, lambda url: teach(url, written(tmp_path_factory.mktemp("corpus"))))
+    copy_store("learned", store_url, teacher(tmp_path_factory))
     return store_url
+
+
+def teacher(folders: pytest.TempPathFactory) -> Callable[[str], None]:
+    """Makes a store that has learned from the small corpus, at a URL."""
+    return lambda url: teach(url, written(folders.mktemp("corpus")))
 
 
 def teach(url: str, corpus: Path) -> None:

@@ -1,21 +1,24 @@
-"""Which folder stands on which: the table of docs/architecture.md, as tests hold it.
+"""Which folder stands on which, as `layers.toml` says and tests hold it.
 
-A folder may import what its row names, as far as that stands above it. A module that lies in a part's root stands for
+A folder may import what its line names, as far as that stands above it. A module that lies in a part's root stands for
 itself: exceptions and records are at the bottom, the facade and the command line at the top.
 """
 
-import re
+import tomllib
 from pathlib import Path
 
 from tests.house.sources import ROOT
 
-TABLE = re.compile(r"^\| `([\w/.]+)` \| (.+?) \| (nothing|`[^|]*`) \|$", re.MULTILINE)
+LAYERS = Path(__file__).with_name("layers.toml").read_text(encoding="utf-8")
 
 
-def rows(document: str) -> dict[str, tuple[str, ...]]:
-    """The table's rows in their order: a folder, and the names that it may import."""
-    section = document.split("## Folders")[1].split("\n## ")[0]
-    return {folder: tuple(re.findall(r"`([^`]+)`", names)) for folder, _, names in TABLE.findall(section)}
+def rows(layers: str) -> dict[str, tuple[str, ...]]:
+    """The lines in their order: a folder, and the names that it may import."""
+    found = {}
+    for folder, row in tomllib.loads(layers).items():
+        assert row.keys() == {"holds", "imports"}, f"{folder}: say what it holds and what it imports"
+        found[folder] = tuple(row["imports"])
+    return found
 
 
 def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:

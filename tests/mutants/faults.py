@@ -19,6 +19,7 @@ PRODUCTS = "tests/samplers/synchronous/test_draws.py"
 SCHEDULES = "tests/samplers/grammar/test_schedules.py"
 PARSING = "tests/daemon/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
+WORD_MOVES = (ALIGNMENT, "-k", "twin_does and bhmm-0")
 DECODING = "tests/samplers/alignment/test_symmetrization.py"
 KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_does")
 
@@ -561,6 +562,27 @@ FAULTS = (
     ),
     # The aligner.
     Fault(
+        "the way back of a word's move favours the same word",
+        "alignment/models/hmm.py",
+        "one, other, 1.0 / tilt, False, state)",
+        "one, other, tilt, False, state)",
+        WORD_MOVES,
+    ),
+    Fault(
+        "a word's move forgets how probably it was chosen",
+        "alignment/models/hmm.py",
+        "ratio = -math.log(_chance(sides, chain, f, one, other))",
+        "ratio = 0.0",
+        WORD_MOVES,
+    ),
+    Fault(
+        "a word's move leaves out the jumps",
+        "alignment/models/hmm.py",
+        "+ words + moved",
+        "+ words",
+        WORD_MOVES,
+    ),
+    Fault(
         "a word of the highest fertility reads beyond its row",
         "alignment/models/fertility.py",
         "or fertility >= MOST_FERTILITY:",
@@ -1101,8 +1123,8 @@ FAULTS = (
     Fault(
         "the gradient lacks the regularization that the loss has",
         "daemon/tuning/tuning.py",
-        "_REGULARIZATION * weights - wrong @ differences",
-        "-wrong @ differences",
+        "_REGULARIZATION * weights + strength * away",
+        "strength * away",
         _GRADIENT,
     ),
     Fault(

@@ -25,6 +25,8 @@ STALE_JUMPS = "stale_jumps"
 """A pair's jumps do not see each other."""
 
 TO_NO_WORD, FROM_NO_WORD = "to no word", "from no word"
+MOVES = 3
+TILTS = tuple(exp(x) for x in (-4, -2, 0, 2, 4))
 MOST_FERTILITY = 7
 FERTILITY_PRIOR = (0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005)
 
@@ -334,6 +336,139 @@ def collocation_draws(corpus: Corpus, state: State, p: int, g: int, settings: Se
     yield Draw(with_word(state, p, g, Word(link, False)), 1 - share)
 
 
+Site = tuple[int, int]
+"""An emitted position: the number of a pair, and that of a word in it."""
+
+
+class Move(NamedTuple):
+    """A move of an emitted word between two conditioning words, the first of which is favoured by a factor."""
+
+    one: str | None
+    other: str | None
+    tilt: float
+
+
+def sites_of(corpus: Corpus, f: str) -> list[Site]:
+    """Where an emitted word stands."""
+    return [(p, g) for p, pair in enumerate(corpus.pairs) for g, word in enumerate(pair.emitted) if word == f]
+
+
+def _linked_word(corpus: Corpus, state: State, site: Site) -> str | None:
+    link = state[site[0]][site[1]].link
+    return None if link is None else corpus.pairs[site[0]].conditioning[link]
+
+
+def _share(corpus: Corpus, site: Site, word: str | None) -> float:
+    """How probable a conditioning word, or none, is among the options of a site: no word has one half."""
+    conditioning = corpus.pairs[site[0]].conditioning
+    if not conditioning:
+        return 0.0
+    return 0.5 if word is None else conditioning.count(word) / (2 * len(conditioning))
+
+
+def _movable(corpus: Corpus, state: State, f: str, move: Move) -> dict[Site, str | None]:
+    """The sites that a move links again, and the word that each is not linked to."""
+    found = {}
+    for site in sites_of(corpus, f):
+        here = _linked_word(corpus, state, site)
+        if here in move[:2]:
+            away = move.other if here == move.one else move.one
+            if _share(corpus, site, away):
+                found[site] = away
+    return found
+
+
+def move_chance(corpus: Corpus, state: State, f: str, move: Move) -> float:
+    """How probably a move of a word is one between these two conditioning words."""
+    movable = _movable(corpus, state, f, move)
+    return sum(_share(corpus, site, away) for site, away in movable.items()) / len(sites_of(corpus, f))
+
+
+def relink_weights(
+    corpus: Corpus, state: State, site: Site, left: Sequence[Site], move: Move, settings: Settings
+) -> dict[int | None, float]:
+    """Weights of a site's links to the two words, given all links but those of the sites that are `left`, its own too:
+    of these the jumps are seen, the words not."""
+    p, g = site
+    pair = corpus.pairs[p]
+    counts = count(corpus, state, settings)
+    for other in left:
+        here = _linked_word(corpus, state, other)
+        counts.lexical[here, corpus.pairs[other[0]].emitted[other[1]]] -= 1
+        counts.conditioning[here] -= 1
+    weights = {}
+    for link in positions(corpus, p, settings):
+        e, f = None if link is None else pair.conditioning[link], pair.emitted[g]
+        if e in move[:2]:
+            jumps = link_weight(corpus, state, p, g, link, settings)
+            jumps /= lexical_probability(corpus, state, p, g, link, settings)
+            word = counts.lexical[e, f] + settings.lexical + corpus.favoured.get((e or "", f), 0.0)
+            word /= counts.conditioning[e] + corpus.prior_mass(e, settings)
+            weights[link] = jumps * word * (move.tilt if e == move.one else 1.0)
+    return weights
+
+
+def relinked(
+    corpus: Corpus, state: State, sites: Sequence[Site], move: Move, settings: Settings
+) -> Iterator[tuple[State, float]]:
+    """Every way to link sites again, one after the other, and the natural log of its probability."""
+    if not sites:
+        yield state, 0.0
+        return
+    weights = relink_weights(corpus, state, sites[0], sites, move, settings)
+    for link, weight in weights.items():
+        drawn = log(weight / sum(weights.values()))
+        for after, more in relinked(corpus, with_word(state, *sites[0], Word(link)), sites[1:], move, settings):
+            yield after, drawn + more
+
+
+def acceptance(
+    corpus: Corpus, state: State, after: State, there: float, f: str, move: Move, settings: Settings
+) -> float:
+    """How probably a proposed state is taken; `there` is the natural log of the probability of proposing it."""
+    back_move = move._replace(tilt=1 / move.tilt)
+    sites = list(_movable(corpus, after, f, move))
+    [back] = [found for end, found in relinked(corpus, after, sites, back_move, settings) if end == state]
+    ratio = log_joint(corpus, after, settings) - log_joint(corpus, state, settings) + back - there
+    ratio += log(move_chance(corpus, after, f, move)) - log(move_chance(corpus, state, f, move))
+    return exp(min(ratio, 0.0))
+
+
+def word_draws(corpus: Corpus, state: State, f: str, settings: Settings) -> Iterator[Draw]:
+    """Every outcome of one move of an emitted word."""
+    words: set[str | None] = {None, *(e for pair in corpus.pairs for e in pair.conditioning)}
+    moved = 0.0
+    for one, other in combinations(sorted(words, key=str), 2):
+        chance = move_chance(corpus, state, f, Move(one, other, 1.0)) / len(TILTS)
+        for tilt in TILTS if chance else ():
+            move = Move(one, other, tilt)
+            for after, there in relinked(corpus, state, list(_movable(corpus, state, f, move)), move, settings):
+                taken = chance * exp(there) * acceptance(corpus, state, after, there, f, move, settings)
+                moved += taken
+                yield Draw(after, taken)
+    yield Draw(state, 1 - moved)
+
+
+def move_word(corpus: Corpus, state: State, f: str, stream: Stream, settings: Settings) -> State:
+    """One move of an emitted word, drawn as the kernel draws."""
+    sites = sites_of(corpus, f)
+    site = sites[int(stream.uniform() * len(sites))]
+    conditioning = corpus.pairs[site[0]].conditioning
+    option = int(stream.uniform() * 2 * len(conditioning))
+    tilt = TILTS[int(stream.uniform() * len(TILTS))]
+    one, other = _linked_word(corpus, state, site), conditioning[option] if option < len(conditioning) else None
+    if one == other:
+        return state
+    move, after, there = Move(one, other, tilt), state, 0.0
+    left = list(_movable(corpus, state, f, move))
+    while left:
+        weights = relink_weights(corpus, after, left[0], left, move, settings)
+        link = list(weights)[_pick(list(weights.values()), stream.uniform())]
+        there += log(weights[link] / sum(weights.values()))
+        after = with_word(after, *left.pop(0), Word(link))
+    return after if stream.uniform() < acceptance(corpus, state, after, there, f, move, settings) else state
+
+
 def push(corpus: Corpus, before: Mapping[State, float], settings: Settings) -> dict[State, float]:
     """The exact distribution after a sweep over all pairs."""
     now = dict(before)
@@ -343,6 +478,11 @@ def push(corpus: Corpus, before: Mapping[State, float], settings: Settings) -> d
             if settings.model == BHMM_Z:
                 now = _push_one(now, partial(collocation_draws, corpus, p=p, g=g, settings=settings))
     return now
+
+
+def push_move(corpus: Corpus, before: Mapping[State, float], f: str, settings: Settings) -> dict[State, float]:
+    """The exact distribution after one move of an emitted word."""
+    return _push_one(before, partial(word_draws, corpus, f=f, settings=settings))
 
 
 def _push_one(before: Mapping[State, float], draws: Callable[[State], Iterator[Draw]]) -> dict[State, float]:
@@ -371,6 +511,11 @@ def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settin
             if settings.model == BHMM_Z:
                 share = collocation_share(corpus, state, p, g, settings)
                 state = with_word(state, p, g, Word(link, stream.uniform() < share))
+    if settings.model == BHMM:
+        for number_of_word, f in enumerate(dict.fromkeys(f for pair in corpus.pairs for f in pair.emitted)):
+            stream = Stream(seed, len(corpus.pairs) + number_of_word, number)
+            for _ in range(MOVES if len(sites_of(corpus, f)) > 1 else 0):
+                state = move_word(corpus, state, f, stream, settings)
     return state
 
 

@@ -15,7 +15,7 @@ FIGURES = {
     "figure-5": ("top-down", "Metropolis-Hastings"),
     "figure-6": ("with density factor", "without density factor"),
     "stratified": ("stratified", "every level from the first sweep"),
-    "processes": ("Pitman-Yor, by length", "Dirichlet, α = 100"),
+    "processes": ("Pitman-Yor, by length", "Dirichlet, by length (d = 0)", "length-free Dirichlet, α = 100"),
 }
 
 
@@ -42,9 +42,9 @@ def rows_of(module: str, *arguments: str, figure: Path) -> list[dict[str, str]]:
 def test_a_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> None:
     rows = rows_of("sampling", name, *bitext, "--sweeps", "12", "--runs", "2", figure=tmp_path / "f.png")
     assert {row["label"] for row in rows} == set(FIGURES[name])
-    assert len(rows) == 2 * 2 * 13
+    assert len(rows) == len(FIGURES[name]) * 2 * 13
     values = {(row["label"], row["seed"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
-    first, second = FIGURES[name]
+    first, second, *_ = FIGURES[name]
     assert values[first, "1", "12"] > values[first, "1", "0"]
     # Two runs of a figure begin alike, whatever is compared, but for the likelihood of another process.
     assert (values[first, "1", "0"] == values[second, "1", "0"]) == (name != "processes")

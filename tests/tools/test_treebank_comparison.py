@@ -32,16 +32,23 @@ def test_grammars_are_compared_and_runs_are_kept(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert ran.exit_code == 0
     rows = list(json.loads((tmp_path / "runs").read_text()).values())
-    assert [row["grammar"] for row in rows[:3]] == ["PCFG", "TSG", "TSG"]
+    assert [row["grammar"] for row in rows[:5]] == ["PCFG", *["TSG"] * 4]
+    assert [row["task"]["base"] for row in rows[1:5]] == [*["uniform"] * 2, *["pcfg"] * 2]
     assert rows[0]["scores"]["mer"]["all"]["sentences"] == 5
     assert rows[1]["curve"][-1][0] == 6
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     header, _, *lines = ran.stdout.split("\n\n")[0].splitlines()
     assert header.startswith("| grammar | rules |")
     assert [line.split(" | ")[2] for line in lines if line.startswith("| ")] == [
-        "MPD, best derivation", "MER, exact expectations",
-        "MPD, best derivation", "MPP, tree drawn most often", "MER, from draws", "MER, exact expectations",
+        "MPD, best derivation", "MER, exact expectations", *(
+            "MPD, best derivation", "MPP, tree drawn most often", "MER, from draws", "MER, exact expectations",
+        ) * 2,
     ]  # fmt: skip
+    assert list(dict.fromkeys(line.split(" | ")[0] for line in lines if line.startswith("| "))) == [
+        "| PCFG",
+        "| TSG, P_M",
+        "| TSG, P_C",
+    ]
     f1 = 100 * rows[0]["scores"]["mpd"]["all"]["f1"]
     assert f"| {f1:.1f} |" in lines[0]
     again = CliRunner().invoke(app, arguments, catch_exceptions=False)

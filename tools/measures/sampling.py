@@ -53,11 +53,16 @@ def read_batch(corpus: Corpus) -> Batch:
     return load_pairs(read_rows(corpus), SETTINGS).batch
 
 
-def model_over(batch: Batch, kind: str = SETTINGS.model, strength: float = SETTINGS.strength) -> Model:
+def model_over(
+    batch: Batch,
+    kind: str = SETTINGS.model,
+    strength: float = SETTINGS.strength,
+    discount: float = SETTINGS.discount,
+) -> Model:
     """Return a model over the batch's vocabulary."""
     source_types = int(batch.bitext.source.max(initial=0)) + 1
     target_types = int(batch.bitext.target.max(initial=0)) + 1
-    return build_model(ModelSettings(kind, strength), source_types, target_types, longest_rule(SETTINGS))
+    return build_model(ModelSettings(kind, strength, discount), source_types, target_types, longest_rule(SETTINGS))
 
 
 def measure_forests(corpus: Corpus) -> Figures:

@@ -114,13 +114,15 @@ class PrunedPair(NamedTuple):
     tictactoe: NDArray[np.float64]
 
 
-def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PrunedPair:
+def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: bool = False) -> PrunedPair:
     """Return a pair of up to `LARGEST` word pairs, by the whole chart, by masks, and by tic-tac-toe pruning.
 
-    The work of masks includes all charts that are made to find the first derivations.
+    The work of masks includes all charts that are made to find the first derivations. `uniform`: one chain with the
+    paper's selections, and the plain mean of its steps.
     """
     n, m = corpus.size(pair)
-    system = corpus.system(grammar, pair)
+    system = corpus.system(grammar, pair, uniform)
+    chains = 1 if uniform else 2
     nothing = np.zeros(system.variables, np.bool_)
     system.build(nothing, nothing)
     begun = time.process_time()
@@ -129,7 +131,7 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PrunedP
     exact_seconds = time.process_time() - begun
     exact, edges = system.features(scores.expected), graph.edges
     begun = time.process_time()
-    kernel = PruningKernel(system, pair, chains=2)
+    kernel = PruningKernel(system, pair, chains)
     state = kernel.init(seed)
     start_seconds, first = time.process_time() - begun, kernel.start.edges
     steps: list[Pruned] = []
@@ -146,14 +148,16 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PrunedP
         steps += pruned
         work += [one.edges for one in pruned]
     spent = first + np.array(list(accumulate(work)))
-    # All steps of one number together: both chains' masks.
-    half = min(len(work), int(np.searchsorted(spent[1::2], edges / 2)) * 2 + 2)
+    # All steps of one number together: the masks of all chains.
+    half = min(len(work), (int(np.searchsorted(spent[chains - 1 :: chains], edges / 2)) + 1) * chains)
     made = np.array(work[:half]) > 0
 
     @cache
     def of_first(done: int) -> float:
         """Return the squared error of the first masks."""
-        return float(((weighed_mean(steps[:done]) - exact) ** 2).sum())
+        some = steps[:done]
+        mean = np.mean([step.features for step in some], axis=0) if uniform else weighed_mean(some)
+        return float(((mean - exact) ** 2).sum())
 
     def error(share: float) -> float:
         """Return the error of the masks that take so much of the whole work; NaN where the first one is more."""
@@ -345,6 +349,7 @@ def main(
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of each fourth of the sizes.")] = 25,
     grammars: Annotated[str, typer.Option(help="Grammars whose whole charts are filled, with commas.")] = "itg,mixed",
     near: Annotated[str, typer.Option(help="Sizes at which what an ITG's masks save is printed.")] = "121,400,900",
+    uniform: Annotated[bool, typer.Option(help="Select links as the paper does, and take plain means.")] = False,
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Figure; a table is put beside it.")
@@ -367,7 +372,7 @@ def main(
     tasks = [(grammar, pair) for grammar in named for pair in chosen]
     with progress("measure", "pairs") as shown:
         for grammar, pair in tasks:
-            rows.append(measure(corpus, grammar, pair, seed))
+            rows.append(measure(corpus, grammar, pair, seed, uniform))
             shown.update(len(rows), len(tasks), len(rows))
     write_table(output.with_suffix(".tsv"), COLUMNS, (row[: len(COLUMNS)] for row in rows), "\t")
     draw(rows, output)

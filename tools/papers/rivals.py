@@ -52,7 +52,6 @@ class RivalOptions(ExperimentOptions):
     """Options of the comparison."""
 
     chains: Annotated[int, Option("Stores that learn, each with its own seed.", least=1)] = 4
-    pairs: Annotated[int | None, Option("Pairs to take of the bitext, evenly spaced.", least=1, shown="all")] = None
     iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 8
     seeds: Annotated[
         int, Option("Seeds of tuning for each grammar; their mean counts. 0: weights are tuned once.", least=0)
@@ -96,7 +95,7 @@ def main(
     wanted: RivalOptions,
 ) -> None:
     """Learn, extract, prune, export, tune for each grammar, translate, and compare."""
-    experiment = begin(files, wanted, wanted.pairs)
+    experiment = begin(files, wanted)
     table = _Table(wanted, experiment)
     rows = table.compared([table.row(systems) for systems in table.rivals()])
     content = json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Figures 5 and 6 of [CFGŠ14], and two comparisons of its §5: stratified sampling, and the two processes.
+"""Figures 5 and 6 of [CFGŠ14], and two comparisons of its §5: stratified sampling, and the processes.
 
 python -m hierogram.tools.papers.sampling figure-5 corpus.zh corpus.en align.gdfa
 python -m hierogram.tools.papers.sampling figure-6 corpus.zh corpus.en align.gdfa
@@ -41,7 +41,7 @@ _DEFAULT = TrialOptions(threads=2)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to sample: a model with its strength, a schedule, how chains run, and for how many sweeps at most.
+    """A way to sample: a model, a schedule, how chains run, and for how many sweeps at most.
 
     What stands before the sweep `counted_from` (at another temperature than 1) does not count as reaching a goal.
     """
@@ -50,6 +50,7 @@ class Way:
     schedule: PairSchedule
     model: str = PITMAN_YOR
     strength: float = 5.0
+    discount: float = 0.5
     how: TrialOptions = _DEFAULT
     most: int = 1_000_000
     counted_from: int = 0
@@ -70,7 +71,7 @@ def run(batch: Batch, ways: Sequence[Way], sweeps: int, seeds: Sequence[int]) ->
 
     Kernels are compiled, or loaded, before the clock starts.
     """
-    models = {way.label: model_over(batch, way.model, way.strength) for way in ways}
+    models = {way.label: model_over(batch, way.model, way.strength, way.discount) for way in ways}
     few = load_pairs([_EXAMPLE], SETTINGS).batch
     for way in ways:
         for _ in _chain(few, models[way.label], way, 1, 2):
@@ -157,23 +158,26 @@ _STRENGTH = 100.0
 
 FIGURES = {
     "figure-5": (
-        Way("top-down", _EVERY, DIRICHLET, _STRENGTH, _EXACT),
-        Way("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, replace(_EXACT, method=METROPOLIS)),
+        Way("top-down", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
+        Way("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, how=replace(_EXACT, method=METROPOLIS)),
     ),
     "figure-6": (
-        Way("with density factor", _EVERY, DIRICHLET, _STRENGTH, _EXACT),
-        Way("without density factor", _EVERY, DIRICHLET, _STRENGTH, replace(_EXACT, density=False)),
+        Way("with density factor", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
+        Way("without density factor", _EVERY, DIRICHLET, _STRENGTH, how=replace(_EXACT, density=False)),
     ),
     "stratified": (
         Way("stratified", Schedule(), how=_EXACT),
         Way("every level from the first sweep", _EVERY, how=_EXACT),
     ),
     "processes": (
-        Way("Pitman-Yor, by length", Schedule(), PITMAN_YOR, 5.0, _EXACT),
-        Way("Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, _EXACT),
+        Way("Pitman-Yor, by length", Schedule(), how=_EXACT),
+        Way("Dirichlet, by length (d = 0)", Schedule(), how=_EXACT, discount=0.0),
+        Way("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, how=_EXACT),
     ),
 }
-"""Ways that are drawn beside each other: Figures 5 and 6, §5.3, and §5.4.3, where each process has its likelihood."""
+"""Ways that are drawn beside each other: Figures 5 and 6, §5.3, and §5.4.3, where each process has its likelihood.
+
+The paper compares the first two processes."""
 _FIRST_SWEEP = {"figure-6": 10}
 """Sweeps before it are left out of a figure."""
 

@@ -23,6 +23,7 @@ from hierogram.storage.options import Option
 from hierogram.tools.measures.results import drawn
 from hierogram.tools.papers.translations import (
     AVERAGED,
+    DIRICHLETS,
     HIERO,
     MEANS,
     PAIRS,
@@ -36,6 +37,8 @@ from hierogram.tools.papers.translations import (
 )
 
 ZEROTH, HUNDREDTH = "0th sample", "100th sample"
+BY_LENGTH, LENGTH_FREE = "d = 0", "length-free Dirichlet"
+"""The paper's other process, a Dirichlet process for each length [CFGŠ14 §5.4.2], and that of §4.1, one for all."""
 SYSTEMS = (
     System(HIERO, PAIRS, heuristic=True),
     System("no singletons", PAIRS, heuristic=True, singletons=False),
@@ -45,8 +48,10 @@ SYSTEMS = (
     System(AVERAGED, SAMPLES),
     System(f"{AVERAGED}, Hiero's constraints", SAMPLES, hiero=True),
     System(MEANS, PITMAN_YOR),
-    System(f"{HUNDREDTH}, Dirichlet process", DIRICHLET, Counted.DRAWN),
-    System(f"{MEANS}, Dirichlet process", DIRICHLET),
+    System(f"{HUNDREDTH}, {BY_LENGTH}", DIRICHLETS, Counted.DRAWN),
+    System(f"{MEANS}, {BY_LENGTH}", DIRICHLETS),
+    System(f"{HUNDREDTH}, {LENGTH_FREE}", DIRICHLET, Counted.DRAWN),
+    System(f"{MEANS}, {LENGTH_FREE}", DIRICHLET),
 )
 
 
@@ -57,7 +62,7 @@ class TableOptions(ExperimentOptions):
     span: Annotated[int, Option("Words that a rule covers, at most.", least=1)] = 20
     iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 5
     without_dirichlet: Annotated[
-        bool, Option("Leave out the Dirichlet process: it is learned as long as the rest.")
+        bool, Option("Leave out both Dirichlet processes: each is learned as long as the rest.")
     ] = False
     figure: Annotated[Path | None, Option("PNG to draw BLEU against the number of rules in.", metavar="FILE")] = None
 
@@ -88,7 +93,7 @@ def main(
     experiment = begin(files, wanted)
     parts, scopes = experiment.parts, wanted.max_scope + 1
     bitext = aligned(parts.files, wanted.work, wanted.threads)
-    systems = [one for one in SYSTEMS if one.store != DIRICHLET or not wanted.without_dirichlet]
+    systems = [one for one in SYSTEMS if one.store not in (DIRICHLET, DIRICHLETS) or not wanted.without_dirichlet]
     made = [experiment.made(system, bitext) for system in systems]
     options = TranslateOptions(span=wanted.span, pops=wanted.pops, max_scope=wanted.max_scope, min_count=0.0)
     costs = experiment.translated(made, options, wanted.iterations)
@@ -151,7 +156,7 @@ def _shown(p: float | None) -> str:
 def draw(rows: Sequence[SystemRow], path: Path, title: str) -> None:
     """BLEU with its 95 % interval against the number of rules, as PNG."""
     with drawn(path, size=(8, 4.6)) as panel:
-        for row, marker in zip(rows, cycle("os^vD<>PhX"), strict=False):
+        for row, marker in zip(rows, cycle("os^vD<>PhXp*"), strict=False):
             panel.errorbar(row.rules, row.bleu, row.plus_minus, fmt=marker, capsize=3, label=row.name)
         panel.set_xscale("log")
         panel.set_xlabel(f"rules up to scope {len(rows[0].by_scope) - 1}")

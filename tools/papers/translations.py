@@ -52,9 +52,10 @@ from hierogram.tools.measures.results import Kept, check_settings, timed
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that all grammars of the table have."""
 
-PAIRS, START, SAMPLES, DEFAULT = "pairs", "start", "samples", "default"
-"""Stores of pairs alone, of the state in which sampling begins, of eight samples merged, and of default settings; the
-others have models' names, and the default schedule; the Dirichlet process `quick`."""
+PAIRS, START, SAMPLES, DEFAULT, DIRICHLETS = "pairs", "start", "samples", "default", "dirichlets"
+"""Stores of pairs alone, of the state in which sampling begins, of eight samples merged, of default settings, and of a
+Dirichlet process for each length of rules, d = 0 [CFGŠ14 §5.4.2]; the others have models' names, and the default
+schedule; the one Dirichlet process of all rules `quick`."""
 
 HIERO, AVERAGED, MEANS = "Hiero", "averaged", "posterior means"
 WORDS = "words"
@@ -73,6 +74,7 @@ class ExperimentOptions:
     test: Annotated[int, Option("Sentences to test with.", least=1)] = 400
     longest: Annotated[int, Option("Words of a held-out sentence, at most.", least=1)] = 29
     references: Annotated[int, Option("References that a test sentence has at least.", least=1)] = 1
+    pairs: Annotated[int | None, Option("Pairs to take of the bitext, evenly spaced.", least=1, shown="all")] = None
     max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0)] = 2
     pops: Annotated[int, Option("Places popped for each span.", least=0)] = 200
     threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
@@ -217,6 +219,7 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
     new.unlink(missing_ok=True)
     settings = Settings(
         model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
+        discount=0.0 if name == DIRICHLETS else Settings().discount,
         # By strata a Dirichlet process stays with the short rules that it meets first.
         schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
         seed=chain,
@@ -294,14 +297,14 @@ class Experiment:
 
         def make() -> list[Any]:
             url = learned_store(self.folder, system.store, bitext, self.threads, system.chain)
-            seconds, by_scope = timed(lambda: self._write(system, url, path))
+            seconds, by_scope = timed(lambda: self.write(system, url, path))
             note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
             return [by_scope, seconds]
 
         return Made(system, path, *self.kept.find(f"{system.named}: rules by scope, seconds", make, path))
 
-    def _write(self, system: System, url: str, path: Path) -> list[int]:
-        """Write a grammar; how many rules it has by scope."""
+    def write(self, system: System, url: str, path: Path) -> list[int]:
+        """Write a grammar of a store; how many rules it has by scope."""
         options = ExportOptions(
             format="cdec",
             features=system.features,
@@ -414,7 +417,7 @@ class Experiment:
         return list(found.scores)
 
 
-def begin(files: Sequence[str], wanted: ExperimentOptions, pairs: int | None = None) -> Experiment:
+def begin(files: Sequence[str], wanted: ExperimentOptions) -> Experiment:
     """Begin an experiment with a bitext, or with some pairs of it, evenly spaced; or go on with it.
 
     Raises `UsageError` where the folder has results that were asked for otherwise, and as `split`.
@@ -422,11 +425,11 @@ def begin(files: Sequence[str], wanted: ExperimentOptions, pairs: int | None = N
     work = wanted.work
     work.mkdir(parents=True, exist_ok=True)
     check_settings(work / "settings.json", {"files": files, **wanted.of_results()})
-    if pairs is not None:
+    if wanted.pairs is not None:
         cut = []
         for side, path in zip(("source", "target", "align"), files, strict=False):
             lines = read_sentences(path)
-            most = min(pairs, len(lines))
+            most = min(wanted.pairs, len(lines))
             cut.append(str(work / f"pairs.{side}"))
             write_lines(Path(cut[-1]), (lines[k * len(lines) // most] for k in range(most)))
         files = cut

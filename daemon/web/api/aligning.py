@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
+from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.web.protocol.bodies import PairId, json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
@@ -115,7 +116,7 @@ def align_routes(service: Service) -> APIRouter:
             if not made:
                 made.append(AnsweringAligner(service.store))
         texts = [(pair.source, pair.target) for pair in body.pairs]
-        prepared = texts if body.tokenized else made[0].prepared(texts)
+        prepared = made[0].prepared(texts, body.tokenized)
         position, found = made[0].answer(prepared, body.symmetrization)
         return {
             "position": position,
@@ -163,7 +164,7 @@ class LinksBody(BaseModel):
 
 
 class LinksAnswer(BaseModel):
-    """A pair's alignment, and what people say of its links."""
+    """A pair's alignment, and what people say of its links; links are of words."""
 
     pair: int
     alignment: str
@@ -181,10 +182,17 @@ def link_routes(service: Service) -> APIRouter:
         notation = notation_of(store.settings().grammar)
         if notation.takes != PAIRS:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: it has sentences of one language")
+        pair = store.find_pair(pair_id)
+        if pair is None:
+            raise no_pair(pair_id)
+        own = InWords(store.settings().joins).pair(pair.source, pair.target)
         try:
-            done = service.correct(pair_id, known, origin)
+            done = service.correct(pair_id, own.of_tokens(known), origin)
         except HumanLinksError as error:
             raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
+        except ValueError as error:
+            problem = f"pair {pair_id}: {error}: words are counted from 0"
+            raise ProblemError(HTTPStatus.CONFLICT, problem) from error
         if done is None:
             raise no_pair(pair_id)
         return done
@@ -195,10 +203,11 @@ def link_routes(service: Service) -> APIRouter:
         pair = store.find_pair(pair_id)
         if pair is None:
             raise no_pair(pair_id)
-        known = store.human_links([pair_id]).get(pair_id, KnownLinks())
+        own = InWords(store.settings().joins).pair(pair.source, pair.target, pair.alignment)
+        known = own.known(store.human_links([pair_id]).get(pair_id, KnownLinks()))
         return LinksAnswer(
             pair=pair_id,
-            alignment=pair.alignment,
+            alignment=own.alignment,
             fixed=sorted(map(list, known.fixed)),
             forbidden=sorted(map(list, known.forbidden)),
             done=store.is_corrected(pair_id),

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -12,6 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.grammar.finding import find_rules
 from hierogram.daemon.grammar.options import RuleQuery
 from hierogram.daemon.scoring.records import PairScore, score_of
 from hierogram.daemon.web.protocol.bodies import PairId
@@ -112,10 +112,7 @@ def grammar_routes(service: Service) -> APIRouter:
         if cursor is not None:
             uses, *sides = cursor.split("\t")
             after = (int(uses) / unit, sides[0], sides[1])
-        wanted = partial(
-            store.find_rules, source, target, words=containing or (), limit=limit + 1, after=after, drawn=drawn
-        )
-        found = wanted() or wanted(respelled=True)
+        found, _ = find_rules(store, source, target, containing or (), limit=limit + 1, after=after, drawn=drawn)
         if not found and not store.status().rules:
             raise ProblemError(HTTPStatus.CONFLICT, "nothing is learned yet: GET /v1/status says how far sampling is")
         page = [RuleAnswer.model_validate(rule) for rule in found[:limit]]

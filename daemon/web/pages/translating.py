@@ -17,7 +17,6 @@ from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_o
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.daemon.web.protocol.translations import Translations
-from hierogram.samplers.grammar.kinds import notation_of
 from hierogram.storage.browsing.looking import uses_of
 from hierogram.storage.browsing.reader import Look
 
@@ -87,13 +86,13 @@ def translation_routes(page: PageContext, translations: Translations, correction
                 content["_trouble"] = error.detail if isinstance(error, ProblemError) else str(error)
             else:
                 with page.reader.look() as look:
-                    notation = notation_of(look.settings().grammar)
+                    settings = look.settings()
                     content |= {
                         "translation": found.text,
                         "paragraphs": _paragraphs(look, found),
                         "corrections": [_known(translator, corrections, one.text) for one in found.paragraphs],
                         "position": position,
-                        "_symbols": lambda side: symbols_of(side, notation),
+                        "_symbols": lambda side: symbols_of(side, settings),
                         "sql": look.asked,
                     }
         return page.answer(request, "translate", content)

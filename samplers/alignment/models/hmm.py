@@ -1,14 +1,36 @@
-"""BHMM: the Bayesian HMM aligner with special jumps to and from no word [SA16 §2]; docs/model.md, section 5."""
+"""BHMM: the Bayesian HMM aligner with special jumps to and from no word [SA16 §2]; docs/model.md, section 5.
 
-from hierogram.samplers.alignment.chain import UNLINKED, choose_candidates, jump_event, pick
-from hierogram.samplers.alignment.counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
+After each sweep the links of a word move together: what one token alone cannot leave, since it would be the first of
+its word elsewhere, all tokens leave at once.
+"""
+
+import math
+
+import numpy as np
+
+from hierogram.samplers.alignment.bitext import Direction
+from hierogram.samplers.alignment.chain import UNLINKED, Chain, choose_candidates, jump_event, pick, tokens_of
+from hierogram.samplers.alignment.counts import (
+    SHIFT,
+    find_pair,
+    has_room,
+    lexical,
+    link_pair,
+    pair_key,
+    tidy,
+    unlink_pair,
+)
 from hierogram.samplers.alignment.marginals import add_conditional, add_sample, decode
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.streams import advance, stream
+from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _START = -2
+MOVES = 3
+"""Moves of each emitted word after a sweep."""
+TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
+"""Factors by which one of two words is favoured where links are proposed; with each stands its inverse."""
 
 
 @njit_inline
@@ -108,10 +130,171 @@ def count_hmm(first, sides, chain):
     return len(sides.emitted_offset) - 1
 
 
+@njit
+def _offers(sides, chain, g, word):
+    """How many of the 2 l options of an emitted position are this conditioning word: no word is as many as all l."""
+    pair = chain.tokens.pair[g]
+    start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
+    if word == len(chain.conditioning) - 1:
+        return stop - start
+    found = 0
+    for k in range(start, stop):
+        found += sides.conditioning[k] == word
+    return found
+
+
+@njit_inline
+def _linked_word(sides, chain, g):
+    return _conditioning_word(
+        sides, sides.conditioning_offset[chain.tokens.pair[g]], chain.links[g], chain.conditioning
+    )
+
+
+@njit
+def _moves_along(sides, chain, g, one, other):
+    """Return whether a token moves: it is linked to one of two words, and its pair offers the other one, too."""
+    here = _linked_word(sides, chain, g)
+    if here == one:
+        return _offers(sides, chain, g, other) > 0
+    return here == other and _offers(sides, chain, g, one) > 0
+
+
+@njit
+def _chance(sides, chain, f, one, other):
+    """How probably a move of the emitted word f is one between these two words, but for a factor (linear)."""
+    tokens, total = chain.tokens, 0.0
+    for k in range(tokens.offset[f], tokens.offset[f + 1]):
+        g = tokens.position[k]
+        if _moves_along(sides, chain, g, one, other):
+            pair = tokens.pair[g]
+            options = 2 * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair])
+            total += _offers(sides, chain, g, other if _linked_word(sides, chain, g) == one else one) / options
+    return total
+
+
+@njit
+def _relink(sides, chain, f, one, other, tilt, drawn, state):
+    """Link the tokens that move one after the other, by all links but those of the tokens to come.
+
+    `drawn`: by weights in which the first word has the factor `tilt`; else to the links that stand aside. The links
+    that they had stand aside then. Natural logs of the probability of drawing these links, of the words', of how the
+    jumps' changes; the stream.
+    """
+    settings, jumps, tokens = chain.settings[0], chain.jumps, chain.tokens
+    symmetric = settings["jump"]
+    for k in range(tokens.offset[f], tokens.offset[f + 1]):
+        g = tokens.position[k]
+        if _moves_along(sides, chain, g, one, other):
+            here = _linked_word(sides, chain, g)
+            unlink_pair(chain.pairs, chain.conditioning, here, pair_key(here, f))
+    proposed = words = moved = 0.0
+    for k in range(tokens.offset[f], tokens.offset[f + 1]):
+        g = tokens.position[k]
+        if not _moves_along(sides, chain, g, one, other):
+            continue
+        pair, old = tokens.pair[g], chain.links[g]
+        e_start = sides.conditioning_offset[pair]
+        before = chain.links[g - 1] if g > sides.emitted_offset[pair] else _START
+        after = chain.links[g + 1] if g + 1 < sides.emitted_offset[pair + 1] else _START
+        jumps[_event(jumps, before, old)] -= 1
+        if after != _START:
+            jumps[_event(jumps, old, after)] -= 1
+        by_one = lexical(chain.pairs, chain.conditioning, one, pair_key(one, f), settings["lexical"])
+        by_other = lexical(chain.pairs, chain.conditioning, other, pair_key(other, f), settings["lexical"])
+        total = 0.0
+        for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
+            word = _conditioning_word(sides, e_start, i, chain.conditioning)
+            if (word == one) | (word == other):
+                weight = by_one * tilt if word == one else by_other
+                total += weight * _weigh_jumps(i, before, after, jumps, symmetric)
+        new = chain.tokens.aside[g]
+        if drawn:
+            state = advance(state)
+            threshold, reached = uniform(state) * total, 0.0
+            for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
+                word = _conditioning_word(sides, e_start, i, chain.conditioning)
+                if reached <= threshold and ((word == one) | (word == other)):
+                    weight = by_one * tilt if word == one else by_other
+                    reached += weight * _weigh_jumps(i, before, after, jumps, symmetric)
+                    new = i
+        tokens.aside[g] = old
+        word = _conditioning_word(sides, e_start, new, chain.conditioning)
+        arriving = _weigh_jumps(new, before, after, jumps, symmetric)
+        proposed += math.log((by_one * tilt if word == one else by_other) * arriving / total)
+        words += math.log(by_one if word == one else by_other)
+        moved += math.log(arriving / _weigh_jumps(old, before, after, jumps, symmetric))
+        link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
+        chain.links[g] = new
+        jumps[_event(jumps, before, new)] += 1
+        if after != _START:
+            jumps[_event(jumps, new, after)] += 1
+    return proposed, words, moved, state
+
+
+@njit
+def _move_word(sides, chain, f, state):
+    """Move the links of an emitted word between two conditioning words, by Metropolis-Hastings; the stream.
+
+    The first one is that of a token drawn uniformly, the second one of the options of its pair.
+    """
+    tokens = chain.tokens
+    start, number = tokens.offset[f], tokens.offset[f + 1] - tokens.offset[f]
+    state = advance(state)
+    g = tokens.position[start + np.int64(uniform(state) * number)]
+    e_start = sides.conditioning_offset[tokens.pair[g]]
+    length = sides.conditioning_offset[tokens.pair[g] + 1] - e_start
+    state = advance(state)
+    option = np.int64(uniform(state) * 2 * length)
+    state = advance(state)
+    tilt = TILTS[np.int64(uniform(state) * len(TILTS))]
+    one = _linked_word(sides, chain, g)
+    other = _conditioning_word(sides, e_start, option if option < length else UNLINKED, chain.conditioning)
+    if one == other:
+        return state
+    ratio = -math.log(_chance(sides, chain, f, one, other))
+    there, words, moved, state = _relink(sides, chain, f, one, other, tilt, True, state)
+    ratio += math.log(_chance(sides, chain, f, one, other)) + words + moved
+    # The way back favours the other word.
+    back, words, _, state = _relink(sides, chain, f, one, other, 1.0 / tilt, False, state)
+    ratio += back - there - words
+    state = advance(state)
+    if uniform(state) < math.exp(min(ratio, 0.0)):
+        _relink(sides, chain, f, one, other, tilt, False, state)
+    for word in (one, other):
+        row = find_pair(chain.pairs.rows, chain.pairs.registers[SHIFT], pair_key(word, f))
+        if chain.pairs.rows[row]["key"] == pair_key(word, f):
+            tidy(chain.pairs, row)
+    return state
+
+
+@njit
+def move_words(first, sides, chain, key, plan):
+    """Move the links of each emitted word from `first` on; the word at which counts lack room, or the number of words.
+
+    A word that stands in one place alone is moved as well by a sweep.
+    """
+    tokens = chain.tokens
+    words = len(tokens.offset) - 1
+    for f in range(first, words):
+        if not has_room(chain.pairs, 2 * MOVES):
+            return f
+        state = stream(key, len(sides.emitted_offset) - 1 + f, plan.sweep)
+        if tokens.offset[f + 1] - tokens.offset[f] > 1:
+            for _ in range(MOVES):
+                state = _move_word(sides, chain, f, state)
+    return words
+
+
+def _with_tokens(chain: Chain, direction: Direction) -> Chain:
+    return chain._replace(tokens=tokens_of(direction.sides, len(direction.emitted.vocabulary)))
+
+
 STEPS = Steps(
     start=lambda direction, options, seed: model1_links(direction.sides, len(direction.conditioning.vocabulary)),
     count=lambda first, sides, chain, scratch: count_hmm(first, sides, chain),
     sweep=sweep_hmm,
+    move=move_words,
     decode=decode,
+    prepare=_with_tokens,
 )
 """The chain begins with the links of IBM Model 1 [SA16 §5]."""

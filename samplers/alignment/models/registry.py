@@ -48,8 +48,8 @@ class JointModel:
     sampler: Callable[[], "type[ItgAligner]"]
 
 
-def _papers(model: str) -> Callable[[int, int | None], AlignerOptions]:
-    """The settings of the paper's models [SA16 §5]."""
+def _papers(model: str, candidates: int = 2) -> Callable[[int, int | None], AlignerOptions]:
+    """The settings of the paper's models [SA16 §5]; `candidates` are the paper's 2 but where these do not burn in."""
 
     def options(pairs: int, sweeps: int | None) -> AlignerOptions:
         chosen = sweeps or _PAPER_SWEEPS
@@ -59,7 +59,7 @@ def _papers(model: str) -> Callable[[int, int | None], AlignerOptions]:
             chains=1,
             burn_in=0,
             thinning=min(_PAPER_THINNING, chosen),
-            candidates=2,
+            candidates=candidates,
             lexical=0.0001,
             similarity=0.0,
         )
@@ -119,7 +119,7 @@ MODELS = {
     model.name: model
     for model in (
         AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _kernels("fertility"), prior_counts=True),
-        AlignerModel("bhmm", "HMM of the paper", _papers("bhmm"), _kernels("hmm")),
+        AlignerModel("bhmm", "HMM of the paper", _papers("bhmm", ALL_POSITIONS), _kernels("hmm")),
         AlignerModel("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _kernels("collocations")),
     )
 }

@@ -18,6 +18,7 @@ from hierogram.samplers.alignment.chain import (
     LinkEvidence,
     make_scratch,
     no_evidence,
+    no_tokens,
 )
 from hierogram.samplers.alignment.counts import CONDITIONING, WordPairs, empty_pairs, larger_pairs
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
@@ -98,6 +99,10 @@ class AlignmentKernel:
             return int(self._steps.sweep(first, sides, now, seed, plan, self._scratch, state.marginals))
 
         chain = self._over_all_pairs(state.chain, resample)
+        move = self._steps.move
+        if move is not None:
+            words = len(self.direction.emitted.vocabulary)
+            chain = self._over_all(words, chain, lambda first, now: move(first, sides, now, seed, plan))
         self._steps.finish(chain, seed, plan)
         state.marginals.samples[0] += plan.sampled
         info = AlignmentInfo(int(np.count_nonzero(chain.links >= 0)), int(state.marginals.samples[0]))
@@ -128,10 +133,13 @@ class AlignmentKernel:
 
     def _over_all_pairs(self, chain: Chain, resample: Callable[[int, Chain], int]) -> Chain:
         """Go through all pairs; where the counts lack room, give them more and go on at that pair."""
+        return self._over_all(self.direction.sides.pairs, chain, resample)
+
+    def _over_all(self, end: int, chain: Chain, resample: Callable[[int, Chain], int]) -> Chain:
         at = 0
         while True:
             at = resample(at, chain)
-            if at == self.direction.sides.pairs:
+            if at == end:
                 return chain
             chain = self._with_room(chain)
 
@@ -168,6 +176,7 @@ class AlignmentKernel:
             settings,
             _FERTILITY_PRIOR,
             self._evidence,
+            no_tokens(),
         )
         if prior is not None:
             chain.jumps[: 2 * widest + 1] += prior.jumps

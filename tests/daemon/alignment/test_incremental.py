@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from tests.daemon.alignment.arrivals import PAIRS, error_rate, put, texts
 from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK, Run
-from tests.storage.building import query
+from tests.storage.building import aligner_counts, query
 
 from hierogram.daemon.alignment.incremental import (
     AlignReport,
@@ -135,12 +135,10 @@ def test_counts_leave_with_withdrawn_pairs(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 40)
     align_pending(store)
-    with store.snapshot() as snapshot:
-        assert snapshot.aligner_counts().lexicon
+    assert aligner_counts(store).lexicon
     everything = [row.id for row in store.pairs()]
     store.align(withdrawal_of(store, everything))
-    with store.snapshot() as snapshot:
-        counts = snapshot.aligner_counts()
+    counts = aligner_counts(store)
     assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
 
 

@@ -42,6 +42,7 @@ def test_a_store_without_languages_takes_them_as_they_come(store: Store, tmp_pat
     assert stored(store) == [("The water.", "L'eau."), ("A cat", "Un chat")]
 
 
+@pytest.mark.database("sqlite")
 def test_text_becomes_tokens_in_the_stores_case_whatever_way_it_comes(store_url: str, tmp_path: Path) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
     with open_store(store_url, create=True, settings=settings) as store:
@@ -66,6 +67,7 @@ def test_text_becomes_tokens_in_the_stores_case_whatever_way_it_comes(store_url:
         ]
 
 
+@pytest.mark.database("sqlite")
 def test_files_named_by_their_languages_are_not_taken_the_other_way_about(
     hierogram: Run, store_url: str, tmp_path: Path
 ) -> None:
@@ -93,6 +95,7 @@ def test_languages_are_chosen_when_a_store_is_made(hierogram: Run, store_url: st
     assert "languages        fr,en" in made.out
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
     ("lines", "options", "warned"),
     [
@@ -113,6 +116,7 @@ def test_text_that_is_not_divided_into_tokens_is_noticed(
     assert "full stop" not in done.out
 
 
+@pytest.mark.database("sqlite")
 def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text(
         "l' eau est là . ||| the water is there .\nun chat ||| a cat\nqui , toi ? ||| who , you ?\n"
@@ -124,6 +128,7 @@ def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: st
     assert "divided again" not in hierogram(*chosen, "ingest", "b").err
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

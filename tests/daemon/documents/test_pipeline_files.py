@@ -44,6 +44,7 @@ def lines(store: Store, folder: Path, name: str) -> list[str]:
     return path.read_text().splitlines()
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize(("name", "side"), [("bicleaner", 0), ("shortlist", 0), ("bicleaner-reverse", 1)])
 def test_dictionaries(learned: Store, tmp_path: Path, name: str, side: int) -> None:
     # Bicleaner and Marian split at white space: what is given comes second.
@@ -54,6 +55,7 @@ def test_dictionaries(learned: Store, tmp_path: Path, name: str, side: int) -> N
     assert found == pytest.approx(given(side), rel=1e-5)
 
 
+@pytest.mark.database("sqlite")
 def test_dictionaries_are_compressed_and_filtered(learned: Store, tmp_path: Path) -> None:
     export(learned, tmp_path / "dict.gz", ExportOptions(format="bicleaner", min_count=2))
     with gzip.open(tmp_path / "dict.gz", "rt") as file:
@@ -61,6 +63,7 @@ def test_dictionaries_are_compressed_and_filtered(learned: Store, tmp_path: Path
     assert found == {pair for pair, count in linked().items() if count >= 2}
 
 
+@pytest.mark.database("sqlite")
 def test_eflomal_reads_its_priors(learned: Store, tmp_path: Path) -> None:
     lines(learned, tmp_path, "priors")
     with (tmp_path / "file.priors").open() as file:

@@ -17,6 +17,8 @@ from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.storage.store import Store
 
+pytestmark = pytest.mark.database("sqlite")
+
 
 def delta(source: str, target: str, count: int, expected: int = 0) -> Delta:
     key = hash((source, target)) & 0x7FFFFFFF

@@ -53,6 +53,7 @@ def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path, 
         assert values["count"] == pytest.approx(rule.count if drawn else rule.expected_uses, rel=1e-4)
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize("drawn", [False, True])
 def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Path, drawn: bool) -> None:
     path = tmp_path / "g.jsonl"
@@ -97,6 +98,7 @@ def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: P
     assert checked
 
 
+@pytest.mark.database("sqlite")
 def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g.jsonl"
     manifest = export(learned, path, ExportOptions(max_scope=None))
@@ -190,6 +192,7 @@ def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path
         export(learned, tmp_path / "g", replace(ALL, corpus="other"))
 
 
+@pytest.mark.database("sqlite")
 def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g.gz"
     position = learned.position()
@@ -216,6 +219,7 @@ def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
     assert json.loads(recorded.manifest or "") == written
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize("name", ["g.zst", "g.gz", "g.txt"])
 def test_the_same_grammar_gives_the_same_bytes(learned: Store, tmp_path: Path, name: str) -> None:
     for folder in ("1", "2"):
@@ -265,6 +269,7 @@ def test_a_failed_export_leaves_nothing_but_its_record(
     assert "No space left" in (recorded.error or "")
 
 
+@pytest.mark.database("sqlite")
 def test_a_missing_folder_is_told(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"the folder .* does not exist"):
         export(learned, tmp_path / "nowhere" / "g.zst")
@@ -273,6 +278,7 @@ def test_a_missing_folder_is_told(learned: Store, tmp_path: Path) -> None:
         ExportOptions(format="parquet", compression=Compression.GZIP)
 
 
+@pytest.mark.database("sqlite")
 def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
     first = publish(learned, Versions(folder, "news", 2), ExportOptions(format="joshua"))
@@ -291,6 +297,7 @@ def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
     assert {made.manifest.sha256 for made in more} == {first.manifest.sha256}
 
 
+@pytest.mark.database("sqlite")
 def test_a_grammar_for_each_sentence(learned: Store, tmp_path: Path) -> None:
     test_set = tmp_path / "test.fr"
     test_set.write_text("la maison verte\nxxx\nelle ne voit pas\n")
@@ -323,6 +330,7 @@ def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path
     assert [(row.state, told in (row.error or "")) for row in store.exports()] == [("failed", True)] * 2
 
 
+@pytest.mark.database("sqlite")
 def test_a_run_in_a_format_of_another_kind_of_grammar_is_recorded(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="cannot be exported as fragments"):
         publish(learned, Versions(tmp_path / "versions", "news"), ExportOptions(format="fragments"), job="news")
@@ -331,11 +339,13 @@ def test_a_run_in_a_format_of_another_kind_of_grammar_is_recorded(learned: Store
     assert "cannot be exported as fragments" in (row.error or "")
 
 
+@pytest.mark.database("sqlite")
 def test_a_grammar_of_which_no_rule_is_left_is_written(learned: Store, tmp_path: Path) -> None:
     assert export(learned, tmp_path / "g.gz", ExportOptions(min_count=1e6)).rules == 0
     assert parsers.lines(tmp_path / "g.gz") == []
 
 
+@pytest.mark.database("sqlite")
 def test_to_a_stream(learned: Store, tmp_path: Path) -> None:
     stream = io.BytesIO()
     manifest = export_to(learned, stream, ALL)

@@ -72,6 +72,7 @@ def test_glue_rules_are_named_like_their_grammar() -> None:
     assert [glue_name(name) for name in ("g.moses.gz", "g.moses")] == ["g.moses.glue.gz", "g.moses.glue"]
 
 
+@pytest.mark.database("sqlite")
 def test_the_command_names_its_files(learned_url: str, hierogram: Run) -> None:
     for arguments, name, magic in (
         ((), "grammar.cdec.gz", b"\x1f\x8b"),
@@ -86,6 +87,7 @@ def test_the_command_names_its_files(learned_url: str, hierogram: Run) -> None:
     assert " ||| " in content(Path("g.moses.glue.gz")).decode()
 
 
+@pytest.mark.database("sqlite")
 def test_standard_output(learned_url: str, hierogram: Run) -> None:
     assert hierogram("--store", learned_url, "export", "-o", "g.moses").code == 0
     ran = hierogram("--store", learned_url, "export", "-o", "-", "-f", "moses")
@@ -96,6 +98,7 @@ def test_standard_output(learned_url: str, hierogram: Run) -> None:
     assert not list(Path.cwd().glob("-*"))
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

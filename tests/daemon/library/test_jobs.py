@@ -10,6 +10,8 @@ from tests.daemon.conftest import LINES
 
 import hierogram as hg
 
+pytestmark = pytest.mark.database("sqlite")
+
 ROOT = Path(__file__).parents[3]
 NEWS = 'store.add("news.fr", "news.en", "news.align")\nstore.learn(sweeps=4).run()\n'
 

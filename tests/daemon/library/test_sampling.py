@@ -9,6 +9,8 @@ from tests.daemon.learning.stores import some_pairs
 import hierogram as hg
 from hierogram.daemon.exceptions import InputError, UsageError
 
+pytestmark = pytest.mark.database("sqlite")
+
 PAIRS = [(pair.source, pair.target, pair.alignment) for pair in some_pairs(60)]
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""What commands do, in Python, in as many lines, on both databases; and what interruptions leave behind."""
+"""What commands do, in Python, in as many lines; and what interruptions leave behind."""
 
 import re
 import signal
@@ -23,6 +23,8 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.storage.exceptions import StoreError, StoreHeldError, StoreMissingError
 from hierogram.storage.store import open_store
+
+pytestmark = pytest.mark.database("sqlite")
 
 ROOT = Path(__file__).parents[3]
 PAIRS = [tuple(line.split(" ||| ")) for line in LINES]
@@ -49,6 +51,7 @@ def opened(learned_url: str) -> Iterator[hg.GrammarStore]:
         yield store
 
 
+@pytest.mark.database("sqlite", "postgres")
 def test_the_tour_of_the_readme_in_python(files: Path, store_url: str) -> None:
     readme = (ROOT / "README.md").read_text()
     [block] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
@@ -210,6 +213,7 @@ def test_another_who_writes_is_an_error_of_ours(opened: hg.GrammarStore) -> None
         assert asked.left_to.command == "me"
 
 
+@pytest.mark.database("sqlite", "postgres")
 def test_several_threads_read_while_one_learns(new: hg.GrammarStore) -> None:
     new.add([(pair.source, pair.target, pair.alignment) for pair in some_pairs(40)])
     failed: list[BaseException] = []
@@ -243,6 +247,7 @@ def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
     assert hg.Decoder(tmp_path / "grammar.packed").translate("la").text == line.target
 
 
+@pytest.mark.database("sqlite", "postgres")
 def test_looking(opened: hg.GrammarStore) -> None:
     found = opened.evidence("la maison", pairs=2)
     assert found.rules
@@ -329,9 +334,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize(
-    ("store_url", "way"), [("sqlite", "loop"), ("sqlite", "run"), ("postgres", "run")], indirect=["store_url"]
-)
+@pytest.mark.parametrize("way", ["loop", "run"])
 def test_ctrl_c_commits_the_sweep_at_hand_and_leaves_a_sound_store(store_url: str, way: str) -> None:
     with hg.open(store_url, create=True) as store:
         store.add([(pair.source, pair.target, pair.alignment) for pair in some_pairs(30)])
@@ -392,6 +395,7 @@ def test_links_that_people_know(new: hg.GrammarStore) -> None:
     assert new.verify().human_links == 0
 
 
+@pytest.mark.database("sqlite", "postgres")
 def test_asking_in_sql(opened: hg.GrammarStore, store_url: str) -> None:
     asked_by = ask_url_of(store_url)
     found = opened.ask("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, ask_url=asked_by)

@@ -33,6 +33,7 @@ def uses(hierogram: Run, url: str) -> dict[str, int]:
     return {rule["target"]: rule["count"] for rule in rules}
 
 
+@pytest.mark.database("sqlite")
 def test_the_usual_export_has_fragments(url: str, hierogram: Run) -> None:
     ran = hierogram("--store", url, "export")
     assert (ran.code, ran.out.split(": ")[0]) == (0, "grammar.fragments.zst"), ran.err
@@ -66,16 +67,19 @@ def test_rules_of_a_context_free_grammar(url: str, hierogram: Run) -> None:
         assert len(values.split(" ")) == 2
 
 
+@pytest.mark.database("sqlite")
 def test_formats_of_two_languages_are_refused(url: str, hierogram: Run) -> None:
     refused = hierogram("--store", url, "export", "-o", "g.txt", "-f", "cdec")
     assert refused.code == 3
     assert "fragments, pcfg" in refused.err
 
 
+@pytest.mark.database("sqlite")
 def test_formats_of_trees_need_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
     assert hierogram("--store", learned_url, "export", "-f", "fragments", "-o", "g.txt").code == 3
 
 
+@pytest.mark.database("sqlite")
 def test_rules_are_shown_and_drawn(url: str, hierogram: Run) -> None:
     shown = hierogram("--store", url, "rules", "NP")
     header, *rows = [line.split("\t") for line in shown.out.splitlines()]
@@ -90,6 +94,7 @@ def test_rules_are_shown_and_drawn(url: str, hierogram: Run) -> None:
     assert all(" dog)" in rule["target"] for rule in json.loads(found.out))
 
 
+@pytest.mark.database("sqlite")
 def test_drawing_needs_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
     assert hierogram("--store", learned_url, "rules", "maison", "--tree").code == 2
 

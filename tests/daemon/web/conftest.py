@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
-from tests.conftest import ask_url_of
+from tests.conftest import CopyStore, LastingStore, ask_url_of, make_new
+from tests.daemon.conftest import teacher
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
@@ -16,7 +17,7 @@ from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import build_app
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.store import Store
+from hierogram.storage.store import Store, open_store
 
 
 class FakeService:
@@ -107,3 +108,43 @@ def client(service: FakeService, connect: Connect) -> TestClient:
 def learned_client(learned: Store, connect: Connect) -> TestClient:
     """A client of a service on a store that has learned, once on each database."""
     return connect(FakeService(learned))
+
+
+@pytest.fixture(scope="session")
+def clients_that_read() -> Iterator[Callable[[str], TestClient]]:
+    """Clients of the services of stores that nobody changes: to make an application takes longer than most tests do."""
+    made: dict[str, TestClient] = {}
+    with ExitStack() as stack:
+
+        def client(url: str) -> TestClient:
+            if url not in made:
+                store = stack.enter_context(open_store(url))
+                asked = HttpConfiguration(ask_url=ask_url_of(url), max_rate=1e6, max_burst=10**6)
+                app = build_app(FakeService(store), asked)
+                opened = TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
+                made[url] = stack.enter_context(opened)
+            made[url].cookies.clear()
+            return made[url]
+
+        yield client
+
+
+@pytest.fixture
+def reading_url(lasting_store: LastingStore, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """URL of a store that has learned, which tests share that change nothing, once on each database."""
+    make = teacher(tmp_path_factory)
+    return lasting_store("learned, to read", lambda url: copy_store("learned", url, make))
+
+
+@pytest.fixture
+def reading_client(reading_url: str, clients_that_read: Callable[[str], TestClient]) -> TestClient:
+    """A client of it that tests share."""
+    return clients_that_read(reading_url)
+
+
+@pytest.fixture
+def empty_client(
+    lasting_store: LastingStore, copy_store: CopyStore, clients_that_read: Callable[[str], TestClient]
+) -> TestClient:
+    """A client that tests share which store nothing, of an empty store, once on each database."""
+    return clients_that_read(lasting_store("new, to read", lambda url: copy_store("new", url, make_new)))

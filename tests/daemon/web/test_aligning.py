@@ -135,8 +135,8 @@ def test_what_cannot_be_aligned_is_refused(client: TestClient, body: object, rea
     assert (answer.status_code, reason in answer.json()["detail"]) == (422, True), answer.text
 
 
-def test_an_aligner_that_has_seen_nothing_says_so(learned_client: TestClient) -> None:
-    answer = learned_client.post("/v1/align", json={"pairs": [{"source": "la", "target": "the"}]})
+def test_an_aligner_that_has_seen_nothing_says_so(reading_client: TestClient) -> None:
+    answer = reading_client.post("/v1/align", json={"pairs": [{"source": "la", "target": "the"}]})
     assert (answer.status_code, "has seen no pair yet" in answer.json()["detail"]) == (409, True)
 
 

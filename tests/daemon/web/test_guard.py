@@ -68,14 +68,14 @@ def test_the_token_is_compared_in_constant_time(
 
 
 @pytest.mark.parametrize("host", ["evil.example.org", "evil.example.org:8470", "localhost.evil.org", "10.1.1.1", ""])
-def test_a_page_that_claims_this_machines_address_is_refused(client: TestClient, host: str) -> None:
-    answer = client.get("/v1/status", headers={"Host": host})
+def test_a_page_that_claims_this_machines_address_is_refused(empty_client: TestClient, host: str) -> None:
+    answer = empty_client.get("/v1/status", headers={"Host": host})
     assert answer.status_code == 421
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8470", "127.0.0.1:1", "[::1]", "[::1]:8470"])
-def test_this_machine_is_answered(client: TestClient, host: str) -> None:
-    assert client.get("/v1/status", headers={"Host": host}).status_code == 200
+def test_this_machine_is_answered(empty_client: TestClient, host: str) -> None:
+    assert empty_client.get("/v1/status", headers={"Host": host}).status_code == 200
 
 
 def test_rates() -> None:
@@ -114,9 +114,9 @@ def test_who_is_refused_for_the_host_uses_up_no_rate(service: FakeService, conne
     assert client.get("/healthz").status_code == 200
 
 
-def test_answers_carry_careful_headers(client: TestClient) -> None:
+def test_answers_carry_careful_headers(empty_client: TestClient) -> None:
     for path in ("/healthz", "/nowhere", "/openapi.json"):
-        headers = client.get(path).headers
+        headers = empty_client.get(path).headers
         assert headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in headers["content-security-policy"]
 

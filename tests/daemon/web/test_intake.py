@@ -69,6 +69,7 @@ def test_the_same_body_is_stored_once_and_each_of_its_rejections_is_counted(
     assert 'hierogram_http_lines_total{outcome="rejected"} 3.0' in client.get("/metrics").text
 
 
+@pytest.mark.database("sqlite")
 def test_a_body_may_come_in_any_pieces(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_body_may_come_in_any_pieces(
     assert texts(store) == LINES
 
 
+@pytest.mark.database("sqlite")
 def test_few_rejections_are_shown_and_all_are_counted(client: TestClient) -> None:
     bad = b"x\n" + 2 * as_json("a ||| b ||| 0-7")
     found = post(client, (as_json("a ||| b ||| 0-0") * 3 + bad) * 110).json()
@@ -98,6 +100,7 @@ def test_a_body_of_wrong_lines_is_refused(client: TestClient, store: Store, stor
     assert store.count_pairs() == 0
 
 
+@pytest.mark.database("sqlite")
 def test_how_much_may_be_rejected_is_configured(
     service: FakeService, connect: Connect, store: Store, store_url: str
 ) -> None:
@@ -117,6 +120,7 @@ def test_how_much_may_be_rejected_is_configured(
     assert store.status().rejected == 300
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
 @pytest.mark.parametrize("told", [True, False])
 def test_a_body_is_never_unpacked(client: TestClient, store: Store, pack: Callable[[bytes], bytes], told: bool) -> None:
@@ -130,6 +134,7 @@ def test_a_body_is_never_unpacked(client: TestClient, store: Store, pack: Callab
     assert store.count_pairs() == 0
 
 
+@pytest.mark.database("sqlite")
 def test_members_that_are_not_used_are_named(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +151,7 @@ def test_members_that_are_not_used_are_named(
     assert post(client, b"".join(lines), "k1").json() == found
 
 
+@pytest.mark.database("sqlite")
 def test_few_unused_members_are_named_and_all_are_counted(client: TestClient) -> None:
     names = {"x" * 200: 1, "\ud800": 1} | {f"n{n:02}": 1 for n in range(30)}
     found = post(client, as_json("a ||| b ||| 0-0", **names) + as_json("c ||| d ||| 0-0", n00=1)).json()
@@ -159,6 +165,7 @@ def test_an_empty_body(client: TestClient) -> None:
     assert (found.status_code, found.json()["lines"]) == (200, 0)
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "multipart/form-data"])
 def test_what_any_web_page_may_send_is_refused(client: TestClient, store: Store, kind: str) -> None:
     answer = client.post("/v1/pairs", content=BODY, headers={"Content-Type": kind})
@@ -166,11 +173,13 @@ def test_what_any_web_page_may_send_is_refused(client: TestClient, store: Store,
     assert store.count_pairs() == 0
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize(("corpus", "key"), [("%00", "k"), ("", "k"), ("a" * 201, "k"), ("a", "k k"), ("a", "k" * 256)])
-def test_names_are_checked(client: TestClient, corpus: str, key: str) -> None:
-    assert post(client, BODY, key, f"/v1/pairs?corpus={corpus}").status_code == 422
+def test_names_are_checked(empty_client: TestClient, corpus: str, key: str) -> None:
+    assert post(empty_client, BODY, key, f"/v1/pairs?corpus={corpus}").status_code == 422
 
 
+@pytest.mark.database("sqlite")
 def test_sizes_are_bounded(service: FakeService, connect: Connect, store: Store) -> None:
     client = connect(service, max_request_bytes=len(BODY), max_line_bytes=100)
     assert post(client, BODY + b"x").status_code == 413
@@ -289,6 +298,7 @@ def test_two_requests_with_one_key(
     assert texts(store) == LINES
 
 
+@pytest.mark.database("sqlite")
 def test_bodies_at_a_time_are_bounded(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +350,7 @@ def test_old_requests_are_forgotten(service: FakeService, connect: Connect, stor
 # Not now.
 
 
+@pytest.mark.database("sqlite")
 def test_a_body_is_refused_while_too_many_pairs_wait(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,6 +366,7 @@ def test_a_body_is_refused_while_too_many_pairs_wait(
     assert post(connect(service), BODY, "k1").json()["accepted"] == len(LINES)
 
 
+@pytest.mark.database("sqlite")
 def test_a_body_goes_on_when_fewer_pairs_wait(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,6 +385,7 @@ def test_a_body_goes_on_when_fewer_pairs_wait(
     assert len(looks) > 5
 
 
+@pytest.mark.database("sqlite")
 def test_the_daemon_ends(service: FakeService, connect: Connect, store: Store) -> None:
     service.ends = True
     answer = post(connect(service), BODY)
@@ -381,6 +394,7 @@ def test_the_daemon_ends(service: FakeService, connect: Connect, store: Store) -
     assert store.count_pairs() == 0
 
 
+@pytest.mark.database("sqlite")
 def test_a_body_of_other_languages_is_refused(store_url: str, connect: Connect) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
     with open_store(store_url, create=True, settings=settings) as store:

@@ -41,15 +41,15 @@ def test_what_sampling_cannot_see_to_at_once_is_noted(learned: Store, connect: C
         ({"fixed": [[0, 0.5]]}, 422, "fixed.0.1"),
     ],
 )
-def test_what_a_pair_cannot_have_is_refused(learned_client: TestClient, body: object, status: int, reason: str) -> None:
-    answer = learned_client.put("/v1/pairs/1/links", json=body)
+def test_what_a_pair_cannot_have_is_refused(reading_client: TestClient, body: object, status: int, reason: str) -> None:
+    answer = reading_client.put("/v1/pairs/1/links", json=body)
     assert (answer.status_code, reason in answer.json()["detail"]) == (status, True), answer.text
 
 
-def test_a_pair_that_is_not_there(learned_client: TestClient) -> None:
+def test_a_pair_that_is_not_there(reading_client: TestClient) -> None:
     for answer in (
-        learned_client.get("/v1/pairs/99/links"),
-        learned_client.delete("/v1/pairs/99/links"),
-        learned_client.put("/v1/pairs/99/links", json={}),
+        reading_client.get("/v1/pairs/99/links"),
+        reading_client.delete("/v1/pairs/99/links"),
+        reading_client.put("/v1/pairs/99/links", json={}),
     ):
         assert (answer.status_code, "no pair 99" in answer.json()["detail"]) == (404, True)

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.database("sqlite")
 JSON = {"Content-Type": "application/json"}
 
 
-def test_sentences_are_translated(learned_client: TestClient) -> None:
-    answer = learned_client.post("/v1/translate?best=2", json={"sentences": ["la maison verte", "", "Xyz"]})
+def test_sentences_are_translated(reading_client: TestClient) -> None:
+    answer = reading_client.post("/v1/translate?best=2", json={"sentences": ["la maison verte", "", "Xyz"]})
     assert answer.status_code == 200
     first, empty, unknown = answer.json()["sentences"]
     assert set(first["translation"].split()) == {"the", "green", "house"}
@@ -30,7 +30,7 @@ def test_sentences_are_translated(learned_client: TestClient) -> None:
     assert (empty["translation"], empty["candidates"]) == ("", [])
     assert unknown["translation"] == "Xyz"
     fixed = {"sentences": ['la <n translation="home">maison</n>'], "markup": True}
-    [found] = learned_client.post("/v1/translate", json=fixed).json()["sentences"]
+    [found] = reading_client.post("/v1/translate", json=fixed).json()["sentences"]
     assert found["translation"].split()[-1] == "home"
 
 
@@ -52,13 +52,13 @@ def test_raw_text_is_divided_as_the_store_does_it(connect: Connect, corpus: Path
         assert '"tokenized": true leaves it as it is' in again["advice"]
 
 
-def test_text_that_should_be_divided_is_answered_with_advice(learned_client: TestClient) -> None:
+def test_text_that_should_be_divided_is_answered_with_advice(reading_client: TestClient) -> None:
     body = {"sentences": ["La maison."]}
-    assert learned_client.post("/v1/translate", json={"sentences": ["la maison"]}).json()["advice"] is None
-    advice = learned_client.post("/v1/translate", json=body).json()["advice"]
+    assert reading_client.post("/v1/translate", json={"sentences": ["la maison"]}).json()["advice"] is None
+    advice = reading_client.post("/v1/translate", json=body).json()["advice"]
     assert "end in a word with its full stop" in advice
     assert "--tokenize` divides text into tokens" in advice
-    assert learned_client.post("/v1/translate", json=body | {"tokenized": True}).json()["advice"] is None
+    assert reading_client.post("/v1/translate", json=body | {"tokenized": True}).json()["advice"] is None
 
 
 @pytest.mark.parametrize(
@@ -73,20 +73,20 @@ def test_text_that_should_be_divided_is_answered_with_advice(learned_client: Tes
         ({"sentences": ["la"], "format": "markdown"}, 422),
     ],
 )
-def test_what_is_no_request_is_refused(learned_client: TestClient, body: object, status: int) -> None:
-    answer = learned_client.post("/v1/translate", json=body)
+def test_what_is_no_request_is_refused(reading_client: TestClient, body: object, status: int) -> None:
+    answer = reading_client.post("/v1/translate", json=body)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
-def test_other_bodies_are_refused(learned_client: TestClient) -> None:
-    assert learned_client.post("/v1/translate", content=b"{", headers=JSON).status_code == 422
-    assert learned_client.post("/v1/translate", content=b"{}").status_code == 415
-    assert learned_client.post("/v1/translate", content=b" " * (1 << 23), headers=JSON).status_code == 413
-    assert learned_client.post("/v1/translate?best=0", json={"sentences": []}).status_code == 422
+def test_other_bodies_are_refused(reading_client: TestClient) -> None:
+    assert reading_client.post("/v1/translate", content=b"{", headers=JSON).status_code == 422
+    assert reading_client.post("/v1/translate", content=b"{}").status_code == 415
+    assert reading_client.post("/v1/translate", content=b" " * (1 << 23), headers=JSON).status_code == 413
+    assert reading_client.post("/v1/translate?best=0", json={"sentences": []}).status_code == 422
 
 
-def test_a_store_that_has_learned_nothing_says_so(client: TestClient) -> None:
-    answer = client.post("/v1/translate", json={"sentences": ["la"]})
+def test_a_store_that_has_learned_nothing_says_so(empty_client: TestClient) -> None:
+    answer = empty_client.post("/v1/translate", json={"sentences": ["la"]})
     assert (answer.status_code, "nothing is learned yet" in answer.json()["detail"]) == (409, True)
 
 

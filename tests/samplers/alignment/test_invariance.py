@@ -19,11 +19,13 @@ from tests.reference.alignment import (
     Pair,
     Settings,
     State,
+    Word,
     all_states,
     link_draws,
     log_joint,
     posterior,
     push,
+    push_move,
     with_word,
 )
 
@@ -53,6 +55,17 @@ def moved(corpus: Corpus, settings: Settings) -> float:
 @pytest.mark.parametrize("name", CORPORA)
 def test_a_sweep_keeps_the_posterior(name: str, model: str, candidates: int) -> None:
     assert moved(CORPORA[name], Settings(model, candidates=candidates)) < EXACT
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_move_of_a_word_keeps_the_posterior(name: str) -> None:
+    corpus, settings = CORPORA[name], Settings(BHMM)
+    before = posterior(corpus, settings)
+    assert distance(before, push_move(corpus, before, "a", settings)) < EXACT
+    # It goes from where a word has no link at all to where all its tokens have one.
+    unlinked = tuple(tuple(Word(None) for _ in pair.emitted) for pair in corpus.pairs)
+    every = tuple(tuple(Word(0 if f == "a" else None) for f in pair.emitted) for pair in corpus.pairs)
+    assert push_move(corpus, {unlinked: 1.0}, "a", settings)[every] > 0
 
 
 @pytest.mark.parametrize("candidates", [0, 2])

@@ -13,9 +13,7 @@ MOMENT = datetime(2026, 5, 1, 12, 0, 1, tzinfo=UTC)
 
 
 def scored(pair_id: int, evidence: float, **values: object) -> ScoreRow:
-    row = ScoreRow(
-        pair_id, 7, MOMENT, 4, 1.5, -2.5, evidence, 0.25, 1, False, 1.5, 0, None, None, "0-0:0.980", -3.0
-    )
+    row = ScoreRow(pair_id, 7, MOMENT, 4, 1.5, -2.5, evidence, 0.25, 1, False, 1.5, 0, None, None, "0-0:0.980", -3.0)
     return row._replace(**values)
 
 

@@ -89,6 +89,17 @@ def test_what_is_measured_fits_together(files: list[str], tmp_path: Path) -> Non
         assert 0 < some.mask_edges <= some.exact_edges
 
 
+def test_the_paper_s_selections_take_plain_means(files: list[str]) -> None:
+    corpus = read_corpus(*files)
+    pair = max(chosen_pairs(corpus, 3, seed=1), key=lambda one: len(corpus.links[one]))
+    assert corpus.system("itg", pair, uniform=True).doubts() is None
+    row, other = (measure(corpus, "itg", pair, 1, uniform) for uniform in (True, False))
+    assert row.by_count[0, 1] == pytest.approx(row.one)
+    assert row.by_count[-1, 1] < row.one / 2
+    assert row.exact_edges == other.exact_edges
+    assert not np.array_equal(row.by_count, other.by_count)
+
+
 def test_work_and_errors_of_all_pairs_are_those_of_means(files: list[str]) -> None:
     """A large pair's work counts for more, its error does not."""
     corpus = read_corpus(*files)

@@ -79,6 +79,13 @@ def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArra
     return source, target, types.reshape(len(source), len(target))
 
 
+class UniformSystem(PairSystem):
+    """A pair of whose links none is doubted: selections and means are the paper's [BPK09 §3.2, §3.3]."""
+
+    def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
+        """Return nothing: each step selects all links that were not selected, and a uniform part of the others."""
+
+
 class LinkedCorpus(NamedTuple):
     """Pairs with their Model 1 and one-to-one links; how many links each type of two words has, each source word, and
     each target word, float64."""
@@ -129,10 +136,11 @@ class LinkedCorpus(NamedTuple):
             2 / np.sqrt(np.maximum(pairs.max(axis=0), others**2)),
         )
 
-    def system(self, grammar: str, pair: int) -> PairSystem:
-        """Return the pair under a grammar, its variables the links."""
+    def system(self, grammar: str, pair: int, uniform: bool = False) -> PairSystem:
+        """Return the pair under a grammar, its variables the links; `uniform`: none of these is doubted."""
         make, empty_sides = GRAMMARS[grammar]
-        return PairSystem(make(), self.words(pair), self.links[pair], empty_sides)
+        kind = UniformSystem if uniform else PairSystem
+        return kind(make(), self.words(pair), self.links[pair], empty_sides)
 
 
 def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:

@@ -27,12 +27,12 @@ def form_of(page: str) -> dict[str, str]:
     return {name: html.unescape(value) for name, value in found}
 
 
-def test_a_text_is_shown_with_its_links_and_rules(learned_client: TestClient) -> None:
-    page = learned_client.get("/translate", params={"q": "La maison verte.\n\nXyz & <b>"}).text
+def test_a_text_is_shown_with_its_links_and_rules(reading_client: TestClient) -> None:
+    page = reading_client.get("/translate", params={"q": "La maison verte.\n\nXyz & <b>"}).text
     assert "Xyz &amp; &lt;b&gt;" in page
-    found = learned_client.get("/translate.json", params={"q": "La maison verte.\n\nla maison"}).json()
+    found = reading_client.get("/translate.json", params={"q": "La maison verte.\n\nla maison"}).json()
     body = {"sentences": ["La maison verte.\n\nla maison"], "format": "text"}
-    [same] = learned_client.post("/v1/translate", json=body).json()["sentences"]
+    [same] = reading_client.post("/v1/translate", json=body).json()["sentences"]
     assert found["translation"] == same["translation"]
     first, second = found["paragraphs"]
     assert (first["source"], second["source"]) == ("La maison verte.", "la maison")
@@ -45,18 +45,18 @@ def test_a_text_is_shown_with_its_links_and_rules(learned_client: TestClient) ->
     assert "".join(word["before"] + word["text"] for word in first["target_words"]) == first["target"]
     assert any(phrase["stored"] and "house" in phrase["translation"] for phrase in first["phrases"])
     rule = next(phrase for phrase in first["phrases"] if phrase["stored"])
-    assert learned_client.get("/rule.json", params={n: rule[n] for n in ("source", "target")}).json()["rule"]
+    assert reading_client.get("/rule.json", params={n: rule[n] for n in ("source", "target")}).json()["rule"]
     for phrase in first["phrases"]:
         spoken = {words[int(key[1:])] for key in phrase["keys"].split() if key[0] == "t"}
         assert all(word in phrase["translation"] for word in spoken)
 
 
-def test_near_pairs_are_shown(learned_client: TestClient) -> None:
-    found = learned_client.get("/translate/near.json", params={"q": "La maison verte"}).json()
+def test_near_pairs_are_shown(reading_client: TestClient) -> None:
+    found = reading_client.get("/translate/near.json", params={"q": "La maison verte"}).json()
     assert any("maison" in pair["source"] for pair in found["pairs"])
-    page = learned_client.get("/translate/near", params={"q": "La maison verte"}).text
+    page = reading_client.get("/translate/near", params={"q": "La maison verte"}).text
     assert f'href="/pairs/{found["pairs"][0]["id"]}"' in page
-    assert learned_client.get("/translate/near.json", params={"q": ""}).json()["pairs"] == []
+    assert reading_client.get("/translate/near.json", params={"q": ""}).json()["pairs"] == []
 
 
 def test_a_correction_is_a_pair_at_once(learned: Store, learned_client: TestClient) -> None:
@@ -96,15 +96,15 @@ def test_a_store_that_divides_text_gets_the_correction_as_text(connect: Connect,
         assert (store.pairs()[-1].source, store.pairs()[-1].target) == ("L' eau .", "The water .")
 
 
-def test_a_store_that_has_learned_nothing_says_so(client: TestClient) -> None:
-    assert "nothing is learned yet" in client.get("/translate", params={"q": "la"}).text
+def test_a_store_that_has_learned_nothing_says_so(empty_client: TestClient) -> None:
+    assert "nothing is learned yet" in empty_client.get("/translate", params={"q": "la"}).text
 
 
-def test_what_cannot_be_translated_is_said(learned_client: TestClient) -> None:
-    long = learned_client.get("/translate", params={"q": "la " * MOST_LETTERS}).text
+def test_what_cannot_be_translated_is_said(reading_client: TestClient) -> None:
+    long = reading_client.get("/translate", params={"q": "la " * MOST_LETTERS}).text
     assert f"a text has {MOST_LETTERS:,} letters at most" in long
-    assert "There is nothing to translate" in learned_client.get("/translate", params={"q": "…"}).text
-    assert 'href="/translate"' in learned_client.get("/").text
+    assert "There is nothing to translate" in reading_client.get("/translate", params={"q": "…"}).text
+    assert 'href="/translate"' in reading_client.get("/").text
 
 
 def test_only_a_daemon_translates(learned: Store) -> None:

@@ -24,8 +24,8 @@ def test_a_sentence(client: TestClient, learned: Store) -> None:
     assert rule["places"] == [{"words": [[5, 6]], "gaps": []}]
 
 
-def test_text_for_a_prompt(client: TestClient) -> None:
-    answer = client.get("/v1/evidence", params={"source": "la porte", "format": "prompt"})
+def test_text_for_a_prompt(reading_client: TestClient) -> None:
+    answer = reading_client.get("/v1/evidence", params={"source": "la porte", "format": "prompt"})
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.text.endswith("source: la porte\ntarget:\n")
 
@@ -42,8 +42,8 @@ def test_text_for_a_prompt(client: TestClient) -> None:
         ("source=a&k=2", 400),
     ],
 )
-def test_what_is_wrong_is_refused(client: TestClient, query: str, code: int) -> None:
-    assert client.get(f"/v1/evidence?{query}").status_code == code
+def test_what_is_wrong_is_refused(reading_client: TestClient, query: str, code: int) -> None:
+    assert reading_client.get(f"/v1/evidence?{query}").status_code == code
 
 
 def test_a_store_of_trees_has_none(store_url: str, connect: Connect) -> None:

@@ -1,10 +1,12 @@
 """Expectation maximization: exact steps raise the likelihood, and steps by masks go the same way."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.samplers.charts.sentences import GRAMMAR
+from tests.tools.programs import printed
 
 from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, make_grammar
 from hierogram.tools.papers.pruning.learning import (
@@ -119,3 +121,18 @@ def test_rules_within_chains_are_counted() -> None:
     np.add.at(uses, [parent for parent, _, _ in GRAMMAR.unary], slopes)
     parents = found.grammar.unary["parent"]
     np.testing.assert_allclose(found.grammar.unary["weight"], slopes / uses[parents], rtol=1e-4)
+
+
+def test_the_command_learns_by_both_counts(tmp_path: Path) -> None:
+    nouns, files = ("chat", "chien", "pain", "mur"), []
+    for name, line in (("f", "le {0} a le {1}"), ("e", "the {0} has the {1}"), ("links", "0-0 1-1 2-2 3-3 4-4")):
+        lines = [line.format(nouns[k % 4], nouns[(k + 1 + k // 4) % 4]) for k in range(24)]
+        (tmp_path / name).write_text("".join(f"{one}\n" for one in lines))
+        files.append(str(tmp_path / name))
+    said = printed("papers.pruning.learning", *files, "--pairs", "8", "--iterations", "4", "--masks", "1,20")
+    rows = [line.split("\t") for line in said.splitlines()[1:]]
+    found = {way: [float(row[2]) for row in rows if row[0] == way] for way in ("exact", "1 masks", "20 masks")}
+    assert [row[1] for row in rows] == [str(k) for _ in found for k in range(5)]
+    assert len({values[0] for values in found.values()}) == 1
+    assert all(after >= before for before, after in pairwise(found["exact"]))
+    assert abs(found["20 masks"][-1] - found["exact"][-1]) < 0.1 * (found["exact"][-1] - found["exact"][0])
