@@ -17,7 +17,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -27,12 +27,9 @@ from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
 from hierogram.samplers.alignment.options import GDFA, POSTERIOR, SYMMETRIZATIONS
+from hierogram.tools.comparison.aligners import EFLOMAL
 
-if TYPE_CHECKING:
-    from hierogram.daemon.stored_links import Links
-    from hierogram.samplers.alignment.bitext import Side
-
-EFLOMAL, THOT = "eflomal", "thot"
+THOT = "thot"
 GOLD = "gold.talp"
 DEMO = "demo"
 _KIBIBYTES_A_MEBIBYTE = 1024
@@ -111,32 +108,6 @@ def align_ours(source: Path, target: Path, output: Path, request: Request) -> fl
     return time.perf_counter() - started
 
 
-def run_eflomal(source: Path, target: Path, forward: Path, backward: Path) -> float:
-    """Write the links of two files by eflomal's model 3, both ways, with its default settings; the seconds it took."""
-    import eflomal
-
-    started = time.perf_counter()
-    with source.open(encoding="utf-8") as s, target.open(encoding="utf-8") as t:
-        eflomal.Aligner(model=3).align(
-            s, t, links_filename_fwd=str(forward), links_filename_rev=str(backward), quiet=True
-        )
-    return time.perf_counter() - started
-
-
-def read_directions(sides: "tuple[Side, Side]", forward: Path, backward: Path) -> "Links":
-    """Return links of both ways from files of them: of each target word the source position, or -1, and the reverse."""
-    import numpy as np
-
-    source, target = sides
-    of_target, of_source = (np.full(len(side.words), -1, np.int16) for side in (target, source))
-    for pair, (one, other) in enumerate(zip(read_links(str(forward)), read_links(str(backward)), strict=True)):
-        for i, j in one:
-            of_target[target.offset[pair] + j] = i
-        for i, j in other:
-            of_source[source.offset[pair] + i] = j
-    return of_target, of_source
-
-
 def align_eflomal(source: Path, target: Path, output: Path) -> float:
     """Align two files by eflomal; the seconds until its links were written."""
     import numpy as np
@@ -144,6 +115,7 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
     from hierogram.daemon.alignment.aligning import Aligned
     from hierogram.samplers.alignment.bitext import read_side
     from hierogram.samplers.alignment.symmetrization import symmetrize
+    from hierogram.tools.comparison.aligners import read_directions, run_eflomal
 
     with tempfile.TemporaryDirectory() as folder:
         forward, backward = Path(folder, "forward"), Path(folder, "backward")
