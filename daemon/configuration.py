@@ -24,7 +24,7 @@ from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.scoring.records import KeepOptions
 from hierogram.daemon.workers.options import Sharing
 from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
-from hierogram.storage.options import DEFAULT_STORE, constraints, declared
+from hierogram.storage.options import DEFAULT_STORE, Declared
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ class SpoolSection(Section):
 
 def _declared(options: type["DataclassInstance"], name: str) -> Any:
     """Return a key for a declared option."""
-    return Field(default=declared(options)[name].default, **constraints(options, name))
+    field = Declared.of(options)[name]
+    return Field(default=field.default, **field.constraints())
 
 
 class IntakeSection(Section):
@@ -175,14 +176,9 @@ class WorkersSection(Section):
 class AlignmentSection(Section):
     """Alignment of pairs that come without one."""
 
-    pairs_at_once: int = Field(default=10_000, ge=1, description="New pairs that are aligned together.")
+    pairs_at_once: int = Field(default=10_000, ge=1, description="Pairs that are aligned together.")
     train: bool = Field(
         default=True, description="Whether pairs with given alignments train the aligner (they keep them in any case)."
-    )
-    passes: int = Field(
-        default=3,
-        ge=0,
-        description="How many times an alignment is gone over again, by what was learned since, while no pair is new.",
     )
 
 

@@ -9,12 +9,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
-from sqlalchemy import URL, create_engine, make_url, text
+from sqlalchemy import URL, Connection, create_engine, event, inspect, make_url, text
 
+from hierogram.storage.database import migration
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.store import Store, open_store
 
@@ -113,6 +115,35 @@ def _administer(server: str, *statements: str) -> None:
         for statement in statements:
             connection.execute(text(statement))
     engine.dispose()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def migrated_once() -> Iterator[None]:
+    """Tests make stores by the thousand: the statements of the first are run again for others, without Alembic."""
+    migrate = migration.migrate
+    kept: dict[str, list[tuple[str, Any]]] = {}
+
+    def migrate_or_repeat(connection: Connection, revision: str = "head", *, down: bool = False) -> None:
+        dialect = connection.dialect.name
+        if down or revision != "head" or inspect(connection).has_table("alembic_version"):
+            migrate(connection, revision, down=down)
+        elif dialect in kept:
+            for statement, values in kept[dialect]:
+                connection.exec_driver_sql(statement, values or None)
+        else:
+            made = []
+
+            def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
+                made.append((statement, values))
+
+            event.listen(connection, "before_cursor_execute", note)
+            migrate(connection)
+            event.remove(connection, "before_cursor_execute", note)
+            kept[dialect] = made
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(migration, "migrate", migrate_or_repeat)
+        yield
 
 
 class Templates:

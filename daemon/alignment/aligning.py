@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
+from hierogram.daemon.corpora.segments import words_of_parts
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.stored_links import Links, units_of
-from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
+from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, tokens_of
 from hierogram.samplers.alignment.chain import LinkEvidence, evidence_of
 from hierogram.samplers.alignment.marginals import (
     DirectionLinks,
@@ -35,8 +36,8 @@ from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
 
-_INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "chains": 4, "warming": 3}
-_REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 2, "warming": 0}
+_INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
+_REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,26 @@ class Aligned:
         links = zip(self.links.source.tolist(), self.links.target.tolist(), self.posterior.tolist(), strict=True)
         for start, stop in pairwise(self.links.offset.tolist()):
             yield list(islice(links, stop - start))
+
+    def in_words(self, sources: Iterable[str], targets: Iterable[str]) -> "Aligned":
+        """Return links of the words that the lines' tokens are parts of, each as probable as its parts' likeliest."""
+        links: list[tuple[int, int]] = []
+        posterior: list[float] = []
+        offset = [0]
+        for own, *lines in zip(self, sources, targets, strict=True):
+            source, target = (words_of_parts(tokens_of(line)) for line in lines)
+            best: dict[tuple[int, int], float] = {}
+            for i, j, p in own:
+                link = source[i], target[j]
+                best[link] = max(p, best.get(link, 0.0))
+            for link, p in sorted(best.items()):
+                links.append(link)
+                posterior.append(p)
+            offset.append(len(links))
+        places = np.array(links, np.int16).reshape(-1, 2)
+        return Aligned(
+            LinkList(places[:, 0], places[:, 1], np.array(offset, np.int64)), np.array(posterior, np.float32)
+        )
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
         """Yield Pharaoh lines `0-0 1-2`; with scores followed by ` ||| ` and the links' posteriors in this order."""

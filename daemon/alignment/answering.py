@@ -1,13 +1,14 @@
 """Aligning what is not stored, by what a store's aligner has learned; nothing is written."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.aligning import incremental_options, ways_of
 from hierogram.daemon.alignment.requests import Request
+from hierogram.daemon.corpora.segments import joined, words_of_parts
 from hierogram.daemon.corpora.texts import IN_REQUESTS, TextPipeline, pipeline_of, text_advice
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
 from hierogram.daemon.stored_links import Names, names_of, prior_counts_of
@@ -69,9 +70,13 @@ class AnsweringAligner:
         self.texts: TextPipeline = pipeline_of(settings)
         self._found: AnsweringCounts | None = None
 
-    def prepared(self, pairs: Sequence[Texts]) -> list[Texts]:
-        """Return texts as the store takes them in: divided into tokens and lowercased where its settings say so."""
-        return [self.texts.pair(source, target) for source, target in pairs]
+    def prepared(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
+        """Return texts as the store takes them in: divided into tokens and lowercased where its settings say so.
+
+        `tokenized` ones are words already, which may have parts.
+        """
+        texts = self.texts.of_words() if tokenized else self.texts
+        return [texts.pair(source, target) for source, target in pairs]
 
     def advice(self, pairs: Sequence[Texts]) -> str | None:
         """Return advice on texts that should be divided into tokens and are not, or the other way; None: nothing."""
@@ -84,6 +89,7 @@ class AnsweringAligner:
     def answer(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AnsweredPair]]:
         """Return a position of the store, and the links of tokenized pairs by the counts of all pairs then.
 
+        Where the store has parts of words, the pairs have them, and what is returned is of words.
         What people say of the links of a stored pair holds for the same texts here. Raises `AlignerUntrainedError`
         where the aligner has seen no pair, and `InputError` where a sentence has more words than the store takes.
         """
@@ -108,7 +114,7 @@ class AnsweringAligner:
         for texts, key, both in zip(pairs, stored, sides, strict=True):
             people = found.known.get(key, KnownLinks())
             answers.append(_answered(texts, both, known.counts(*both), people, symmetrization, self._seed))
-        return found.position, answers
+        return found.position, list(map(_in_words, answers)) if self.texts.joins else answers
 
 
 def _met(names: Iterable[Names]) -> Names:
@@ -157,6 +163,43 @@ def _answered(
         decoded[0],
         decoded[1],
         people.kept(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
+    )
+
+
+def _in_words(pair: AnsweredPair) -> AnsweredPair:
+    """Return the links of the words that a pair's tokens are parts of; a word's are the most probable of its parts'."""
+    source, target = words_of_parts(pair.source), words_of_parts(pair.target)
+    if not (pair.source and pair.target):
+        return replace(pair, source=_words(pair.source), target=_words(pair.target))
+    starts = [np.unique(places[:-1], return_index=True)[1] for places in (source, target)]
+
+    def cells(values: NDArray[np.float32]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = np.maximum.reduceat(np.maximum.reduceat(values, starts[0], 0), starts[1], 1)
+        return found
+
+    return AnsweredPair(
+        _words(pair.source),
+        _words(pair.target),
+        cells(pair.forward),
+        cells(pair.backward),
+        _most_probable(pair.of_target, target, source),
+        _most_probable(pair.of_source, source, target),
+        sorted({(source[i], target[j]) for i, j in pair.links}),
+    )
+
+
+def _words(parts: Sequence[str]) -> list[str]:
+    return tokens_of(joined(" ".join(parts)))
+
+
+def _most_probable(found: DirectionLinks, own: Sequence[int], others: Sequence[int]) -> DirectionLinks:
+    """Return of each word the most probable link of its parts, or none where none of them has one."""
+    best: list[tuple[bool, float, int]] = [(False, 0.0, -1)] * own[-1]
+    for place, link, p in zip(own, found.links.tolist(), found.posterior.tolist(), strict=False):
+        best[place] = max(best[place], (link >= 0, p, others[link] if link >= 0 else -1))
+    return DirectionLinks(
+        np.array([link for _, _, link in best], found.links.dtype),
+        np.array([p for _, p, _ in best], found.posterior.dtype),
     )
 
 

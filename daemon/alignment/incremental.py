@@ -41,6 +41,12 @@ from hierogram.storage.store import Store
 MATERIAL = 0.1
 """An alignment changes materially where so large a share of the links, old and new, is not in both."""
 
+ARRIVED = 0.25
+"""Pairs are aligned again once more than this share of them has only been aligned on arrival."""
+
+_ON_ARRIVAL, _TOGETHER = 1, 2
+"""How often the aligner has been over a pair that was new among many, and among few or none: then as often as those
+that are aligned again."""
 _CELLS_AT_ONCE = 30_000_000
 _PAIRS_A_READ = 5_000
 _PAIRS_A_COMMIT = 8_192
@@ -52,7 +58,7 @@ _Rows = TypeVar("_Rows", PairRow, LinkRow)
 
 @dataclass(frozen=True, slots=True)
 class Rejuvenated:
-    """Pairs that were gone over again: `changed` of them have another alignment, `rebuilt` those with a derivation."""
+    """Pairs that were aligned again: `changed` of them have another alignment, `rebuilt` those with a derivation."""
 
     pairs: int
     changed: int
@@ -61,7 +67,7 @@ class Rejuvenated:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """New pairs that were aligned, pairs with given alignments that trained, pairs gone over again, and time."""
+    """New pairs that were aligned, pairs with given alignments that trained, pairs aligned again, and time."""
 
     pairs: int
     trained: int
@@ -99,7 +105,7 @@ class IncrementalAligner:
         corrected = {row.id: row.asked for row in self._store.corrections_of([row.id for row in rows])}
         known = self._known(rows) if corrected else None
         links, aligned = align_sides(texts.source, texts.target, options, self._threads, report, prior, known=known)
-        self._commit_new(rows, texts, links, aligned, corrected)
+        self._commit_new(rows, texts, links, aligned, corrected, _ON_ARRIVAL if _is_known(texts, prior) else _TOGETHER)
         return len(rows)
 
     def train(self) -> int:
@@ -119,26 +125,32 @@ class IncrementalAligner:
             number += len(rows)
         return number
 
-    def rejuvenate(self, limit: int, report: Report | None = None, below: int | None = None) -> Rejuvenated:
-        """Go over pairs again that the aligner has aligned, those longest ago first, `limit` at most.
+    def much_has_arrived(self) -> bool:
+        """Return whether so many pairs have only been aligned on arrival that aligning pairs again is worth it."""
+        stalest = self._store.stalest_links(1)
+        if not stalest or stalest[0].sweep != _ON_ARRIVAL:
+            return False
+        return self._store.count_links(_ON_ARRIVAL) > ARRIVED * self._store.count_pairs()
 
-        With `below`, only those that it has been over less often than that.
+    def rejuvenate(self, limit: int | None = None, report: Report | None = None) -> Rejuvenated:
+        """Align pairs again that the aligner has aligned, those it has been over least often first, together.
+
+        They are `limit` at most, and as many as fit in memory. Unless others know more, they begin as new pairs do.
 
         Where the alignment changes materially, the pair's derivation begins again in the same transaction. A learner
         that holds the store's rules in memory has to change its table as `rebuilt` says.
         """
-        rows = _within(self._store.stalest_links(limit, below), _CELLS_AT_ONCE)
+        rows = _within(self._store.stalest_links(limit), _CELLS_AT_ONCE)
         if not rows:
             return Rejuvenated(0, 0, None)
         texts = LinkedTexts.of(rows)
         before = read_blobs(rows)
         own = texts.counts(before, np.ones(len(rows), np.int64))
         prior = _prior(self._store, texts, own)
-        settings = self._store.settings()
-        request = Request(settings.aligner, seed=_seed(settings, rows[0].id, rows[0].sweep or 0))
-        options = incremental_options(len(rows), request, linked=True)
+        options = _options(self._store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=True)
+        starts = before if _is_known(texts, prior) else None
         links, aligned = align_sides(
-            texts.source, texts.target, options, self._threads, report, prior, before, self._known(rows)
+            texts.source, texts.target, options, self._threads, report, prior, starts, self._known(rows)
         )
         changed = {
             row.id: line for row, line in zip(rows, aligned.lines(), strict=True) if is_material(row.alignment, line)
@@ -169,11 +181,17 @@ class IncrementalAligner:
         return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
 
     def _commit_new(
-        self, rows: Sequence[PairRow], texts: LinkedTexts, both: Links, aligned: Aligned, corrected: Mapping[int, int]
+        self,
+        rows: Sequence[PairRow],
+        texts: LinkedTexts,
+        both: Links,
+        aligned: Aligned,
+        corrected: Mapping[int, int],
+        sweep: int,
     ) -> None:
         """Commit some thousand pairs at a time, each lot together with the counts that it causes."""
         lines = list(aligned.lines())
-        links = _links(rows, texts, both)
+        links = _links(rows, texts, both, sweep)
         for first in range(0, len(rows), _PAIRS_A_COMMIT):
             lot = slice(first, first + _PAIRS_A_COMMIT)
             weight = np.zeros(len(rows), np.int64)
@@ -189,7 +207,7 @@ class IncrementalAligner:
 def align_pending(
     store: Store, threads: int | None = None, train: bool = True, report: Report | None = None
 ) -> AlignReport:
-    """Align all pairs that have no alignment yet, and go over as many others again; not while a learner is at work.
+    """Align all pairs that have no alignment yet, and others again where many have arrived; not while a learner works.
 
     `report` hears pairs done and pairs in all. Raises `StoreHeldError` where another process writes the grammar.
     """
@@ -200,7 +218,6 @@ def align_pending(
         pairs = trained = rejuvenated = changed = 0
         if total and train:
             trained = aligner.train()
-        known = store.stalest_links(1)
 
         def hear(done: int, sweeps: int) -> None:
             if report is not None:
@@ -208,10 +225,8 @@ def align_pending(
 
         while number := aligner.align_new(report=hear):
             pairs += number
-        while known and rejuvenated < pairs:
-            again = aligner.rejuvenate(pairs - rejuvenated)
-            if not again.pairs:
-                break
+        while aligner.much_has_arrived():
+            again = aligner.rejuvenate()
             rejuvenated += again.pairs
             changed += again.changed
     return AlignReport(pairs, trained, rejuvenated, changed, time.perf_counter() - started)
@@ -230,12 +245,14 @@ def _within(rows: list[_Rows], cells: int) -> list[_Rows]:
     return rows[: max(fitting, 1)]
 
 
-def _links(rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, links: Links) -> list[PairLinks]:
-    """Return the links as the store keeps them; a pair has been gone over once more than before."""
+def _links(
+    rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, links: Links, sweep: int = _ON_ARRIVAL
+) -> list[PairLinks]:
+    """Return the links as the store keeps them: gone over `sweep` times by now, or once more than before."""
     found = []
     for row, (forward, backward) in zip(rows, texts.blobs(links), strict=True):
         since = row.sweep if isinstance(row, LinkRow) else None
-        found.append(PairLinks(row.id, forward, backward, 1 if since is None else since + 1, since))
+        found.append(PairLinks(row.id, forward, backward, sweep if since is None else since + 1, since))
     return found
 
 
@@ -261,14 +278,20 @@ def _each(
     return both(one[0], other[0]), both(one[1], other[1])
 
 
-def _options(settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: LearnedCounts) -> AlignerOptions:
+def _is_known(texts: LinkedTexts, prior: LearnedCounts) -> bool:
+    """Return whether more is known than is at hand; else the pairs at hand are as good as a corpus of their own."""
+    words = min(len(texts.source.words), len(texts.target.words))
+    return min(int(known.jumps.sum()) for known in prior[0]) >= words
+
+
+def _options(
+    settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: LearnedCounts, *, linked: bool = False
+) -> AlignerOptions:
     request = Request(settings.aligner, seed=_seed(settings, first, sweep))
     pairs = len(texts.source.offset) - 1
-    words = min(len(texts.source.words), len(texts.target.words))
-    # Where less is known than is new, the new pairs are as good as a corpus of their own.
-    if min(int(known.jumps.sum()) for known in prior[0]) < words:
-        return options_for(request, pairs)
-    return incremental_options(pairs, request)
+    if _is_known(texts, prior):
+        return incremental_options(pairs, request, linked=linked)
+    return options_for(request, pairs)
 
 
 def _count_again(change: AlignerChange, texts: LinkedTexts, links: Links, own: LearnedCounts) -> None:

@@ -3,22 +3,29 @@
 Parts are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: beginning with letters, the two parts that most
 often follow each other within words are joined, again and again. The joins, in their order, are all there is to a
 division of words. So it is a setting of a store, a text, and new words are divided as old ones whatever comes later.
+
+People read words: `InWords` makes them of what a store has.
 """
 
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
-from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.samplers.grammar.numbers import LONGEST_SIDE
+from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
+from hierogram.storage.records import PART_MARK as MARK
 from hierogram.storage.records import Settings
 
-MARK = "￭"
-"""Begins each part of a word but the first."""
+if TYPE_CHECKING:
+    from hierogram.daemon.corpora.validation import LineColumns
+
+WITHIN = "-"
+"""What people read before a part whose word began elsewhere."""
 _GUARD = "￬"
 """Stands before a mark that a word has of its own."""
 _ONCE = 2
@@ -143,7 +150,7 @@ def segmenter_of(text: str) -> Segmenter:
     return Segmenter([(left, right) for left, _, right in (line.partition(" ") for line in text.split("\n") if line)])
 
 
-def spread_links(fields: LineColumns, places: Iterable[int], source: Segmenter, target: Segmenter) -> LineColumns:
+def spread_links(fields: "LineColumns", places: Iterable[int], source: Segmenter, target: Segmenter) -> "LineColumns":
     """Return the lines, those at the places with their words in parts and with links between all parts of linked words.
 
     A line with links that cannot be read, or of words that are not there, stays as it is, for validation to name.
@@ -186,5 +193,100 @@ def _between_parts(links: Iterable[Link], source: Sequence[range], target: Seque
 
 def words_of_parts(tokens: Sequence[str]) -> list[int]:
     """Return which word of a line each token belongs to, and how many words there are."""
-    begun = [k > 0 and not token.startswith(MARK) for k, token in enumerate(tokens)]
+    begun = [int(k > 0 and not token.startswith(MARK)) for k, token in enumerate(tokens)]
     return [*accumulate(begun), sum(begun) + 1] if tokens else [0]
+
+
+def words_of_span(places: Sequence[int], tokens: Span) -> Span:
+    """Return the words that tokens belong to, half-open both; `places` are those of `words_of_parts`."""
+    first, last = tokens
+    return places[first], places[first] if first == last else places[last - 1] + 1
+
+
+class PairInWords(NamedTuple):
+    """A pair as people read it: words, links between them, and the word that each token of a side belongs to.
+
+    The last of the places is the number of words.
+    """
+
+    source: str
+    target: str
+    alignment: str
+    source_places: list[int]
+    target_places: list[int]
+
+    def known(self, links: KnownLinks) -> KnownLinks:
+        """Return what people say of links of words, from links of tokens."""
+        source, target = self.source_places, self.target_places
+        return KnownLinks(*(frozenset((source[i], target[j]) for i, j in some) for some in links))
+
+    def of_tokens(self, known: KnownLinks) -> KnownLinks:
+        """Return links between all tokens of words, from links of words.
+
+        Raises `ValueError` where a word is not there, or a link is both fixed and forbidden.
+        """
+        if problem := known.problem(self.source_places[-1], self.target_places[-1]):
+            raise ValueError(problem)
+        own = [_spans([places[:-1].count(word) for word in range(places[-1])]) for places in self[3:]]
+        return KnownLinks(*(frozenset(_between_parts(some, *own)) for some in known))
+
+
+@dataclass(frozen=True, slots=True)
+class InWords:
+    """What people read of a store with these settings of `joins`: words, also where it has parts of them."""
+
+    joins: tuple[str, ...]
+
+    def parts(self, side: int, words: str) -> str:
+        """Return words as the store has them on its source (0) or target (1) side."""
+        return segmenter_of(self.joins[side]).tokens(words) if self.joins else words
+
+    def typed(self, side: int, text: str) -> str:
+        """Return a rule's side as the store has it, from one with words as people type it."""
+        if not self.joins:
+            return text
+        symbols: list[Symbol] = []
+        for symbol in parse_side(text):
+            # What begins with a mark is a part already.
+            divided = isinstance(symbol, str) and not symbol.startswith(MARK)
+            symbols += self.parts(side, str(symbol)).split(" ") if divided else [symbol]
+        return render_side(tuple(symbols))
+
+    def symbols(self, side: Side) -> list[Symbol]:
+        """Return the symbols of a rule's side, parts that follow each other joined."""
+        if not self.joins:
+            return list(side)
+        found: list[Symbol] = []
+        for symbol in side:
+            if not isinstance(symbol, str):
+                found.append(symbol)
+            elif not symbol.startswith(MARK):
+                found.append(joined(symbol))
+            elif found and isinstance(found[-1], str):
+                found[-1] += joined(symbol)
+            else:
+                found.append(WITHIN + joined(symbol))
+        return found
+
+    def side(self, text: str) -> str:
+        """Return a rule's side, in the notation of rules, with its parts joined; what is no side stays as it is."""
+        if MARK not in text or not self.joins:
+            return text
+        try:
+            return render_side(tuple(self.symbols(parse_side(text))))
+        except ValueError:
+            return text
+
+    def line(self, tokens: str) -> str:
+        """Return the words of a stored line."""
+        return joined(tokens) if self.joins else tokens
+
+    def pair(self, source: str, target: str, alignment: str = "") -> PairInWords:
+        """Return a stored pair in words; words are linked where any of their parts are."""
+        sides = [text.split(" ") for text in (source, target)]
+        if not self.joins:
+            return PairInWords(source, target, alignment, *(list(range(len(side) + 1)) for side in sides))
+        places, others = (words_of_parts(side) for side in sides)
+        links = sorted({(places[i], others[j]) for i, j in map(_link, alignment.split())})
+        line = " ".join(f"{i}-{j}" for i, j in links)
+        return PairInWords(joined(source), joined(target), line, places, others)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
 _json = partial(json.dumps, ensure_ascii=False)
 
 
-_KIND, _VERSION = "grammar", 4
+_KIND, _VERSION = "grammar", 5
 _TEXTS = ("source_words", "target_words")
 _TABLE = "parquet"
 """The format whose features a store's grammar has."""
@@ -78,14 +78,24 @@ _MEMORY = 1 << 30
 """Bound of the scratch database's memory, bytes."""
 
 
+class TextLengths(NamedTuple):
+    """Letters of target sides by those of source sides, and of a target word; 0 where nobody knows."""
+
+    ratio: float
+    word: float
+
+
+UNKNOWN_LENGTHS = TextLengths(0.0, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class TranslationGrammar:
     """A packed grammar, the words of each side by their numbers, the names of its features, and what was left out.
 
     `texts` is what the store that the grammar comes from does to text, and so what is done to sentences; `casing` is
-    that of its target sides. `circular` rules have a source side that is empty or a single nonterminal, `wide` ones a
-    scope beyond the limit. `length_ratio` has the letters of target sides by those of source sides, 0 where nobody
-    knows. `alone` are the words, by their numbers, that are the whole source side of a rule.
+    that of its target sides, `lengths` are those of its pairs. `circular` rules have a source side that is empty or a
+    single nonterminal, `wide` ones a scope beyond the limit. `alone` are the words, by their numbers, that are all of
+    a rule's source side.
     """
 
     packed: Grammar
@@ -96,7 +106,7 @@ class TranslationGrammar:
     wide: int = 0
     texts: TextPipeline = AS_IT_IS
     casing: Casing = NO_CASING
-    length_ratio: float = 0.0
+    lengths: TextLengths = UNKNOWN_LENGTHS
     source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     alone: set[int] = field(default_factory=set, repr=False)
@@ -149,7 +159,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
     for name in _TEXTS:
         arrays[name] = join_texts(getattr(grammar, name)).content
     values = {"features": list(grammar.features), "circular": grammar.circular, "wide": grammar.wide}
-    values |= {"texts": grammar.texts.as_plain(), "casing": grammar.casing.forms, "length_ratio": grammar.length_ratio}
+    values |= {"texts": grammar.texts.as_plain(), "casing": grammar.casing.forms, "lengths": grammar.lengths}
     write_arrays(path, _KIND, _VERSION, values, arrays)
 
 
@@ -168,7 +178,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             values["wide"],
             pipeline_of(values["texts"]),
             Casing({small: tuple(forms) for small, forms in values["casing"].items()}),
-            values["length_ratio"],
+            TextLengths(*values["lengths"]),
         )
     except KeyError as error:
         raise InputError(f"{path}: is damaged: it has no {error}") from error
@@ -205,20 +215,22 @@ def stored_grammar(
         table = reader.table(database.numbers("sorted", names))
         texts = pipeline_of(snapshot.settings())
         casing = NO_CASING if texts.lower else learn_casing(_target_sides(snapshot))
-        grammar = replace(packed(table, max_scope, texts, casing), length_ratio=_length_ratio(snapshot))
+        grammar = replace(packed(table, max_scope, texts, casing), lengths=_lengths(snapshot))
         return grammar, snapshot.position()
 
 
-def _length_ratio(snapshot: Snapshot) -> float:
-    """Return the letters of target sides by those of source sides; of very many pairs, of the first ones."""
-    taken = source = target = 0
+def _lengths(snapshot: Snapshot) -> TextLengths:
+    """Return how long the pairs' texts are; of very many pairs, of the first ones."""
+    taken = source = target = words = 0
     for pairs, (sources, targets, _) in snapshot.pair_blocks():
         source += sum(len(joined(side).replace(" ", "")) for side in sources.split("\n"))
-        target += sum(len(joined(side).replace(" ", "")) for side in targets.split("\n"))
+        lines = [joined(side) for side in targets.split("\n")]
+        target += sum(len(line.replace(" ", "")) for line in lines)
+        words += sum(line.count(" ") + 1 for line in lines)
         taken += pairs
         if taken > _CASED_PAIRS:
             break
-    return target / source
+    return TextLengths(target / source, target / words)
 
 
 def _target_sides(snapshot: Snapshot) -> Iterator[str]:

@@ -1,9 +1,12 @@
 """Translations as long as those of the store's pairs: where nobody has tuned weights, that of words is fitted.
 
 How much a target word has to be worth depends on the language model, on how well sentences are known, and on what a
-word is: parts of words, in some languages. So each sentence is decoded with several weights of words, until it has
-about as many letters as sentences of its length have in the store. This needs no text but the sentence, and nothing
-before it changes it.
+word is: parts of words, in some languages. So each sentence is decoded with several weights of words, until it is about
+as long as sentences of its length are in the store. This needs no text but the sentence, and nothing before it changes
+it.
+
+Letters and words count half each. By letters alone a translation that is made of short words, as one of little is, is
+made so long that it has too many words.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +14,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.corpora.segments import joined
-from hierogram.daemon.decoding.grammars import TranslationGrammar
+from hierogram.daemon.corpora.segments import MARK, joined
+from hierogram.daemon.decoding.grammars import TextLengths, TranslationGrammar
 from hierogram.samplers.decoding.chart import InputSentence
 from hierogram.samplers.decoding.decoder import Decoded, Decoder
 
@@ -25,26 +28,30 @@ STRIDE = 4
 NARROWER = 4
 """A length is sought by this part of the pops."""
 NEAR, SLACK = 0.05, 4.0
-"""The share of its letters that a translation may have too many or too few; so many are always near enough."""
+"""The share of its length that a translation may be too long or too short; so many letters are always near enough."""
 
 
-def letters_ratio(grammar: TranslationGrammar) -> float | None:
-    """Return the letters of target sides by those of source sides, of what a grammar was learned from; None: not known.
+def text_lengths(grammar: TranslationGrammar) -> TextLengths | None:
+    """Return how long the texts are that a grammar was learned from; None: not known.
 
-    Where the grammar does not say it, it is that of the uses of its rules, which leave out what is not aligned.
+    Where the grammar does not say it, they are those of the uses of its rules, which leave out what is not aligned.
     """
-    if grammar.length_ratio:
-        return grammar.length_ratio
+    if grammar.lengths.ratio:
+        return grammar.lengths
     if "count" not in grammar.features or not grammar.packed.rules:
         return None
     rules = grammar.packed
-    source, target = 0.0, 0.0
+    source, target, words = 0.0, 0.0, 0.0
     uses = np.exp(rules.features[:, grammar.features.index("count")])
-    known, made = letters_of(grammar.source_words), letters_of(grammar.target_words)
+    known, made, begun = (
+        letters_of(grammar.source_words), letters_of(grammar.target_words), words_begun(grammar.target_words)
+    )  # fmt: skip
     for rule in range(rules.rules):
+        symbols = [symbol for symbol in rules.target_of(rule) if symbol >= 0]
         source += uses[rule] * sum(known[symbol] for symbol in rules.source_of(rule) if symbol >= 0)
-        target += uses[rule] * sum(made[symbol] for symbol in rules.target_of(rule) if symbol >= 0)
-    return target / source if source else None
+        target += uses[rule] * made[symbols].sum()
+        words += uses[rule] * begun[symbols].sum()
+    return TextLengths(target / source, target / words) if source and words else None
 
 
 def letters_of(words: Sequence[str]) -> NDArray[np.int64]:
@@ -52,17 +59,24 @@ def letters_of(words: Sequence[str]) -> NDArray[np.int64]:
     return np.array([len(joined(word)) for word in words], np.int64)
 
 
+def words_begun(tokens: Sequence[str]) -> NDArray[np.int64]:
+    """Return for each word, or part of a word, whether a word begins with it, int64[len(tokens)]."""
+    return np.array([not token.startswith(MARK) for token in tokens], np.int64)
+
+
 class LengthFitter:
     """Decodes sentences to a length; may be used from several threads."""
 
-    def __init__(self, decoder_of: Callable[[float, int], Decoder], target_words: Sequence[str], ratio: float) -> None:
+    def __init__(
+        self, decoder_of: Callable[[float, int], Decoder], target_words: Sequence[str], lengths: TextLengths
+    ) -> None:
         """`decoder_of` makes a decoder whose weight of words is off by so much, and whose pops are divided by so many.
 
-        `target_words` are those of the grammar by their numbers, `ratio` is that of `letters_ratio`.
+        `target_words` are those of the grammar by their numbers, `lengths` those of `text_lengths`.
         """
         self._decoder_of = decoder_of
-        self._letters = letters_of(target_words)
-        self._ratio = ratio
+        self._lengths = lengths
+        self._known = self._of(target_words)
         self._decoders: dict[tuple[int, int], Decoder] = {}
 
     def decode(
@@ -78,19 +92,24 @@ class LengthFitter:
 
         `source` are the sentence's words, `own` the target words that are none of the grammar's, by their numbers.
         """
-        letters = np.concatenate([self._letters, letters_of(own)])
-        step = self._nearest(sentence, self._ratio * float(letters_of(source).sum()), letters)
+        lengths = np.concatenate([self._known, self._of(own)])
+        step = self._nearest(sentence, self._lengths.ratio * float(letters_of(source).sum()), lengths)
         return self._decoder(step, 1).decode(sentence, best, distinct=distinct)
 
-    def _nearest(self, sentence: InputSentence, wanted: float, letters: NDArray[np.int64]) -> int:
-        """Return the step whose best translation has about as many letters as are wanted, by a narrower search."""
+    def _of(self, words: Sequence[str]) -> NDArray[np.float64]:
+        """Return the length of each target word, or part of one: its letters, and those of a word where one begins."""
+        found: NDArray[np.float64] = (letters_of(words) + self._lengths.word * words_begun(words)) / 2
+        return found
+
+    def _nearest(self, sentence: InputSentence, wanted: float, lengths: NDArray[np.float64]) -> int:
+        """Return the step whose best translation is about as long as is wanted, by a narrower search."""
         low, high, step = LOWEST, HIGHEST, 0
         nearest, off = 0, float("inf")
-        shorter: tuple[int, int] | None = None
-        longer: tuple[int, int] | None = None
+        shorter: tuple[int, float] | None = None
+        longer: tuple[int, float] | None = None
         while low <= high:
             found = self._decoder(step, NARROWER).decode(sentence).outputs
-            length = int(letters[found.words[found.word_start[0] : found.word_start[1]]].sum())
+            length = float(lengths[found.words[found.word_start[0] : found.word_start[1]]].sum())
             if abs(length - wanted) < off:
                 nearest, off = step, abs(length - wanted)
             if off <= max(SLACK, NEAR * wanted):

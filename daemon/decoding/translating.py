@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from hierogram.daemon.corpora.segments import Segmenter, joined, segmenter_of, words_of_parts
+from hierogram.daemon.corpora.segments import Segmenter, joined, segmenter_of, words_of_parts, words_of_span
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
-from hierogram.daemon.decoding.lengths import LengthFitter, letters_ratio
+from hierogram.daemon.decoding.lengths import LengthFitter, text_lengths
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
 from hierogram.daemon.decoding.unknown_words import StandIns
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
@@ -144,12 +144,6 @@ def links_of(piece: Piece, number: int) -> list[Span]:
     return sorted(found)
 
 
-def _words_of(places: list[int], tokens: Span) -> Span:
-    """Return the words that tokens belong to, half-open both."""
-    first, last = tokens
-    return places[first], places[first] if first == last else places[last - 1] + 1
-
-
 def _moved(span: Span, by: int) -> Span:
     return span[0] + by, span[1] + by
 
@@ -234,7 +228,7 @@ class Translation:
                         render_side(sides[0]),
                         render_side(sides[1]),
                         _moved(piece.source_span(*use.source), source),
-                        _moved(_words_of(words, use.target), target),
+                        _moved(words_of_span(words, use.target), target),
                         tuple(numbers[id(child)] for child in use.children),
                     )
                 )
@@ -289,10 +283,10 @@ class Translator:
                 beside,
             )
 
-        ratio = letters_ratio(grammar) if fit_length else None
+        lengths = text_lengths(grammar) if fit_length else None
         self._decoder = decoder()
         other = partial(decoder, beside=self._decoder)
-        self._fitter = None if ratio is None else LengthFitter(other, grammar.target_words, ratio)
+        self._fitter = None if lengths is None else LengthFitter(other, grammar.target_words, lengths)
 
     def translate(
         self,

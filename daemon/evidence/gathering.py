@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
+from hierogram.daemon.corpora.segments import InWords, words_of_parts, words_of_span
 from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.evidence.matching import Chosen, Pattern, Place, Sentence, choose
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, notation_of
-from hierogram.samplers.grammar.rules import escape_terminal, nonterminal, terminal_of
+from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal, terminal_of
 from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import known_words
@@ -38,7 +39,7 @@ class MatchedRule:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a store knows of a sentence, at a position of the store.
+    """All that a store knows of a sentence, at a position of the store, in words also where it has parts of them.
 
     `words` are those that positions count, in small letters where the store knows them only so; `unknown` those of them
     that no stored pair has on its source side. Rules stand in the order of the words that they cover, shorter ones
@@ -67,11 +68,11 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     sentence = Sentence(words)
     matched = _matched(sentence, source_sides(look, [known.get(word) for word in words]))
     chosen = _chosen(sentence, matched, known)
-    found = renderings(look, [match.side for match in chosen], options.renderings)
+    rendered = renderings(look, [match.side for match in chosen], options.renderings)
     rules = [
         MatchedRule(match.side, rule.other, rule.expected_uses, rule.probability, match.places)
         for match in chosen
-        for rule in found.get(match.side, ())
+        for rule in rendered.get(match.side, ())
     ]
     # The most used side first, for where there are more patterns than are looked for in pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
@@ -79,13 +80,51 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     most = max((word.count for word in known.values()), default=1)
     weights = {word: log(2 + most / max(1, known[word].count if word in known else 1)) for word in words}
     row = look.row("SELECT position FROM store_state", False)
-    return Evidence(
+    found = Evidence(
         int(row[0]) if row else 0,
         words,
         [word for word in dict.fromkeys(words) if word not in known],
         rules[: options.rules],
         choose(words, weights, patterns, pairs, options.pairs),
         _entries(sentence, entries),
+    )
+    view = InWords(look.settings().joins)
+    return _in_words(found, view) if view.joins else found
+
+
+def _in_words(found: Evidence, view: InWords) -> Evidence:
+    """Return the evidence of a store of parts in words, which positions count; unknown are those with such a part."""
+    places = words_of_parts(found.words)
+    words = view.line(" ".join(found.words)).split(" ")
+    unknown = {words[place] for place, part in zip(places, found.words, strict=False) if part in found.unknown}
+
+    def spans(tokens: Sequence[Span]) -> tuple[Span, ...]:
+        return tuple(dict.fromkeys(words_of_span(places, span) for span in tokens))
+
+    return Evidence(
+        found.position,
+        words,
+        [word for word in dict.fromkeys(words) if word in unknown],
+        [
+            replace(
+                rule,
+                source=view.side(rule.source),
+                target=view.side(rule.target),
+                places=[Place(spans(place.words), spans(place.gaps)) for place in rule.places],
+            )
+            for rule in found.rules
+        ],
+        [
+            replace(
+                pair,
+                source=view.line(pair.source),
+                target=view.line(pair.target),
+                covers=spans(pair.covers),
+                fresh=spans(pair.fresh),
+            )
+            for pair in found.pairs
+        ],
+        [replace(entry, source=view.line(entry.source), target=view.line(entry.target)) for entry in found.entries],
     )
 
 
@@ -94,9 +133,8 @@ def _words(look: Look, text: str, tokenized: bool) -> list[str]:
     notation = notation_of(settings.grammar)
     if notation.takes != PAIRS:
         raise WrongKindError(f"{notation.cannot('give evidence')}: it has sentences of one language")
-    if not tokenized:
-        text = pipeline_of(settings).source.tokens(text)
-    words = text.split()
+    texts = pipeline_of(settings)
+    words = (texts.of_words() if tokenized else texts).source.tokens(text).split()
     if not words:
         raise InputError("the sentence has no word")
     if len(words) > MOST_WORDS:

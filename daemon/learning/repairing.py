@@ -3,14 +3,13 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.verifying import Name, Recount, Report, added_up, recount_links, recount_rules
-from hierogram.samplers.counts.texts import same_texts
-from hierogram.samplers.grammar.keys import match_keys
+from hierogram.daemon.learning.verifying import Name, Report, RulesOfPart, recounted
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, WordCounts
-from hierogram.storage.records.columns import NUMBERS, StoredRules
 from hierogram.storage.store import Store
 
 _COUNTS_OF_WORDS = WordCounts._fields[2:]
@@ -65,37 +64,37 @@ def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> 
 
 def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None) -> None:
     lost, done.going_on, done.resampled = repairs.repair_states()
-    recount = recount_rules(snapshot, report)
-    unreadable = [fault.pair_id for fault in recount.faults if not fault.damaged]
-    repairs.begin_again(unreadable)
-    done.begun_anew = sorted({*lost, *unreadable})
-    unknown = [str(fault) for fault in recount.faults if fault.damaged]
-    unknown += _repair_rules(repairs, snapshot.stored_rules(), recount, done)
-    links, unreadable_links = recount_links(snapshot)
-    unknown += unreadable_links
-    if not unreadable_links:
-        done.aligner_counts = len(links)
-        repairs.repair_aligner(_change_of(links))
+    with recounted(snapshot, report) as recount:
+        for stored in snapshot.rule_ranges():
+            recount.hear_rules(stored)
+        unreadable = [fault.pair_id for fault in recount.faults if not fault.damaged]
+        repairs.begin_again(unreadable)
+        done.begun_anew = sorted({*lost, *unreadable})
+        unknown = [str(fault) for fault in recount.faults if fault.damaged]
+        for part in recount.rule_parts():
+            unknown += _repair_rules(repairs, part, done)
+        unknown += recount.unreadable_links
+        if not recount.unreadable_links:
+            for differing in recount.link_parts():
+                done.aligner_counts += len(differing)
+                repairs.repair_aligner(_change_of(differing))
     done.words_counted, done.words_of_rules, done.blocks_of_pairs, done.rule_keys = repairs.repair_indexes()
-    done.corpora_and_batches, done.totals = repairs.repair_totals(recount.left_out())
+    done.corpora_and_batches, done.totals = repairs.repair_totals(recount.left_out)
     done.left = unknown + repairs.problems()
 
 
-def _repair_rules(repairs: Repair, stored: StoredRules, recount: Recount, done: RepairReport) -> list[str]:
-    """Make the stored rules those of the recount; return what cannot be repaired, in words."""
-    rules = stored.rules
-    counted, rows, shared = added_up(recount, rules)
-    if shared:
-        return shared
-    matches = match_keys(counted.keys[rows], rules.keys)
-    ours, theirs = rows[matches.ours], matches.theirs
-    same = same_texts(rules.sources, theirs, counted.sources, ours)
-    same &= same_texts(rules.targets, theirs, counted.targets, ours)
-    for name in NUMBERS:
-        same &= rules.numbers(name)[theirs] == counted.numbers(name)[ours]
-    found = stored.ids[theirs[~same]], ours[~same], rows[matches.only_ours], stored.ids[matches.only_theirs]
-    repairs.repair_rules(counted, *found)
-    done.rules_corrected, _, done.rules_added, done.rules_removed = map(len, found)
+def _repair_rules(repairs: Repair, part: RulesOfPart, done: RepairReport) -> list[str]:
+    """Make the stored rules of a part those of the recount; return what cannot be repaired, in words."""
+    if part.shared:
+        return list(part.shared.values())
+    matches, ids = part.matches(), part.stored.ids
+    wrong = np.unique(np.concatenate([which for _, which in part.differing(matches)]))
+    found = ids[matches.theirs[wrong]], matches.ours[wrong], matches.only_ours, ids[matches.only_theirs]
+    repairs.repair_rules(part.counted, *found)
+    corrected, _, added, removed = map(len, found)
+    done.rules_corrected += corrected
+    done.rules_added += added
+    done.rules_removed += removed
     return []
 
 

@@ -1,29 +1,41 @@
-"""Verifying: every rule counted again from the derivations, and compared."""
+"""Verifying: every rule counted again from the derivations, and compared.
+
+Pairs are read some thousand at a time. What they count is set aside by the keys of rules, and so are the stored rules;
+then a part of all keys at a time is compared. So memory depends on the size of a part, not on that of the store.
+"""
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from typing import NamedTuple
+from functools import partial
+from heapq import nsmallest
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.registry import count_rules_of, kind_of
 from hierogram.daemon.prefetch import made_in_threads
-from hierogram.daemon.stored_links import count_links
-from hierogram.samplers.counts.texts import same_texts
+from hierogram.daemon.stored_links import DIRECTIONS, count_links
+from hierogram.samplers.counts.texts import same_texts, taken
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.keys import first_of_each_key, match_keys
+from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_blobs
+from hierogram.samplers.grammar.keys import Matches, first_of_each_key, match_keys
+from hierogram.storage.checks.spill import SLICES, Spill, parts
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, Settings
-from hierogram.storage.records.columns import NOTHING_LEFT_OUT, NUMBERS, RuleDeltas, StoredRules, join_deltas
+from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, Settings, WordCounts
+from hierogram.storage.records.columns import NOTHING_LEFT_OUT, NUMBERS, RuleDeltas, StoredRules
 from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.store import Store
 
-_PAIRS_A_READ = 5_000
+_PAIRS_A_READ = 2_000
+_LINKS_A_READ = 5_000
+"""Pairs whose links are read together, and named together where they cannot be."""
+_RULES_AT_ONCE = 300_000
+"""Rows of rules that are compared at once: as many as are stored and as parts of the pairs count."""
+_COUNTS_AT_ONCE = 100_000
 _MOST_PROBLEMS = 20
 _UNREADABLE = (SamplerError, ValueError, IndexError, OverflowError)
 """Errors that reading pairs, derivations or links raises where bytes or texts are not what they should be."""
@@ -31,6 +43,7 @@ _UNREADABLE = (SamplerError, ValueError, IndexError, OverflowError)
 Report = Callable[[int, int], None]
 Name = tuple[str, str, object]
 """Of one of the aligner's counts."""
+_LEXICON, _JUMP = "lexicon", "jump"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,126 +95,281 @@ def _recount_soundly(rows: list[PairRow], settings: Settings) -> tuple[list[Rule
     return counted + more, faults + more_faults
 
 
+_RULE = np.dtype(
+    [
+        ("number", np.int64), ("keys", np.uint64, 2), ("lengths", np.int32), ("scopes", np.int32),
+        ("nonterminals", np.int32), ("source_terminals", np.int32), ("target_terminals", np.int32),
+        ("hiero", np.bool_), ("counts", np.int64), ("expected_uses", np.float64),
+        ("expected_uses_variances", np.float64), ("minimal_uses", np.int64),
+    ]
+)  # fmt: skip
+"""A rule as it is set aside: its id, or its place among all that are counted; and its columns, but for its sides."""
+_COLUMNS = [name for name in _RULE.names or () if name != "number"]
+_COUNTS_OF_WORDS = WordCounts._fields[2:]
+_LINKS = np.dtype([("stored", np.bool_), ("counts", np.int64, len(_COUNTS_OF_WORDS))])
+"""A row of one of the aligner's tables, as it is stored or counted; the row's keys are its text."""
+_SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
+
+
+class SetAside(NamedTuple):
+    """Rules in the form of `Spill`: by slices, with their sides."""
+
+    slices: NDArray[np.int64]
+    rows: NDArray[Any]
+    sources: Blobs
+    targets: Blobs
+
+
+def _set_aside(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SetAside:
+    slices = (rules.keys[:, 1] >> _SHIFT).astype(np.int64)
+    order = np.argsort(slices, kind="stable")
+    rows = np.empty(len(order), _RULE)
+    rows["number"] = numbers[order]
+    for name in _COLUMNS:
+        rows[name] = getattr(rules, name)[order]
+    return SetAside(slices[order], rows, *(Blobs(*taken(side, order)) for side in (rules.sources, rules.targets)))
+
+
+def _taken_up(spill: Spill, first: int, last: int) -> StoredRules:
+    """Return the rules of some slices, and their numbers in the place of ids."""
+    rows, sides = spill.read(first, last)
+    columns = {name: np.ascontiguousarray(rows[name]) for name in _COLUMNS}
+    sources, targets = (Texts(*side) for side in sides)
+    return StoredRules(np.ascontiguousarray(rows["number"]), RuleDeltas(sources=sources, targets=targets, **columns))
+
+
 @dataclass(frozen=True, slots=True)
+class RulesOfPart:
+    """The rules whose keys are in a part of all keys, as they are stored and as they are counted.
+
+    `rows` int64[n]: of each counted rule the first row, which has the counts of all. `numbers`: the rows' places among
+    all that were counted. `shared`: rules that have the same key as an earlier one, by their numbers, both in words.
+    """
+
+    stored: StoredRules
+    counted: RuleDeltas
+    numbers: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    shared: dict[int, str]
+
+    def matches(self) -> Matches:
+        """Return which rules are stored and counted: rows of `counted` and of `stored`; and which are one of both."""
+        found = match_keys(self.counted.keys[self.rows], self.stored.rules.keys)
+        return found._replace(ours=self.rows[found.ours], only_ours=self.rows[found.only_ours])
+
+    def differing(self, matches: Matches) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yield the name of each column, and which of the matches differ in it."""
+        here, there = self.stored.rules, self.counted
+        for name, ours, theirs in (("source", here.sources, there.sources), ("target", here.targets, there.targets)):
+            yield name, np.flatnonzero(~same_texts(ours, matches.theirs, theirs, matches.ours))
+        for name in NUMBERS:
+            yield name, np.flatnonzero(here.numbers(name)[matches.theirs] != there.numbers(name)[matches.ours])
+
+
+@dataclass(slots=True)
 class Recount:
-    """The rules of all derivations and samples, a part of the pairs at a time, and the pairs that cannot be read."""
+    """All that is counted from the derivations, samples and links of a snapshot, beside what is stored of it.
 
-    pairs: int
-    parts: list[RuleDeltas]
-    faults: list[Fault]
+    `faults`: pairs that cannot be read; `unreadable_links`: links that cannot be, in words. `left_out`: the expected
+    uses that no rule counts, by number of nonterminals. `rules`, `rule_tokens` and `expected_tokens` are stored.
+    """
 
-    def left_out(self) -> tuple[float, ...]:
-        """Return the expected uses that no rule counts, by number of nonterminals."""
-        every = [NOTHING_LEFT_OUT, *(part.left_out for part in self.parts)]
-        return tuple(sum(numbers) for numbers in zip(*every, strict=True))
+    _stored: Spill
+    _counted: Spill
+    _links: Spill
+    pairs: int = 0
+    rules: int = 0
+    rule_tokens: int = 0
+    expected_tokens: float = 0.0
+    left_out: tuple[float, ...] = NOTHING_LEFT_OUT
+    faults: list[Fault] = field(default_factory=list)
+    unreadable_links: list[str] = field(default_factory=list)
+
+    def hear_rules(self, stored: StoredRules) -> None:
+        """Take in some of the stored rules."""
+        self.rules += len(stored.ids)
+        self.rule_tokens += int(stored.rules.counts.sum())
+        self.expected_tokens += float(stored.rules.expected_uses.sum())
+        self._stored.add(*_set_aside(stored.rules, stored.ids))
+
+    def rule_parts(self) -> Iterator[RulesOfPart]:
+        """Yield all rules, a part of their keys at a time."""
+        for first, last in parts([self._stored, self._counted], _RULES_AT_ONCE):
+            met = _taken_up(self._counted, first, last)
+            counted, numbers = met.rules, met.ids
+            firsts = first_of_each_key(counted.keys)
+            later = np.flatnonzero(firsts != np.arange(len(firsts)))
+            same = same_texts(counted.sources, later, counted.sources, firsts[later])
+            same &= same_texts(counted.targets, later, counted.targets, firsts[later])
+            shared = {
+                int(numbers[row]): f"rules {_shown(counted, firsts[row])} and {_shown(counted, row)} have the same key"
+                for row in later[~same].tolist()
+            }
+            rows = np.flatnonzero(firsts == np.arange(len(firsts)))
+            stored = _taken_up(self._stored, first, last)
+            yield RulesOfPart(stored, counted.added_up(firsts), numbers, rows, shared)
+
+    def link_parts(self) -> Iterator[dict[Name, tuple[int, int]]]:
+        """Yield those of the aligner's counts that differ, some at a time, as they are stored and as counted."""
+        for first, last in parts([self._links], _COUNTS_AT_ONCE):
+            rows, [texts] = self._links.read(first, last)
+            places: dict[bytes, int] = {}
+            of_row = np.array([places.setdefault(name, len(places)) for name in split_blobs(texts)], np.int64)
+            totals = np.zeros((2, len(places), len(_COUNTS_OF_WORDS)), np.int64)
+            np.add.at(totals, (rows["stored"].astype(np.int64), of_row), rows["counts"])
+            counted, stored = totals
+            keys = list(places)
+            differing: dict[Name, tuple[int, int]] = {}
+            for place, column in np.argwhere(stored != counted).tolist():
+                here, there = int(stored[place, column]), int(counted[place, column])
+                differing[_name_of(keys[place], column)] = here, there
+            yield differing
 
 
-def recount_rules(snapshot: Snapshot, report: Report | None) -> Recount:
-    """Count the rules of all pairs from nothing; `report` hears pairs done and pairs in all."""
+@contextmanager
+def recounted(snapshot: Snapshot, report: Report | None = None) -> Iterator[Recount]:
+    """Count all from nothing; `report` hears pairs done and pairs in all.
+
+    What is yielded has to hear the stored rules, before these are compared.
+    """
+    with Spill(_RULE, 2) as stored, Spill(_RULE, 2) as counted, Spill(_LINKS, 1) as links:
+        recount = Recount(stored, counted, links)
+        _recount_links(snapshot, recount, links)
+        _recount_rules(snapshot, recount, counted, report)
+        yield recount
+
+
+def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report: Report | None) -> None:
     settings = snapshot.settings()
     total = sum(snapshot.status().pairs.values())
-    parts: list[RuleDeltas] = []
-    faults: list[Fault] = []
-    pairs = 0
+    met = 0
 
-    batches = snapshot.iterate_derivations(_PAIRS_A_READ)
-    counting = made_in_threads(
-        batches, lambda rows: (len(rows), *_recount_soundly(rows, settings)), os.cpu_count() or 1
-    )
-    for number, counted, at_fault in counting:
-        parts += counted
-        faults += at_fault
-        pairs += number
+    def count(rows: list[PairRow]) -> tuple[int, list[tuple[SetAside, tuple[float, ...]]], list[Fault]]:
+        found, faults = _recount_soundly(rows, settings)
+        return len(rows), [(_set_aside(one, np.arange(len(one))), one.left_out) for one in found], faults
+
+    for pairs, found, faults in made_in_threads(
+        snapshot.iterate_derivations(_PAIRS_A_READ), count, os.cpu_count() or 1
+    ):
+        for aside, left_out in found:
+            aside.rows["number"] += met
+            met += len(aside.rows)
+            counted.add(*aside)
+            recount.left_out = tuple(map(sum, zip(recount.left_out, left_out, strict=True)))
+        recount.faults += faults
+        recount.pairs += pairs
         if report:
-            report(pairs, total)
-    return Recount(pairs, parts, faults)
+            report(recount.pairs, total)
 
 
-def added_up(recount: Recount, stored: RuleDeltas) -> tuple[RuleDeltas, NDArray[np.int64], list[str]]:
-    """Return the rules of all parts; the first row of each, which has the counts of all; shared keys, in words.
+def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
+    for rows in snapshot.iterate_links(_LINKS_A_READ):
+        change = AlignerChange()
+        try:
+            count_links(rows, change)
+        except _UNREADABLE as error:
+            recount.unreadable_links.append(f"pairs {rows[0].id} to {rows[-1].id}: their links cannot be read: {error}")
+            continue
+        _set_counts_aside(links, change, stored=False)
+    for counts in snapshot.aligner_counts():
+        _set_counts_aside(links, counts, stored=True)
 
-    Where no pair has a derivation, these are the `stored` rules, and no row.
-    """
-    if not recount.parts:
-        return stored, np.zeros(0, np.int64), []
-    rules = join_deltas(recount.parts)
-    firsts = first_of_each_key(rules.keys)
-    later = np.flatnonzero(firsts != np.arange(len(firsts)))
-    same = same_texts(rules.sources, later, rules.sources, firsts[later])
-    same &= same_texts(rules.targets, later, rules.targets, firsts[later])
-    shared = [
-        f"rules {_shown(rules, int(firsts[row]))} and {_shown(rules, row)} have the same key"
-        for row in later[~same].tolist()
-    ]
-    return rules.added_up(firsts), np.flatnonzero(firsts == np.arange(len(firsts))), shared
+
+def _set_counts_aside(links: Spill, counts: AlignerChange | AlignerCounts, *, stored: bool) -> None:
+    keys = [f"{_LEXICON}\0{source}\0{target}" for source, target, *_ in counts.lexicon]
+    keys += [f"{row.side}\0{row.word}" for row in counts.words]
+    keys += [f"{_JUMP}\0{direction}\0{width}" for direction, width, _ in counts.jumps]
+    slices = np.fromiter((hash(key) % SLICES for key in keys), np.int64, len(keys))
+    order = np.argsort(slices, kind="stable")
+    rows = np.zeros(len(keys), _LINKS)
+    rows["stored"] = stored
+    first = 0
+    for table, of_keys in ((counts.lexicon, 2), (counts.words, 2), (counts.jumps, 2)):
+        if table:
+            numbers = np.array([row[of_keys:] for row in table], np.int64)
+            rows["counts"][first : first + len(table), : numbers.shape[1]] = numbers
+            first += len(table)
+    links.add(slices[order], rows[order], join_blobs([keys[k].encode() for k in order.tolist()]))
+
+
+def _name_of(key: bytes, column: int) -> Name:
+    table, first, *second = key.decode().split("\0")
+    if table == _LEXICON:
+        return (*DIRECTIONS, "")[column], first, second[0]
+    if table == _JUMP:
+        return _JUMP, first, int(second[0])
+    return table, first, _COUNTS_OF_WORDS[column]
 
 
 def _shown(rules: RuleDeltas, row: int) -> str:
     return f"{rules.sources.string(row)!r} ||| {rules.targets.string(row)!r}"
 
 
-def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) -> Iterator[str]:
-    """Compare every column of the stored rules with the rows of the recount; yield what is wrong."""
-    rules = stored.rules
-    matches = match_keys(counted.keys[rows], rules.keys)
-    for row in matches.only_theirs.tolist():
-        yield (
-            f"rule {stored.ids[row]} {_shown(rules, row)}: no derivation uses it, yet its count is {rules.counts[row]},"
+class _Problems:
+    """The first problems of all, however many are found: by kind, and those of a kind by their places."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._first: list[tuple[int, Any, str]] = []
+
+    def add(self, kind: int, places: Sequence[Any], told: Callable[[int], str]) -> None:
+        """Note problems of a kind at these places; `told` says number k of them in words."""
+        self.number += len(places)
+        first = nsmallest(_MOST_PROBLEMS, range(len(places)), key=places.__getitem__)
+        self._first += [(kind, places[k], told(k)) for k in first]
+        self._first.sort(key=lambda problem: problem[:2])
+        del self._first[_MOST_PROBLEMS:]
+
+    def add_all(self, kind: int, lines: Sequence[str]) -> None:
+        """Note problems of a kind, in their order."""
+        self.add(kind, range(len(lines)), lines.__getitem__)
+
+    def first(self) -> list[str]:
+        """Return the first ones in words."""
+        return [line for _, _, line in self._first]
+
+
+_TABLES, _UNREADABLE_LINKS, _ALIGNER, _FAULTS, _SHARED, _UNUSED, _DIFFERENT, _MISSING, _LEFT_OUT = range(9)
+"""Kinds of problems, in the order in which they are reported."""
+
+
+def _compare(part: RulesOfPart, problems: _Problems) -> None:
+    """Compare every column of stored rules with the recount."""
+    ids, rules, counted = part.stored.ids, part.stored.rules, part.counted
+    matches = part.matches()
+
+    def unused(k: int) -> str:
+        row = matches.only_theirs[k]
+        return (
+            f"rule {ids[row]} {_shown(rules, row)}: no derivation uses it, yet its count is {rules.counts[row]},"
             f" its expected uses are {rules.expected_uses[row]:g} and its minimal uses {rules.minimal_uses[row]}"
         )
-    ours, theirs = rows[matches.ours], matches.theirs
-    for name, side in (("source", "sources"), ("target", "targets")):
-        here, there = getattr(rules, side), getattr(counted, side)
-        for k in np.flatnonzero(~same_texts(here, theirs, there, ours)).tolist():
-            yield _difference(stored, theirs[k], name, here.string(theirs[k]), there.string(ours[k]))
-    for name in NUMBERS:
-        here, there = rules.numbers(name)[theirs], counted.numbers(name)[ours]
-        for k in np.flatnonzero(here != there).tolist():
-            yield _difference(stored, theirs[k], name, here[k], there[k])
-    for row in rows[matches.only_ours].tolist():
-        yield (
+
+    def missing(k: int) -> str:
+        row = matches.only_ours[k]
+        return (
             f"rule {_shown(counted, row)} is used {counted.counts[row]} times"
             f" ({counted.expected_uses[row]:g} expected, {counted.minimal_uses[row]} minimal)"
             " and missing from the rules"
         )
 
+    def different(name: str, which: NDArray[np.int64], k: int) -> str:
+        here, there = matches.theirs[which[k]], matches.ours[which[k]]
+        is_now, should_be = _value(rules, name, here), _value(counted, name, there)
+        return f"rule {ids[here]} {_shown(rules, here)}: {name} is {is_now}, a recount gives {should_be}"
 
-def _difference(stored: StoredRules, row: int, name: str, here: object, there: object) -> str:
-    return f"rule {stored.ids[row]} {_shown(stored.rules, row)}: {name} is {here}, a recount gives {there}"
-
-
-def recount_links(snapshot: Snapshot) -> tuple[dict[Name, tuple[int, int]], list[str]]:
-    """Count the aligner's counts again from the stored links of all pairs.
-
-    Returns those that differ, in order of their names, as they are stored and as counted; and the links that cannot be
-    read, in words.
-    """
-    counted: Counter[Name] = Counter()
-    faults = []
-    for rows in snapshot.iterate_links(_PAIRS_A_READ):
-        change = AlignerChange()
-        try:
-            count_links(rows, change)
-        except _UNREADABLE as error:
-            faults.append(f"pairs {rows[0].id} to {rows[-1].id}: their links cannot be read: {error}")
-            continue
-        counted.update(_counts_by_name(change))
-    stored = Counter(_counts_by_name(snapshot.aligner_counts()))
-    names = sorted(counted.keys() | stored.keys(), key=str)
-    return {name: (stored[name], counted[name]) for name in names if stored[name] != counted[name]}, faults
+    problems.add(_SHARED, list(part.shared), list(part.shared.values()).__getitem__)
+    problems.add(_UNUSED, ids[matches.only_theirs].tolist(), unused)
+    for column, (name, which) in enumerate(part.differing(matches)):
+        places = [(column, rule_id) for rule_id in ids[matches.theirs[which]].tolist()]
+        problems.add(_DIFFERENT, places, partial(different, name, which))
+    problems.add(_MISSING, part.numbers[matches.only_ours].tolist(), missing)
 
 
-def _counts_by_name(counts: AlignerChange | AlignerCounts) -> dict[Name, int]:
-    named: Counter[Name] = Counter()
-    for source, target, forward, backward in counts.lexicon:
-        named["forward", source, target] += forward
-        named["backward", source, target] += backward
-    for row in counts.words:
-        for column, number in zip(row._fields[2:], row[2:], strict=True):
-            named[row.side, row.word, column] += number
-    for direction, width, jumps in counts.jumps:
-        named["jump", direction, width] += jumps
-    return {name: number for name, number in named.items() if number}
+def _value(rules: RuleDeltas, name: str, row: int) -> object:
+    if name in ("source", "target"):
+        return (rules.sources if name == "source" else rules.targets).string(row)
+    return rules.numbers(name)[row]
 
 
 def verify(store: Store, report: Report | None = None) -> VerifyReport:
@@ -226,40 +394,38 @@ def verify(store: Store, report: Report | None = None) -> VerifyReport:
 
 
 def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
+    problems = _Problems()
     with store.snapshot() as snapshot:
-        stored = snapshot.stored_rules()
-        of_tables = snapshot.table_problems(stored)
-        links, unreadable = recount_links(snapshot)
-        recount = recount_rules(snapshot, report)
         human_links = snapshot.count_human_links()
         left_out_stored = snapshot.left_out()
-    rules = stored.rules
-    counted, rows, shared = added_up(recount, rules)
-    left_out = recount.left_out()
-    classes = zip(CLASSES_OF_RULES, left_out_stored, left_out, strict=True)
-    problems = chain(
-        of_tables,
-        unreadable,
-        (
-            f"aligner: {' '.join(map(repr, name))} is {here}, a recount gives {there}"
-            for name, (here, there) in links.items()
-        ),
-        map(str, recount.faults),
-        shared,
-        _compare(stored, counted, rows),
-        (
+        with recounted(snapshot, report) as recount:
+            problems.add_all(_TABLES, snapshot.table_problems(recount.hear_rules))
+            problems.add_all(_UNREADABLE_LINKS, recount.unreadable_links)
+            problems.add_all(_FAULTS, list(map(str, recount.faults)))
+            for differing in recount.link_parts():
+                lines = {
+                    str(name): f"aligner: {' '.join(map(repr, name))} is {here}, a recount gives {there}"
+                    for name, (here, there) in differing.items()
+                }
+                problems.add(_ALIGNER, list(lines), list(lines.values()).__getitem__)
+            for part in recount.rule_parts():
+                _compare(part, problems)
+    problems.add_all(
+        _LEFT_OUT,
+        [
             f"left_out of rules with {name} nonterminals is {here}, a recount gives {there}"
-            for name, here, there in classes
+            for name, here, there in zip(CLASSES_OF_RULES, left_out_stored, recount.left_out, strict=True)
             if here != there
-        ),
+        ],
     )
+    first = problems.first()
     return VerifyReport(
         recount.pairs,
-        len(rules),
-        int(rules.counts.sum()),
-        float(rules.expected_uses.sum()),
-        left_out=dict(zip(CLASSES_OF_RULES, left_out, strict=True)),
-        problems=list(islice(problems, _MOST_PROBLEMS)),
-        more_problems=sum(1 for _ in problems),
+        recount.rules,
+        recount.rule_tokens,
+        recount.expected_tokens,
+        left_out=dict(zip(CLASSES_OF_RULES, recount.left_out, strict=True)),
+        problems=first,
+        more_problems=problems.number - len(first),
         human_links=human_links,
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hierogram.daemon.corpora.lines import read_sentences
-from hierogram.daemon.corpora.texts import TOKENS, side_of, text_advice
+from hierogram.daemon.corpora.texts import TOKENS, pipeline_of, side_of, text_advice
 from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.library.options import PathLike, options_of
 from hierogram.daemon.library.store import GrammarStore
@@ -35,20 +37,35 @@ def lm(
     outputs: Files,
     *,
     tokenize: str | None = None,
+    tokenized: bool = False,
+    store: GrammarStore | None = None,
     options: EstimationOptions | None = None,
+    advise: Callable[[str], None] = lambda _: None,
     **chosen: Any,
 ) -> LanguageModelReport:
     """Estimate a language model of files of sentences, one a line, and write it in the form that each name says.
 
-    `tokenize` divides text by the rules of a language. Options are those of `EstimationOptions`: `order=5`. Memory is
-    bounded, whatever the size of the text. Raises `InputError`, `ExportError`, `UsageError`.
+    `tokenize` divides text by the rules of a language, `store` as that store does with target sentences, `tokenized`
+    leaves it as it is. Options are those of `EstimationOptions`: `order=5`. Memory is bounded, whatever the size of the
+    text. `advise` hears of text that looks as if it should be divided and is not, or the other way about. Raises
+    `InputError`, `ExportError`, `UsageError`.
     """
     from hierogram.daemon.language_models.files import make
 
+    if tokenize is not None and (tokenized or store is not None):
+        raise UsageError(
+            "--tokenize divides text, --tokenized leaves it, --store says what divides it: give one of them"
+        )
     side = TOKENS if tokenize is None else side_of(tokenize)
-    wanted = options_of(EstimationOptions, options, chosen)
+    if store is not None and not tokenized:
+        side = pipeline_of(store.settings()).target
+    wanted, paths = options_of(EstimationOptions, options, chosen), _paths(texts)
     with silence(), progress("lm", "n-grams") as shown:
-        return make(_paths(texts), list(map(Path, _paths(outputs))), wanted, shown, side)
+        report = make(paths, list(map(Path, _paths(outputs))), wanted, shown, side)
+    advice = text_advice(side, ", ".join(paths), report.beginning, "--tokenize en", "--tokenized")
+    if advice is not None and not tokenized:
+        advise(advice)
+    return report
 
 
 def evaluate(
@@ -112,7 +129,7 @@ class TunedWeights(NamedTuple):
 
 def tune(
     grammar: PathLike | GrammarStore,
-    sentences: PathLike,
+    sentences: PathLike | None,
     references: Files,
     output: PathLike,
     *,
@@ -124,26 +141,41 @@ def tune(
 ) -> TunedWeights:
     """Tune the weights of features to BLEU, and write those of the best round to a TOML file for `Decoder`.
 
-    `sentences` and their references are files that the grammar has not learned from. Options are those of
+    `sentences` and their references are files that the grammar has not learned from; None and (): pairs of the store
+    are held back in a copy of it, with a language model of the others'. Options are those of
     `TuningOptions`; `translate` says how sentences are translated, and where weights begin. `advise` hears of texts
     that look as if they should be divided into tokens and are not, or the other way about. Needs the extra `tune`.
     Raises `InputError`, `ExportError`, `UsageError`.
     """
     from hierogram.daemon.decoding.opening import equip
     from hierogram.daemon.tuning.evaluation import check_lines
+    from hierogram.daemon.tuning.held_out import held_out
     from hierogram.daemon.tuning.runs import GrammarDecoder, as_plain, split_references, write_tuned
     from hierogram.daemon.tuning.tuning import need_scipy, tune
 
     need_scipy()
     wanted = options_of(TuningOptions, options, chosen)
     translate = translate or TranslateOptions()
-    given = str(sentences), read_sentences(str(sentences))
-    against = [(path, read_sentences(path)) for path in _paths(references)]
-    check_lines([given], against)
-    with silence():
+    inputs: dict[str, Any] = {"lm": translate.lm}
+    with ExitStack() as stack:
+        stack.enter_context(silence())
+        if sentences is None:
+            if not isinstance(grammar, GrammarStore) or _paths(references):
+                raise UsageError("name sentences and their references; a store alone holds pairs of its own back")
+            shown = stack.enter_context(progress("hold back", "pairs"))
+            held = stack.enter_context(held_out(grammar.store, wanted.held_out, wanted.seed, shown))
+            translate = replace(translate, lm=held.model, tokenize=None, tokenized=True)
+            given, against = ("held back", held.sentences), [("held back", held.references)]
+            inputs |= {"lm": None, "sentences": f"{len(held.sentences)} pairs of the store"}
+        else:
+            given = str(sentences), read_sentences(str(sentences))
+            against = [(path, read_sentences(path)) for path in _paths(references)]
+            check_lines([given], against)
+            inputs |= {"sentences": str(sentences), "references": _paths(references)}
         equipment = equip(translate)
         if isinstance(grammar, GrammarStore):
-            rules, named = equipment.of_store(grammar.store)[0], grammar.url
+            rules = equipment.of_store(held.store if sentences is None else grammar.store)[0]
+            named = grammar.url
         else:
             rules, named = equipment.grammar(str(grammar)), str(grammar)
         texts = equipment.texts(rules)
@@ -156,8 +188,8 @@ def tune(
                 equipment, rules, given[1], shown, best=wanted.best, rounds=wanted.iterations + 1, threads=threads
             )
             divided = ([texts.target.tokens(line) for line in own] for _, own in against)
-            tuned = tune(decode, split_references(divided, len(given[1])), decode.start(), wanted, decode.words)
-    inputs = {"grammar": named, "lm": translate.lm, "sentences": str(sentences), "references": _paths(references)}
-    write_tuned(Path(output), tuned, decode.by_name, wanted, inputs)
+            units = split_references(divided, len(given[1]), decode.tokens)
+            tuned = tune(decode, units, decode.start(), wanted, decode.words)
+    write_tuned(Path(output), tuned, decode.by_name, wanted, {"grammar": named, **inputs})
     rounds = [as_plain(iteration) for iteration in tuned.history]
     return TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds)

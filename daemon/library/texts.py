@@ -51,7 +51,8 @@ def align(
         for side, given in ((texts.source, source), (texts.target, target))
     )
     known = None if priors is None else _learned(priors)
-    return align(sources, targets, options_of(Request, options, chosen), progress, known)
+    found = align(sources, targets, options_of(Request, options, chosen), progress, known)
+    return found.in_words(sources, targets) if texts.joins else found
 
 
 def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool) -> TextPipeline:

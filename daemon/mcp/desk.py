@@ -1,28 +1,25 @@
 """Answer what language models ask of a store, in few characters: the tools, without their protocol."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.answering.translating import PlainTranslation, PlainTranslator
+from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.corpora.texts import pipeline_of
-from hierogram.daemon.evidence.options import MOST_PAIRS, MOST_RULES, EvidenceOptions
+from hierogram.daemon.evidence.options import MOST_CHARACTERS, to_choose_from
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.words import pairs_with
-from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
-    from hierogram.daemon.alignment.answering import AnsweringAligner
     from hierogram.daemon.terms.reports import Term
 
-MOST_CHARACTERS = 20_000
 MOST_LINES = 200
-_RENDERINGS = 5
 _LOOKED_AT = 2_000
 """Pairs that hold a phrase's rarest word, the latest ones, in which the phrase is looked for."""
 
@@ -58,23 +55,19 @@ class UsualTerm:
 class Desk:
     """A store, asked by programs that read text; from several threads."""
 
-    def __init__(self, store: Store, reader: Reader, translator: PlainTranslator, corrections: Corrections) -> None:
+    def __init__(self, store: GrammarStore, translator: PlainTranslator, corrections: Corrections) -> None:
         self._store = store
-        self._reader = reader
         self._translator = translator
         self._corrections = corrections
-        self._lock = threading.Lock()
-        self._aligner: AnsweringAligner | None = None
 
     def evidence(self, sentence: str, characters: int) -> str:
         """Return what the store knows of a sentence, in at most so many characters; raises `InputError`."""
         from hierogram.daemon.evidence.budget import within
         from hierogram.daemon.evidence.gathering import gather
 
-        with self._reader.look() as look:
-            tokens = pipeline_of(look.settings()).running().source.tokens(sentence)
-            wanted = EvidenceOptions(pairs=MOST_PAIRS, rules=MOST_RULES, renderings=_RENDERINGS, tokenized=True)
-            return within(gather(look, tokens, wanted), min(characters, MOST_CHARACTERS))
+        with self._store.reader.look() as look:
+            tokens = pipeline_of(look.settings()).to_words().running().source.tokens(sentence)
+            return within(gather(look, tokens, to_choose_from(tokenized=True)), min(characters, MOST_CHARACTERS))
 
     def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
         """Translate a text; raises `DaemonError`, `StoreError`."""
@@ -82,13 +75,8 @@ class Desk:
 
     def align(self, source: str, target: str) -> LinkedWords:
         """Link the words of a pair, which is not stored; raises `AlignerUntrainedError`, `InputError`."""
-        from hierogram.daemon.alignment.answering import AnsweringAligner
-
-        with self._lock:
-            if self._aligner is None:
-                self._aligner = AnsweringAligner(self._store)
-        texts = self._aligner.texts.running().pair(source, target)
-        _, [found] = self._aligner.answer([texts])
+        aligner = self._store.aligner
+        _, [found] = aligner.answer([aligner.texts.running().pair(source, target)])
         posterior = found.posterior
         return LinkedWords(
             found.source, found.target, [(i, j, round(float(posterior[i, j]), 3)) for i, j in found.links]
@@ -96,13 +84,12 @@ class Desk:
 
     def terms(self, containing: str, limit: int) -> list[UsualTerm]:
         """Return terms whose sides hold a text, the best first; raises `InputError`."""
-        from hierogram.daemon.terms.extraction import extract_terms
-        from hierogram.daemon.terms.options import MOST_TERMS, TermOptions
+        from hierogram.daemon.terms.options import MOST_TERMS
 
         def wanted(term: "Term") -> bool:
             return containing.lower() in f"{term.source}\n{term.target}".lower()
 
-        found = extract_terms(self._store, TermOptions(top=MOST_TERMS, min_words=1))
+        found = self._store.terms(top=MOST_TERMS, min_words=1)
         chosen = [term for term in found.terms if wanted(term)][: min(limit, MOST_LINES)]
         return [UsualTerm(term.source, term.target, term.pairs, term.source_pairs) for term in chosen]
 
@@ -111,17 +98,15 @@ class Desk:
 
         Raises `InputError` where it has no word.
         """
-        with self._reader.look() as look:
-            texts = pipeline_of(look.settings()).running()
+        with self._store.reader.look() as look:
+            texts = pipeline_of(look.settings()).to_words().running()
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
                 words = side.tokens(phrase).split()
                 if not words:
                     raise InputError("the phrase has no word")
                 if found := _holding(look, name, words, min(limit, MOST_LINES)):
                     return [
-                        ConcordanceLine(
-                            pair, texts.source.joined(source.split(" ")), texts.target.joined(target.split(" "))
-                        )
+                        ConcordanceLine(pair, texts.source.text_of(source), texts.target.text_of(target))
                         for pair, source, target in found
                     ]
         return []
@@ -132,14 +117,16 @@ class Desk:
 
 
 def _holding(look: Look, side: str, words: Sequence[str], limit: int) -> list[tuple[int, str, str]]:
+    view = InWords(look.settings().joins)
     known = known_words(look, words).get(side, {})
-    if len(known) < len(set(words)):
+    if len(known) < len(set(words)) and not view.joins:
         return []
-    rarest = min(words, key=lambda word: known[word].count)
+    # The vocabulary of a store of parts has no words: the longest is taken for the rarest.
+    rarest = max(words, key=len) if view.joins else min(words, key=lambda word: known[word].count)
     wanted = f" {' '.join(words)} "
     found = [
         (row.id, row.source, row.target)
         for row in pairs_with(look, side, rarest, _LOOKED_AT)
-        if wanted in f" {row.source if side == SOURCE else row.target} "
+        if wanted in f" {view.line(row.source if side == SOURCE else row.target)} "
     ]
     return found[:limit]

@@ -31,9 +31,12 @@ def compile_scores(url: str, wait: Callable[[], None]) -> None:
     if is_kept(score_pairs) or not can_keep():
         return
     command = [sys.executable, "-P", "-m", "hierogram.daemon.scoring.compiling"]
-    with suppress(OSError), subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
+    with (
+        suppress(OSError),
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process,
+    ):
         try:
             assert process.stdin is not None
             # On standard input, since anybody can see arguments, and a URL may have a password.

@@ -12,7 +12,7 @@ from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.samplers.charts.dense import RuleSides
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.columns import Texts, join_blobs
+from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
 from hierogram.samplers.scores.lexicon import Lexicon, LinkCounts, SideCounts, count_neighbours
@@ -40,6 +40,23 @@ class Column(NamedTuple):
 
     words: NDArray[np.int32]
     first: NDArray[np.int64]
+
+
+class _UsedRules(NamedTuple):
+    """Rules in use: keys uint64[n, 2], the symbols of both sides, and numbers of each."""
+
+    keys: NDArray[np.uint64]
+    source: Column
+    target: Column
+    lengths: NDArray[np.int32]
+    scopes: NDArray[np.int32]
+    uses: NDArray[np.int64]
+
+    @classmethod
+    def join(cls, parts: Sequence["_UsedRules"]) -> "_UsedRules":
+        """Return the rules of all parts; there is one part at least."""
+        keys, source, target, *numbers = zip(*parts, strict=True)
+        return cls(np.concatenate(keys), _joined(source), _joined(target), *map(np.concatenate, numbers))
 
 
 class _Links:
@@ -98,15 +115,15 @@ class Learned:
         self.examples: list[PairRow] = []
         self.lexicon = self._read_pairs(store, report)
         with store.snapshot() as snapshot:
-            stored = snapshot.stored_rules().rules
-        used = np.flatnonzero(stored.counts > 0)
-        if not len(used):
-            raise NothingLearnedError(store.url)
-        report("reading rules", 0, len(used))
-        keys = stored.keys[used]
-        order = np.lexsort((keys[:, 1], keys[:, 0]))
-        self._keys, self._number = keys[order], order.astype(np.int32)
-        self.rules = self._known_rules(stored, used)
+            total = snapshot.count_rules()
+            if not total:
+                raise NothingLearnedError(store.url)
+            report("reading rules", 0, total)
+            known = [{escape_terminal(word): number for word, number in words.items()} for words in self.words]
+            used = _UsedRules.join([_used(stored.rules, known) for stored in snapshot.rule_ranges()])
+        order = np.lexsort((used.keys[:, 1], used.keys[:, 0]))
+        self._keys, self._number = used.keys[order], order.astype(np.int32)
+        self.rules = self._known_rules(used)
 
     def _read_pairs(self, store: Store, report: Report) -> Lexicon:
         total = store.count_pairs()
@@ -153,9 +170,9 @@ class Learned:
         known = self.words[side]
         return _flat([[known.get(word, -1) for word in words] for words in texts])
 
-    def _known_rules(self, stored: RuleDeltas, used: NDArray[np.int64]) -> KnownRules:
-        source, target = self._symbols(0, stored.sources, used), self._symbols(1, stored.targets, used)
-        number = len(used)
+    def _known_rules(self, used: "_UsedRules") -> KnownRules:
+        source, target, uses = used.source, used.target, used.uses
+        number = len(uses)
         # By the rarest word: how often it is used, then its side, then its number.
         most = np.int64(1) << 62
         rarest = np.full(number, most)
@@ -169,11 +186,10 @@ class Learned:
         wordless = len(self.words[0]) + len(self.words[1])
         group = (rarest & 0xFFFFFFFF) + np.where(rarest >> 32 & 1, len(self.words[0]), 0)
         group[rarest == most] = wordless
-        scopes = stored.scopes[used]
-        usable = (scopes <= _MOST_SCOPE) & ~unknown
+        usable = (used.scopes <= _MOST_SCOPE) & ~unknown
         near = np.flatnonzero(usable)
         near = near[np.argsort(group[near], kind="stable")]
-        lengths, uses = stored.lengths[used].astype(np.int32), stored.counts[used]
+        lengths = used.lengths
         longest = int(lengths.max()) + 1
         settings = self.settings
         pooled = settings.model != PITMAN_YOR
@@ -196,21 +212,6 @@ class Learned:
             settings.strength,
             pooled,
         )
-
-    def _symbols(self, side: int, texts: Texts, used: NDArray[np.int64]) -> Column:
-        """Return the symbols of a side of rules: words by number, nonterminal k as -k."""
-        known = {escape_terminal(word): number for word, number in self.words[side].items()}
-        sides = []
-        for text in texts.at(used):
-            symbols = []
-            for token in text.split(" "):
-                symbol = known.get(token)
-                if symbol is None:
-                    [one] = parse_side(token)
-                    symbol = known[token] = -one if isinstance(one, int) else _UNKNOWN
-                symbols.append(symbol)
-            sides.append(symbols)
-        return _flat(sides)
 
     def pairs_of(self, rows: Sequence[PairRow]) -> Pairs:
         """Return stored pairs, with all that they have added themselves."""
@@ -270,13 +271,41 @@ class Learned:
         return np.where((known[place] == keys).all(axis=1), self._number[place], np.int32(-1))
 
 
+def _used(stored: RuleDeltas, known: Sequence[dict[str, int]]) -> _UsedRules:
+    """Return those of the rules that are in use; `known` are the symbols of both sides, by their texts, met so far."""
+    rows = np.flatnonzero(stored.counts > 0)
+    return _UsedRules(
+        stored.keys[rows],
+        _symbols(stored.sources.at(rows), known[0]),
+        _symbols(stored.targets.at(rows), known[1]),
+        stored.lengths[rows],
+        stored.scopes[rows],
+        stored.counts[rows],
+    )
+
+
+def _symbols(texts: Sequence[str], known: dict[str, int]) -> Column:
+    """Return the symbols of a side of rules: words by number, nonterminal k as -k."""
+    sides = []
+    for text in texts:
+        symbols = []
+        for token in text.split(" "):
+            symbol = known.get(token)
+            if symbol is None:
+                [one] = parse_side(token)
+                symbol = known[token] = -one if isinstance(one, int) else _UNKNOWN
+            symbols.append(symbol)
+        sides.append(symbols)
+    return _flat(sides)
+
+
 def _flat(sides: list[list[int]]) -> Column:
     first = np.zeros(len(sides) + 1, np.int64)
     np.cumsum([len(side) for side in sides], out=first[1:])
     return Column(np.array([word for side in sides for word in side], np.int32), first)
 
 
-def _joined(columns: list[Column]) -> Column:
+def _joined(columns: Sequence[Column]) -> Column:
     """Return columns one after the other."""
     sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(column.first) for column in columns)])
     words = np.concatenate([np.zeros(0, np.int32), *(column.words for column in columns)])

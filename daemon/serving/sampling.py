@@ -6,7 +6,7 @@ memory say the same.
 """
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 
@@ -28,9 +28,6 @@ from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollision
 from hierogram.storage.records import SAMPLING, WAITING, Correction, PairRow
 from hierogram.storage.store import Store
 
-_REJUVENATED_AT_ONCE = 1_000
-_LOG_SECONDS = 60.0
-
 
 class Aligning:
     """The aligner of a running daemon; the learner's rules follow where derivations are made again."""
@@ -46,8 +43,6 @@ class Aligning:
         self._stop = stop
         self._beat = beat
         self._log = log
-        self._gone_over = Counter[str]()
-        self._logged = time.monotonic()
 
     def align_new(self) -> int:
         """Align pairs that came without an alignment, some at once; return how many."""
@@ -60,18 +55,15 @@ class Aligning:
         return pairs
 
     def rejuvenate(self) -> list[int]:
-        """Go over some alignments again; return the ids of the pairs whose derivations begin again."""
+        """Align some pairs again if many have arrived; return the ids of those whose derivations begin again."""
         try:
-            done = self._aligner.rejuvenate(_REJUVENATED_AT_ONCE, self._go_on, 1 + self._section.passes)
+            if not self._aligner.much_has_arrived():
+                return []
+            done = self._aligner.rejuvenate(self._section.pairs_at_once, self._go_on)
         except StoppedError:
             return []
-        self._gone_over.update(pairs=done.pairs, changed=done.changed)
-        # Logged when all have been gone over, and now and then before.
-        if self._gone_over["pairs"] and (not done.pairs or time.monotonic() - self._logged >= _LOG_SECONDS):
-            self._log.info("alignments gone over again", **self._gone_over)
-            self._gone_over.clear()
-            self._logged = time.monotonic()
-        if not done.pairs or done.rebuilt is None:
+        self._log.info("pairs aligned again", pairs=done.pairs, changed=done.changed)
+        if done.rebuilt is None:
             return []
         done.rebuilt.change(self._learner.chain)
         return [row.id for row in done.rebuilt.before.rows]

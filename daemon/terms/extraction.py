@@ -7,7 +7,7 @@ days, departures.
 """
 
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.terms.options import TermOptions
 from hierogram.daemon.terms.phrases import (
@@ -38,7 +39,7 @@ from hierogram.daemon.terms.phrases import (
 )
 from hierogram.daemon.terms.reports import Departure, Rendering, Term, Terms
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
-from hierogram.storage.exports.snapshot import TERM_COLUMNS, Snapshot
+from hierogram.storage.exports.snapshot import TERM_COLUMNS, Block, Snapshot
 from hierogram.storage.store import Store
 
 Reals = NDArray[np.float64]
@@ -528,14 +529,15 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         settings = snapshot.settings()
         if notation_of(settings.grammar).takes != PAIRS:
             raise WrongKindError(f"{store.url}: holds trees of one language: terms are found in pairs of two")
+        view = InWords(settings.joins)
         words = (
-            make_vocabulary(snapshot.word_counts(SOURCE), options.common),
-            make_vocabulary(snapshot.word_counts(TARGET), options.common),
+            make_vocabulary(_word_counts(snapshot, SOURCE, view), options.common),
+            make_vocabulary(_word_counts(snapshot, TARGET, view), options.common),
         )
         total = sum(snapshot.status().pairs.values())
         sketch, spool = Sketch(), Spool(file)
         for block in snapshot.pair_blocks(_corpus(snapshot, options.corpus), TERM_COLUMNS):
-            pairs = pairs_of(block, words)
+            pairs = pairs_of(_in_words(block, view), words)
             spool.add(pairs)
             pair, sources, targets, _, _ = _found(pairs, words, options)
             hashes = joint(sources, targets)
@@ -555,6 +557,27 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
             details.add(pairs)
         terms = details.reported(scores, snapshot.corpus_names())
         return Terms(spool.pairs, tuple(terms), tuple(details.departures(snapshot, terms)), settings.languages)
+
+
+def _word_counts(snapshot: Snapshot, side: str, view: InWords) -> Sequence[tuple[str, int]]:
+    """Return the words of a side with their counts; where the store has parts of words, all pairs are read for them."""
+    if not view.joins:
+        return snapshot.word_counts(side)
+    counts = Counter[str]()
+    for _, (sources, targets, _) in snapshot.pair_blocks():
+        for line in (sources if side == SOURCE else targets).split("\n"):
+            counts.update(view.line(line).split(" "))
+    return list(counts.items())
+
+
+def _in_words(block: Block, view: InWords) -> Block:
+    """Return a block of `TERM_COLUMNS` whose texts are words, and whose links are links of words."""
+    if not view.joins:
+        return block
+    number, (*others, sources, targets, alignments) = block
+    lines = zip(*(column.split("\n") for column in (sources, targets, alignments)), strict=True)
+    pairs = [view.pair(*line)[:3] for line in lines]
+    return number, [*others, *("\n".join(column) for column in zip(*pairs, strict=True))]
 
 
 def _corpus(snapshot: Snapshot, name: str | None) -> int | None:

@@ -53,6 +53,18 @@ class TuningOptions:
             expert=True,
         ),
     ] = 1.0
+    prior: Annotated[
+        float,
+        Option("The starting weights count as if this number of sentences had spoken for them.", least=0, expert=True),
+    ] = 0.0
+    held_out: Annotated[
+        int,
+        Option(
+            "Pairs of the store that are held back to tune on, where no FILE is named; a tenth at most.",
+            least=1,
+            expert=True,
+        ),
+    ] = 200
     seed: Annotated[int, Option("Seed of the pairs that are drawn.", least=0)] = 1
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
+from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.decoding.fixed_words import split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, toml_table
 from hierogram.daemon.decoding.opening import TranslationResources
@@ -22,9 +23,9 @@ from hierogram.storage.options import all_plain
 
 
 class GrammarDecoder:
-    """Translates the same sentences with a grammar, round by round.
+    """Translates the same sentences with a grammar, round by round, in its own tokens: words, or parts of them.
 
-    `names` are the features in their order, `words` is the place among them of the number of target words.
+    `names` are the features in their order, `words` is the place among them of the number of target tokens.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class GrammarDecoder:
         self._best = best
         self._rounds = rounds
         self._threads = threads
+        self._view = InWords(grammar.texts.joins)
         self._done = self._translated = 0
 
     def start(self) -> NDArray[np.float64]:
@@ -57,6 +59,10 @@ class GrammarDecoder:
     def by_name(self, weights: NDArray[np.float64]) -> dict[str, float]:
         """Return weights by the names of their features."""
         return dict(zip(self.names, weights.tolist(), strict=True))
+
+    def tokens(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the tokens of target words."""
+        return split_words(self._view.parts(1, " ".join(words))) if self._view.joins else tuple(words)
 
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
         """Yield the candidates of each line, best first; none of a line without words."""
@@ -70,16 +76,18 @@ class GrammarDecoder:
             self._translated += 1
             part = self._done - 1 + number / len(self._lines)
             self._shown.update(part, self._rounds, self._translated, f"round {self._done}")
-            yield KBest([own.words for own in translation.candidates], features)
+            yield KBest([self.tokens(own.words) for own in translation.candidates], features)
 
 
-def split_references(references: Iterable[Sequence[str]], sentences: int) -> list[list[tuple[str, ...]]]:
-    """Return the references of each sentence as words, from lists of lines; empty lines are left out."""
+def split_references(
+    references: Iterable[Sequence[str]], sentences: int, tokens: Callable[[Sequence[str]], tuple[str, ...]]
+) -> list[list[tuple[str, ...]]]:
+    """Return the references of each sentence as `tokens` of words, from lists of lines; empty lines are left out."""
     split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
     for lines in references:
         for own, line in zip(split, lines, strict=True):
             if words := split_words(line):
-                own.append(words)
+                own.append(tokens(words))
     return split
 
 

@@ -79,16 +79,21 @@ def draw_pairs(
     return np.where(better, one[far], other[far]), np.where(better, other[far], one[far])
 
 
-def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """Return −Σ log P(the better candidate of a pair is above) + ½ λ |w|², and its gradient float64[F] by the weights.
+def logistic_loss(
+    weights: NDArray[np.float64], differences: NDArray[np.float64], towards: NDArray[np.float64], strength: float
+) -> tuple[float, NDArray[np.float64]]:
+    """Return −Σ log P(the better candidate of a pair is above) + ½ λ |w|² + ½ κ |w − v|², and its gradient float64[F].
 
     `differences` float64[n, F]: features of the better candidates less those of the worse, each scaled to vary by 1.
+    `towards` v and `strength` κ are of the weights that are believed in before.
     """
     margins = differences @ weights
     # Probability that the worse one is above.
     wrong = 1 / (1 + np.exp(np.clip(margins, -500, 500)))
-    value = np.logaddexp(0, -margins).sum() + _REGULARIZATION / 2 * (weights @ weights)
-    return float(value), _REGULARIZATION * weights - wrong @ differences
+    away = weights - towards
+    value = np.logaddexp(0, -margins).sum()
+    value += _REGULARIZATION / 2 * (weights @ weights) + strength / 2 * (away @ away)
+    return float(value), _REGULARIZATION * weights + strength * away - wrong @ differences
 
 
 def need_scipy() -> None:
@@ -99,19 +104,30 @@ def need_scipy() -> None:
         raise UsageError("tuning needs scipy: pip install 'hierogram[tune]'") from error
 
 
-def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+def train(
+    differences: NDArray[np.float64], believed: NDArray[np.float64] | None = None, strength: float = 0.0
+) -> NDArray[np.float64]:
     """Return the weights of a logistic regression by which the better candidate of a pair is above the worse one.
 
     `differences` float64[n, F]: features of the better less those of the worse. A feature that never differs weighs 0.
-    Raises `UsageError` where scipy is not installed.
+    Weights are drawn towards `believed` ones float64[F], at the scale at which these predict best, as by so many
+    certain pairs as `strength`. Raises `UsageError` where scipy is not installed.
     """
     need_scipy()
     from scipy.optimize import minimize
 
     scale = np.sqrt((differences**2).mean(axis=0))
     scaled = differences / np.where(scale > 0, scale, 1)
-    start = np.zeros(differences.shape[1])
-    found = minimize(logistic_loss, start, (scaled,), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    start, towards = np.zeros(differences.shape[1]), np.zeros(differences.shape[1])
+    if strength and believed is not None:
+        margins = differences @ believed
+        [times] = minimize(
+            logistic_loss, np.zeros(1), (margins[:, None], np.zeros(1), 0.0), jac=True, method="L-BFGS-B"
+        ).x
+        towards = max(0.0, times) * believed * scale
+    # A pair that is undecided tells a quarter.
+    fixed = (scaled, towards, strength / 4)
+    found = minimize(logistic_loss, start, fixed, jac=True, method="L-BFGS-B", options={"maxiter": 500})
     return np.where(scale > 0, found.x / np.where(scale > 0, scale, 1), 0.0)
 
 
@@ -314,6 +330,7 @@ def tune(
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
+    first = weights
     # Of the rounds since the present start.
     best = 0
     starts = 1
@@ -342,7 +359,8 @@ def tune(
             break
         differences = np.concatenate(found)
         start = history[best].weights
-        trained = as_wide(train(differences), start, differences)
+        believed = options.prior * len(differences) / len(pools)
+        trained = as_wide(train(differences, first, believed), start, differences)
         last, weights = weights, step(_Lists(pools), start, trained, trusted, options, words)
         # Weights that are not trained do not count.
         changed = weights != last

@@ -1,9 +1,9 @@
 """The aligner in the store: its links of each pair, and the counts of these links."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, true, update
+from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, update
 
 from hierogram.storage.aligner.human_links import finish_corrections, known_links_of_texts
 from hierogram.storage.database.claims import Leases
@@ -95,18 +95,20 @@ class Alignments(Leases):
                 known_links_of_texts(connection, texts),
             )
 
-    def stalest_links(self, limit: int, below: int | None = None) -> list[LinkRow]:
-        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling.
+    def count_links(self, sweep: int) -> int:
+        """Return how many pairs the aligner has been over so many times."""
+        with self._reading() as connection:
+            statement = select(func.count()).select_from(pair_links).where(pair_links.c.sweep == sweep)
+            return int(connection.scalar(statement) or 0)
 
-        With `below`, only those that it has been over less often than that.
-        """
+    def stalest_links(self, limit: int | None = None) -> list[LinkRow]:
+        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling."""
         with self._reading() as connection:
             statement = (
                 link_rows()
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
                 # Pairs with a given alignment stand at 0.
                 .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
-                .where(pair_links.c.sweep < below if below is not None else true())
                 .order_by(pair_links.c.sweep, pair_links.c.pair_id)
                 .limit(limit)
             )
@@ -254,6 +256,7 @@ def _add(
     )
 
 
+_COUNTS_AT_ONCE = 50_000
 _FEW_PAIRS = 4_000
 """Pairs of words that are looked for one by one: faster than to read all that is counted of each source word."""
 _OF_PAIRS = "SELECT source, target, forward, backward FROM aligner_lexicon"
@@ -273,7 +276,6 @@ def _selects(chosen: str, target: str) -> tuple[TextClause, TextClause]:
 
 
 # Made once: they are asked with each request to align.
-_ALL = text(_OF_PAIRS), text(_OF_WORDS)
 _AMONG = "IN (SELECT value FROM json_each(:{}))"
 _OF_FEW_WORDS_ON_SQLITE = _selects(_AMONG, "target")
 # The + keeps the index from being entered for each source word with each target word.
@@ -282,17 +284,23 @@ _OF_WORDS_ON_POSTGRES = _selects("= ANY(:{})", "target")
 _OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
 
 
+def every_aligner_count(connection: Connection) -> Iterator[AlignerCounts]:
+    """Yield all counts of the aligner, some at a time."""
+    yield AlignerCounts([], [], rows_of(connection, _OF_JUMPS))
+    for rows in connection.execute(text(_OF_PAIRS).execution_options(yield_per=_COUNTS_AT_ONCE)).partitions():
+        yield AlignerCounts([(*row,) for row in rows], [], [])
+    for rows in connection.execute(text(_OF_WORDS).execution_options(yield_per=_COUNTS_AT_ONCE)).partitions():
+        yield AlignerCounts([], [WordCounts._make(row) for row in rows], [])
+
+
 def aligner_counts(
-    connection: Connection,
-    names: Sequence[NamesOfSides] | None = None,
-    jumps: JumpRows | None = None,
+    connection: Connection, names: Sequence[NamesOfSides], jumps: JumpRows | None = None
 ) -> AlignerCounts:
-    """Return the counts of these names, those of one lot among each other, or of all; and of all jumps, which are read
-    unless they are given.
+    """Return the counts of these names, those of one lot among each other, and of all jumps, which are read unless they
+    are given.
     """
-    asked = [(_ALL, {})] if names is None else [_asked(connection.dialect.name, *lot) for lot in names]
     found = AlignerCounts([], [], rows_of(connection, _OF_JUMPS) if jumps is None else jumps)
-    for (lexicon, of_words), given in asked:
+    for (lexicon, of_words), given in (_asked(connection.dialect.name, *lot) for lot in names):
         found.lexicon.extend(rows_of(connection, lexicon, given))
         found.words.extend(map(WordCounts._make, rows_of(connection, of_words, given)))
     return found

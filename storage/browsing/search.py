@@ -167,21 +167,25 @@ def known_words(look: Look, words: Iterable[str]) -> Known:
     return known
 
 
-def likely_side(look: Look, phrase: Phrase) -> str:
+def likely_side(look: Look, phrases: Mapping[str, Phrase]) -> str:
     """The side on which all of the phrase's words occur, the one where its rarest word is more frequent.
 
-    Where no side has the words as they are, that of the words that look like them.
+    `phrases` has it by side, since each side divides words into parts of its own: the side that needs fewer of them is
+    likelier. Where no side has the words as they are, that of the words that look like them.
     """
-    known = known_words(look, phrase.words)
-    if not any(all(word in known.get(side, {}) for word in phrase.words) for side in (SOURCE, TARGET)):
+    fewest = sorted((SOURCE, TARGET), key=lambda side: len(phrases[side].parts))
+    if len(phrases[fewest[0]].parts) < len(phrases[fewest[1]].parts):
+        return fewest[0]
+    known = known_words(look, [word for phrase in phrases.values() for word in phrase.words])
+    if not any(all(word in known.get(side, {}) for word in phrase.words) for side, phrase in phrases.items()):
         known = {
             side: {word: found[0] for word, found in _spelled(look, side, phrase.words).items() if found}
-            for side in (SOURCE, TARGET)
+            for side, phrase in phrases.items()
         }
 
     def rarest(side: str) -> int:
         words = known.get(side, {})
-        return min((words[word].count if word in words else 0 for word in phrase.words), default=0)
+        return min((words[word].count if word in words else 0 for word in phrases[side].words), default=0)
 
     return TARGET if rarest(TARGET) > rarest(SOURCE) else SOURCE
 

@@ -12,7 +12,7 @@ from hierogram.storage.browsing.looking import last_pair
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Used, known_words
 from hierogram.storage.pairs.pairs import pairs_by_id
-from hierogram.storage.records import PairRow
+from hierogram.storage.records import PART_MARK, PairRow
 
 SAMPLED_PAIRS = 10_000
 """Pairs that are looked at to see where a word occurs: all where there are no more, else spread evenly over them."""
@@ -44,7 +44,14 @@ class Share(NamedTuple):
 
 
 def word_count(look: Look, side: str, token: str) -> int | None:
-    """Return how often the word occurs in stored pairs; None where it never has."""
+    """Return how often the word occurs in stored pairs; None where it never has.
+
+    In a store of parts, in how many pairs: the vocabulary has parts.
+    """
+    if look.settings().joins:
+        held = _held(look, side)
+        row = look.row(f"SELECT count(*) FROM sentence_pairs AS p WHERE {held}", word=f" {token} ")
+        return int(row[0]) or None if row else None
     row = look.row(
         "SELECT count FROM vocabulary WHERE token = :token AND side = :side", side=side, token=token
     )  # fmt: skip
@@ -62,6 +69,9 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
     for rule in rules:
         words = {word for where, word in notation.words_of_rule(rule.source, rule.target) if where == side}
         for word in words - {token}:
+            if word.startswith(PART_MARK):
+                # It begins no word of a store of parts.
+                continue
             together[word] += rule.expected_uses
     chosen = dict(nlargest(_MOST_COLLOCATES, together.items(), key=itemgetter(1)))
     if not chosen:
@@ -92,12 +102,10 @@ def dispersion(look: Look, side: str, token: str) -> Spread:
     state = look.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
     last, stored = (int(state[0]), int(state[1])) if state else (0, 0)
     step = max(1, -(-last // SAMPLED_PAIRS))
-    column = _text_of(look, side)
     month = (
         "to_char(p.added_at AT TIME ZONE 'UTC', 'YYYY-MM')" if look.postgres else "strftime('%Y-%m', p.added_at)"
     )  # fmt: skip
-    # Not LIKE: SQLite's does not tell capital letters from others.
-    held = f"replace(' ' || p.{column} || ' ', :word, '') <> ' ' || p.{column} || ' '"
+    held = _held(look, side)
     rows = look.rows(
         f"""WITH RECURSIVE sampled(id) AS (
         SELECT 1
@@ -123,9 +131,18 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 
     return Spread(shares, looked_at, False, round(part * stored), error)
 
 
+def _held(look: Look, side: str) -> str:
+    """The condition that a pair `p` has the word `:word`, with a space at each end, on a side."""
+    text = f"' ' || {_text_of(look, side)} || ' '"
+    # Not LIKE: SQLite's does not tell capital letters from others.
+    return f"replace({text}, :word, '') <> {text}"
+
+
 def _text_of(look: Look, side: str) -> str:
-    """The column of pairs that has the words of a side."""
-    return side if side == SOURCE or len(notation_of(look.settings().grammar).pair_words) > 1 else SOURCE
+    """The words of a side of a pair `p`, parts of them joined."""
+    settings = look.settings()
+    column = side if side == SOURCE or len(notation_of(settings.grammar).pair_words) > 1 else SOURCE
+    return f"replace(p.{column}, ' {PART_MARK}', '')" if settings.joins else f"p.{column}"
 
 
 def _holding(look: Look, side: str, token: str, last_pair: int) -> int | None:
@@ -159,7 +176,8 @@ def pairs_with(look: Look, side: str, token: str, limit: int) -> list[PairRow]:
 
 
 def _is_indexed(look: Look, side: str) -> bool:
-    return side == SOURCE and notation_of(look.settings().grammar).takes == PAIRS
+    settings = look.settings()
+    return side == SOURCE and notation_of(settings.grammar).takes == PAIRS and not settings.joins
 
 
 def _latest_by_index(look: Look, token: str, limit: int) -> list[int]:
@@ -190,13 +208,13 @@ SELECT w.block, w.pairs
 
 
 def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
-    column = _text_of(look, side)
+    held = _held(look, side)
     last = last_pair(look)
     found: list[int] = []
     for end in range(last, max(0, last - _LATEST_PAIRS), -_LATEST_AT_ONCE):
         rows = look.rows(
-            f"SELECT id FROM sentence_pairs WHERE id > :after AND id <= :last"
-            f" AND replace(' ' || {column} || ' ', :word, '') <> ' ' || {column} || ' ' ORDER BY id DESC LIMIT :most",
+            f"SELECT p.id FROM sentence_pairs AS p WHERE p.id > :after AND p.id <= :last"
+            f" AND {held} ORDER BY p.id DESC LIMIT :most",
             False,
             after=end - _LATEST_AT_ONCE,
             last=end,
@@ -231,7 +249,11 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
 
 
 def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
-    """Frequent words of a side, of those that came first into the store."""
+    """Frequent words of a side, of those that came first into the store; of some passages of a store of parts."""
+    if look.settings().joins:
+        place = 1 + (side == TARGET)
+        counts = Counter(word for row in _passages(look) for word in row[place].split(" "))
+        return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
     # Not the side itself: Postgres takes a value for a rare one where nobody has looked, and would read all words.
     rows = look.rows(
         """SELECT token, count
@@ -254,12 +276,7 @@ def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
     [Church & Gale 1995], over passages of some pairs each, from all over the store. So no list of words is needed.
     """
     sides = notation_of(look.settings().grammar).pair_words
-    last = last_pair(look)
-    step = max(_PAIRS_A_WINDOW, -(-last // _WINDOWS))
-    ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_A_WINDOW)]
-    rows = look.rows(
-        f"SELECT id, source, target FROM sentence_pairs WHERE id IN ({', '.join(map(str, ids))}) ORDER BY id", False
-    )
+    rows = _passages(look)
     found = {}
     for column, side in enumerate(sides, 1):
         common = dict(_most_common(look, side))
@@ -278,6 +295,19 @@ def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
         best = nlargest(limit, scores, key=lambda word: (scores[word], word))
         found[side] = [(word, together[word]) for word in best]
     return found
+
+
+def _passages(look: Look) -> list[tuple[Any, ...]]:
+    """Ids and texts of pairs in some passages from all over the store."""
+    last = last_pair(look)
+    step = max(_PAIRS_A_WINDOW, -(-last // _WINDOWS))
+    ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_A_WINDOW)]
+    texts = "p.source, p.target"
+    if look.settings().joins:
+        texts = ", ".join(_text_of(look, side) for side in (SOURCE, TARGET))
+    return look.rows(
+        f"SELECT p.id, {texts} FROM sentence_pairs AS p WHERE p.id IN ({', '.join(map(str, ids))}) ORDER BY p.id", False
+    )
 
 
 def _most_common(look: Look, side: str) -> list[tuple[str, int]]:

@@ -1,29 +1,39 @@
-"""The store's own checks: what must hold between its tables, whatever the derivations say."""
+"""The store's own checks: what must hold between its tables, whatever the derivations say.
+
+Words and rules are compared in parts, so that memory does not grow with the store.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import DatabaseError
 
+from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.checks.spill import SLICES, Spill, parts
 from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.settings import read_notation, read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.grammar.key_runs import differences
+from hierogram.storage.grammar.counts import IDS_A_RANGE, read_last_id, stored_rules
+from hierogram.storage.grammar.key_runs import differences, run_of, stored_runs
 from hierogram.storage.grammar.rule_words import RuleWords, distinct, found_by_words
 from hierogram.storage.pairs.pair_words import wrong_blocks
-from hierogram.storage.pairs.vocabulary import folded
-from hierogram.storage.records.columns import StoredRules
+from hierogram.storage.pairs.vocabulary import folded, known_words
+from hierogram.storage.records.columns import KeyRun, StoredRules
 
 _SHOWN = 5
 """How many offenders a line names."""
 
 _ROWS_PER_FETCH = 10_000
-_RULES_AT_ONCE = 200_000
+_WORDS_AT_ONCE = 200_000
+_NOTED_AT_ONCE = 1 << 20
 
 # What is wrong with the rows that the query finds; the first column names them.
 _OFFENDERS = {
@@ -125,9 +135,11 @@ _LAST_IDS = {
 }
 
 
-def table_problems(connection: Connection, stored: StoredRules) -> list[str]:
-    """Return what is wrong between the tables of a database that can be read, one line each; `stored` are its rules."""
-    return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, stored)]
+def table_problems(connection: Connection, hear: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
+    """Return what is wrong between the tables of a database that can be read, one line each; `hear` is given all rules,
+    a range of ids at a time.
+    """
+    return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, hear)]
 
 
 def file_damage(connection: Connection) -> list[str]:
@@ -176,82 +188,199 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
             yield f"store_state says {name} = {state[name]}, but {number} is given out"
 
 
+_WORD = np.dtype([("stored", np.bool_), ("number", np.int64), ("count", np.int64)])
+"""A word's id, or, where it is counted, its place among all words as they are first met; and its count."""
+_ENTRY = np.dtype([("run", np.int32), ("fingerprint", np.uint32), ("rule", np.int64)])
+"""An entry of the index of rules by key, and the number of its run."""
+
+
 def word_differences(
     connection: Connection,
-) -> tuple[list[tuple[int, str, int]], dict[str, Counter[str]], list[tuple[int, str, str]]]:
+) -> tuple[list[tuple[int, str, int]], list[tuple[str, str, int]], list[tuple[int, str, str]]]:
     """Compare the vocabulary's counts with the tokens of the pairs, and its folded forms with its words.
 
-    Returns (id, name, right count) of words with another count, the counts of words that the vocabulary lacks, by side
-    and token, and (id, name, right form) of words whose folded form is another.
+    Returns (id, name, right count) of words with another count, (side, token, count) of words that the vocabulary
+    lacks, as they are first met, those of source sides first, and (id, name, right form) of words whose folded form is
+    another.
     """
-    counted: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
-    notation = read_notation(connection)
-    pairs = connection.execute(_streamed("SELECT source, target FROM sentence_pairs"))
-    for rows in pairs.partitions():
-        for side in notation.pair_words:
-            counted[side].update(" ".join(getattr(row, side) for row in rows).split(" "))
-    wrong, unfolded = [], []
-    words = "SELECT id, side, token, count, folded FROM vocabulary"
-    for word_id, side, token, count, form in connection.execute(_streamed(words)):
-        if form != folded(token):
-            unfolded.append((word_id, f"{token} ({side})", folded(token)))
-        number = counted[side].pop(token, 0)
-        if number != count:
-            wrong.append((word_id, f"{token} ({side})", number))
-    for left in counted.values():
-        left.pop("", None)
-    return wrong, counted, unfolded
+    wrong: list[tuple[int, str, int]] = []
+    missing: list[tuple[int, str, str, int]] = []
+    unfolded: list[tuple[int, str, str]] = []
+    with Spill(_WORD, 1) as words:
+        for side in read_notation(connection).pair_words:
+            _count_words(connection, side, words)
+        found = connection.execute(_streamed("SELECT id, side, token, count, folded FROM vocabulary ORDER BY id"))
+        for rows in found.partitions(_WORDS_AT_ONCE):
+            forms = [folded(row.token) for row in rows]
+            unfolded += [
+                (row.id, f"{row.token} ({row.side})", form)
+                for row, form in zip(rows, forms, strict=True)
+                if row.folded != form
+            ]
+            _spill_words(words, [(row.side, row.token) for row in rows], [(True, row.id, row.count) for row in rows])
+        for first, last in parts([words], _WORDS_AT_ONCE):
+            rows, [texts] = words.read(first, last)
+            stored: dict[bytes, tuple[int, int]] = {}
+            counted: dict[bytes, tuple[int, int]] = {}
+            for name, (of_store, number, count) in zip(split_blobs(texts), rows.tolist(), strict=True):
+                if of_store:
+                    stored[name] = number, count
+                else:
+                    place, before = counted.get(name, (number, 0))
+                    counted[name] = place, before + count
+            for name, (word_id, count) in stored.items():
+                _, right = counted.pop(name, (0, 0))
+                if right != count:
+                    side, token = _word_of(name)
+                    wrong.append((word_id, f"{token} ({side})", right))
+            missing += [(place, *_word_of(name), count) for name, (place, count) in counted.items()]
+    # Those of a side have places of their own.
+    missing.sort(key=lambda word: (word[1] != SOURCE, word[0]))
+    return sorted(wrong), [(side, token, count) for _, side, token, count in missing], unfolded
 
 
-def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[list[int], list[int]]:
-    """Compares the words noted for each rule with those on its sides.
+def _count_words(connection: Connection, side: str, words: Spill) -> None:
+    """Set the tokens of a side of all pairs aside, with how often each was met; some of them more than once."""
+    met = 0
+    counted: Counter[str] = Counter()
+    texts = connection.scalars(_streamed(f"SELECT {side} FROM sentence_pairs ORDER BY id"))
+    for some in chain(texts.partitions(), [None]):
+        if some is not None:
+            counted.update(" ".join(some).split(" "))
+        if some is None or len(counted) > _WORDS_AT_ONCE:
+            counted.pop("", None)
+            numbered = enumerate(counted.values(), met)
+            _spill_words(words, [(side, token) for token in counted], [(False, *numbers) for numbers in numbered])
+            met += len(counted)
+            counted.clear()
+
+
+def _spill_words(words: Spill, names: Sequence[tuple[str, str]], rows: Sequence[tuple[bool, int, int]]) -> None:
+    slices = np.fromiter((hash(name) % SLICES for name in names), np.int64, len(names))
+    order = np.argsort(slices, kind="stable")
+    texts = join_blobs([f"{names[k][0]} {names[k][1]}".encode() for k in order.tolist()])
+    words.add(slices[order], np.array(rows, _WORD)[order], texts)
+
+
+def _word_of(name: bytes) -> tuple[str, str]:
+    side, _, token = name.decode().partition(" ")
+    return side, token
+
+
+class WrongIndexes(NamedTuple):
+    """Ids of rules, ascending. `orphans` are gone, but words are noted for them; of `wrong`, other words are noted than
+    they hold; `unfound` are not found by their keys; `gone` are found by keys, but are not there, or have others.
+    """
+
+    orphans: list[int]
+    wrong: list[int]
+    unfound: list[int]
+    gone: list[int]
+
+
+def index_differences(connection: Connection, hear: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
+    """Compare the words noted for rules, and the index of rules by key, with the rules themselves.
+
+    The rules are read a range of ids at a time, which `hear` is given, too.
+    """
+    last_noted, last_word = (
+        connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
+        for column, table in (("rule_id", "rule_words"), ("id", "vocabulary"))
+    )
+    last_stored = read_last_id(connection)
+    last_rule = max(last_noted, last_stored)
+    width = max(IDS_A_RANGE, -(-(last_rule + 1) // SLICES))
+    found = WrongIndexes([], [], [], [])
+    with Spill(np.dtype(np.int64)) as noted, Spill(_ENTRY) as entries:
+        word_of = _spill_noted_words(connection, noted, last_rule.bit_length(), width)
+        for number, run in enumerate(stored_runs(connection)):
+            _spill_run(entries, number, run, width)
+        # No rule has this one noted.
+        unknown = 1 + max(last_word, word_of)
+        for part in range(SLICES):
+            first, end = part * width, (part + 1) * width
+            if first > last_stored and not noted.sizes[part] and not entries.sizes[part]:
+                continue
+            stored = stored_rules(connection, first - 1, min(end - 1, last_stored))
+            hear(stored)
+            words = RuleWords(read_notation(connection), _looking_up(connection, unknown), last_rule)
+            of_words = _word_differences(words, stored, np.sort(noted.read(part, part + 1)[0]))
+            rows, _ = entries.read(part, part + 1)
+            of_keys = differences(_runs_of(rows), stored.ids, stored.rules.keys)
+            for every, some in zip(found, (*of_words, *of_keys), strict=True):
+                every += some
+    return found
+
+
+def _looking_up(connection: Connection, unknown: int) -> Callable[[str, Iterable[str]], dict[str, int]]:
+    """Return what finds the ids of words, and `unknown` for those that the vocabulary lacks."""
+
+    def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
+        wanted = dict.fromkeys(tokens, unknown)
+        return wanted | known_words(connection, side, wanted)
+
+    return look_up
+
+
+def _spill_noted_words(connection: Connection, noted: Spill, bits: int, width: int) -> int:
+    """Set the words noted for rules aside, by ranges of rules; return the largest id of a word among them."""
+    # A word's and a rule's id in one number, as `RuleWords` packs them.
+    numbers = iter(connection.scalars(_streamed(f"SELECT word_id << {bits} | rule_id FROM rule_words")))
+    largest = 0
+    while len(some := np.fromiter(islice(numbers, _NOTED_AT_ONCE), np.int64)):
+        slices = np.minimum((some & ((1 << bits) - 1)) // width, SLICES - 1)
+        order = np.argsort(slices, kind="stable")
+        noted.add(slices[order], some[order])
+        largest = max(largest, int(some.max()) >> bits)
+    return largest
+
+
+def _spill_run(entries: Spill, number: int, run: KeyRun, width: int) -> None:
+    for first in range(0, len(run.rule_ids), _NOTED_AT_ONCE):
+        ids = run.rule_ids[first : first + _NOTED_AT_ONCE]
+        rows = np.empty(len(ids), _ENTRY)
+        rows["run"], rows["rule"] = number, ids
+        rows["fingerprint"] = run.fingerprints[first : first + _NOTED_AT_ONCE]
+        slices = np.minimum(np.abs(ids) // width, SLICES - 1)
+        order = np.argsort(slices, kind="stable")
+        entries.add(slices[order], rows[order])
+
+
+def _runs_of(entries: NDArray[Any]) -> Iterator[tuple[int, KeyRun]]:
+    """Yield the runs that entries are of, each with its number."""
+    for number in np.unique(entries["run"]).tolist():
+        of_run = entries[entries["run"] == number]
+        yield number, run_of(of_run["fingerprint"], of_run["rule"])
+
+
+def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+    """Compares the words noted for rules of a range of ids, packed and ascending, with those on their sides.
 
     Returns the ids of rules that are gone though words are noted for them, and of rules with other words than they
     hold; ascending.
     """
-    ids: dict[str, dict[str, int]] = {SOURCE: {}, TARGET: {}}
-    for word_id, side, token in connection.execute(_streamed("SELECT id, side, token FROM vocabulary")):
-        ids[side][token] = word_id
-    last_noted = connection.execute(text("SELECT coalesce(max(rule_id), 0) FROM rule_words")).scalar_one()
-    last_rule = max(last_noted, int(stored.ids.max(initial=0)))
-    # A word's and a rule's id in one number, as `RuleWords` packs them.
-    query = f"SELECT word_id << {last_rule.bit_length()} | rule_id FROM rule_words ORDER BY word_id, rule_id"
-    noted = np.fromiter(connection.scalars(_streamed(query)), np.int64)
-
-    def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
-        return {token: ids[side].get(token, unknown) for token in tokens}
-
-    words = RuleWords(read_notation(connection), look_up, last_rule)
-    noted_rules = words.rule_ids(noted)
-    # No rule has this one noted.
-    unknown = 1 + max((int(words.word_ids(noted).max(initial=0)), *ids[SOURCE].values(), *ids[TARGET].values()))
     # Rules that are expected less need no words; they keep those that they had.
     by_words = found_by_words(stored.rules.counts, stored.rules.expected_uses)
-    needed = np.flatnonzero(by_words | np.isin(stored.ids, noted_rules))
-    found = [np.zeros(0, np.int64)]
-    for first in range(0, len(needed), _RULES_AT_ONCE):
-        rows = needed[first : first + _RULES_AT_ONCE]
-        sides = {SOURCE: stored.rules.sources.at(rows), TARGET: stored.rules.targets.at(rows)}
-        found.append(words.find(sides, stored.ids[rows]))
-    differing = distinct(words.rule_ids(np.setxor1d(distinct(np.concatenate(found)), noted, assume_unique=True)))
+    needed = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(noted)))
+    sides = {SOURCE: stored.rules.sources.at(needed), TARGET: stored.rules.targets.at(needed)}
+    found = words.find(sides, stored.ids[needed])
+    differing = distinct(words.rule_ids(np.setxor1d(found, noted, assume_unique=True)))
     there = np.isin(differing, stored.ids)
     return differing[~there].tolist(), differing[there].tolist()
 
 
-def _wrong_indexes(connection: Connection, stored: StoredRules) -> Iterator[str]:
+def _wrong_indexes(connection: Connection, hear: Callable[[StoredRules], None]) -> Iterator[str]:
     """Compare the vocabulary with the pairs, and what finds rules and pairs with these."""
     miscounted, missing, unfolded = word_differences(connection)
     yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in miscounted])
-    lacking_words = [f"{token} ({side})" for side, counts in missing.items() for token in counts]
-    yield from _line("words of pairs that the vocabulary lacks", lacking_words)
+    yield from _line("words of pairs that the vocabulary lacks", [f"{token} ({side})" for side, token, _ in missing])
     yield from _line("words whose folded form is another", [name for _, name, _ in unfolded])
-    orphans, wrong = rule_word_differences(connection, stored)
-    yield from _line("rules are gone, but their words are still noted", orphans)
-    yield from _line("rules have other words noted than they hold", wrong)
+    wrong = index_differences(connection, hear)
+    yield from _line("rules are gone, but their words are still noted", wrong.orphans)
+    yield from _line("rules have other words noted than they hold", wrong.wrong)
     yield from _line("blocks of pairs are found by other words than they hold", wrong_blocks(connection))
-    lacking, orphaned = differences(connection, stored.ids, stored.rules.keys)
-    yield from _line("rules are not found by their keys", lacking)
-    yield from _line("rules are found by keys, but are gone or have others", orphaned)
+    yield from _line("rules are not found by their keys", wrong.unfound)
+    yield from _line("rules are found by keys, but are gone or have others", wrong.gone)
 
 
 def _line(what: str, names: Sequence[object]) -> Iterator[str]:

@@ -12,8 +12,8 @@ from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.aligner.aligner import add_aligner_counts
 from hierogram.storage.checks.integrity import (
     counted_totals,
+    index_differences,
     largest_ids,
-    rule_word_differences,
     table_problems,
     word_differences,
 )
@@ -21,8 +21,7 @@ from hierogram.storage.database.loading import staged_ids, staged_increments
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.grammar.changes import insert_rules, merged
-from hierogram.storage.grammar.counts import rule_keys, stored_rules
-from hierogram.storage.grammar.key_runs import differences, rebuild
+from hierogram.storage.grammar.key_runs import rebuild
 from hierogram.storage.grammar.occurrences import forget
 from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.grammar.runs import count_restarts
@@ -157,7 +156,7 @@ class Repair:
         """Count the words of pairs again, and note those of rules and of blocks of pairs, and the keys of rules; return
         how many words, rules by their words, blocks, and rules by their keys were wrong.
         """
-        miscounted, lacking, unfolded = word_differences(self._connection)
+        miscounted, missing, unfolded = word_differences(self._connection)
         self._writing.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
         self._connection.execute(
             update(vocabulary)
@@ -166,7 +165,6 @@ class Repair:
         )
         for word_id, _, form in unfolded:
             self._connection.execute(update(vocabulary).values(folded=form).where(vocabulary.c.id == word_id))
-        missing = [(side, token, count) for side, words in lacking.items() for token, count in words.items()]
         state = self._writing.state
         self._writing.loader.insert(
             vocabulary,
@@ -174,18 +172,19 @@ class Repair:
             ((word_id, *word, folded(word[1])) for word_id, word in enumerate(missing, state.last_word_id + 1)),
         )
         state.last_word_id += len(missing)
-        orphans, wrong = rule_word_differences(self._connection, stored_rules(self._connection))
-        if orphans or wrong:
-            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in sorted((*orphans, *wrong))))
+        found = index_differences(self._connection)
+        renoted = sorted((*found.orphans, *found.wrong))
+        if renoted:
+            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in renoted))
             self._changed("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM staged_ids)")
-            self._note_words(wrong)
+            self._note_words(found.wrong)
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
         blocks = wrong_blocks(self._connection)
         note_blocks_again(self._writing, blocks)
-        unnoted, gone = differences(self._connection, *rule_keys(self._connection))
-        if unnoted or gone:
+        by_keys = {*found.unfound, *found.gone}
+        if by_keys:
             rebuild(self._writing)
-        return len(wrong_words) + len(missing), len(orphans) + len(wrong), len(blocks), len({*unnoted, *gone})
+        return len(wrong_words) + len(missing), len(renoted), len(blocks), len(by_keys)
 
     def repair_totals(self, left_out: Sequence[float]) -> tuple[int, dict[str, tuple[int, int]]]:
         """Make the totals those of the tables, and the expected uses that no rule counts those of a recount; return how
@@ -203,7 +202,7 @@ class Repair:
 
     def problems(self) -> list[str]:
         """Return what is still wrong between the tables, one line each."""
-        return table_problems(self._connection, stored_rules(self._connection))
+        return table_problems(self._connection)
 
     def _changed(self, statement: str) -> int:
         return self._connection.execute(text(statement)).rowcount

@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Double, Executable, cast, func, select, text
 
 from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
-from hierogram.storage.aligner.aligner import aligner_counts, link_rows
+from hierogram.storage.aligner.aligner import every_aligner_count, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
@@ -115,11 +115,11 @@ class Snapshot:
         columns = [rules.c[field.name] for field in fields(StoredRule)]
         return self._stream(StoredRule, select(*columns))
 
-    def stored_rules(self) -> StoredRules:
-        """The table of rules, as columns."""
-        from hierogram.storage.grammar.counts import stored_rules
+    def rule_ranges(self) -> Iterator[StoredRules]:
+        """Yield the table of rules as columns, a range of ids at a time."""
+        from hierogram.storage.grammar.counts import rule_ranges
 
-        return stored_rules(self._connection)
+        return rule_ranges(self._connection)
 
     def rule_blocks(self, columns: Sequence[str], *, expected: bool = False, minimal: bool = False) -> Iterator[Block]:
         """Columns of all rules in use, then the count, or, `expected`, expected uses in units of 1/`ONE_USE`.
@@ -187,9 +187,9 @@ class Snapshot:
         for rows in result.partitions():
             yield [PairRow._make(row) for row in rows]
 
-    def aligner_counts(self) -> AlignerCounts:
-        """All counts of the aligner."""
-        return aligner_counts(self._connection)
+    def aligner_counts(self) -> Iterator[AlignerCounts]:
+        """Yield all counts of the aligner, some at a time."""
+        return every_aligner_count(self._connection)
 
     def count_human_links(self) -> int:
         """Return how many links people have fixed or forbidden."""
@@ -208,7 +208,7 @@ class Snapshot:
 
     def integrity(self) -> list[str]:
         """Return what is wrong with the store, one line each; see `Store.integrity`."""
-        return self.file_damage() or self.table_problems(self.stored_rules())
+        return self.file_damage() or self.table_problems()
 
     def file_damage(self) -> list[str]:
         """Return what makes the database itself unreadable, one line each."""
@@ -216,11 +216,14 @@ class Snapshot:
 
         return file_damage(self._connection)
 
-    def table_problems(self, stored: StoredRules) -> list[str]:
-        """Return what is wrong between the tables of a readable database, one line each; `stored` are its rules."""
+    def table_problems(self, hear: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
+        """Return what is wrong between the tables of a readable database, one line each.
+
+        `hear` is given all rules, which are read meanwhile, a range of ids at a time.
+        """
         from hierogram.storage.checks.integrity import table_problems
 
-        return table_problems(self._connection, stored)
+        return table_problems(self._connection, hear)
 
     def _blocks(self, table: str, columns: Sequence[str], last: int, condition: str) -> Iterator[Block]:
         # Each column by itself, since putting columns together row by row takes longer than all else here. No column

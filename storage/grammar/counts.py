@@ -49,6 +49,9 @@ _NUMBERS = {
 _ARRAY_HEADER_BYTES = 20
 _IDS_PER_QUERY = 4_000_000
 
+IDS_A_RANGE = 1 << 17
+"""Rules that are in memory together, where all are read: some 30 MB."""
+
 _IDS_A_BLOCK = 4_096
 """Few enough that the sides of a block of the longest rules stay below SQLite's limit for one value."""
 
@@ -62,20 +65,26 @@ def rule_counts(connection: Connection) -> RuleCounts:
     )
 
 
-def stored_rules(connection: Connection) -> StoredRules:
-    """Every row of the table of rules, in no particular order."""
-    ids = range(0, read_last_id(connection), _IDS_A_BLOCK)
+def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
+    """The rows of the table of rules with an id above `after`, up to `until`, in no particular order."""
+    ids = range(after, until, _IDS_A_BLOCK)
     if connection.dialect.name == POSTGRES:
-        numbers, sources, targets = _blocks_on_postgres(connection, ids)
+        numbers, sources, targets = _blocks_on_postgres(connection, ids, until)
     else:
-        numbers = _numbers_on_sqlite(connection, _NUMBERS, "true")
-        blocks = list(_sides_on_sqlite(connection, numbers[0], ids))
+        numbers = _numbers_on_sqlite(connection, _NUMBERS, f"id > {after} AND id <= {until}")
+        blocks = list(_sides_on_sqlite(connection, numbers[0], ids, until))
         sources = concatenated([source for source, _ in blocks])
         targets = concatenated([target for _, target in blocks])
     rule_ids, key_high, key_low, *columns = numbers
     kinds = ("?" if name == "hiero" else kind for name, kind in list(_NUMBERS.items())[3:])
     typed: Iterator[Any] = (column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
     return StoredRules(rule_ids.astype(np.int64), RuleDeltas(_keys(key_high, key_low), sources, targets, *typed))
+
+
+def rule_ranges(connection: Connection) -> Iterator[StoredRules]:
+    """Yield the table of rules, a range of ids at a time."""
+    for after in range(0, read_last_id(connection), IDS_A_RANGE):
+        yield stored_rules(connection, after, after + IDS_A_RANGE)
 
 
 def read_last_id(connection: Connection) -> int:
@@ -97,15 +106,18 @@ def _numbers_on_sqlite(connection: Connection, fields: dict[str, str], condition
     return [rows[name] for name in fields]
 
 
-def _sides_on_sqlite(connection: Connection, rule_ids: Column, blocks: Sequence[int]) -> Iterator[tuple[Texts, Texts]]:
-    """Sources and targets of the rules of each block of ids, in their order."""
+def _sides_on_sqlite(
+    connection: Connection, rule_ids: Column, blocks: Sequence[int], until: int
+) -> Iterator[tuple[Texts, Texts]]:
+    """Sources and targets of the rules of each block of ids up to `until`, in their order."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     query = "SELECT group_concat(source, char(10)), group_concat(target, char(10)) FROM rules WHERE id > ? AND id <= ?"
     for after in blocks:
-        first, last = np.searchsorted(rule_ids, (after, after + _IDS_A_BLOCK), "right").tolist()
+        bounds = after, min(after + _IDS_A_BLOCK, until)
+        first, last = np.searchsorted(rule_ids, bounds, "right").tolist()
         if first < last:
-            [sides] = driver.execute(query, (after, after + _IDS_A_BLOCK)).fetchall()
+            [sides] = driver.execute(query, bounds).fetchall()
             yield _both(connection, rule_ids[first:last], [(side + "\n").encode() for side in sides])
 
 
@@ -162,7 +174,7 @@ def rule_keys(connection: Connection) -> tuple[NDArray[np.int64], NDArray[np.int
     return ids.astype(np.int64), np.stack(keys, axis=1).astype(np.int64)
 
 
-def _blocks_on_postgres(connection: Connection, blocks: Sequence[int]) -> tuple[list[Column], Texts, Texts]:
+def _blocks_on_postgres(connection: Connection, blocks: Sequence[int], until: int) -> tuple[list[Column], Texts, Texts]:
     # Numbers and sides in one query, because nothing else says that they come in the same order.
     arrays = ", ".join(f"array_agg({'hiero::int' if name == 'hiero' else name})" for name in _NUMBERS)
     query = f"SELECT {arrays}, string_agg(source, E'\\n'), string_agg(target, E'\\n')"
@@ -170,7 +182,7 @@ def _blocks_on_postgres(connection: Connection, blocks: Sequence[int]) -> tuple[
     sides: list[tuple[Texts, Texts]] = []
     with _cursor(connection) as cursor:
         for after in blocks:
-            *arrays_found, source, target = _values(cursor, query, after, after + _IDS_A_BLOCK)
+            *arrays_found, source, target = _values(cursor, query, after, min(after + _IDS_A_BLOCK, until))
             if source is None or target is None:
                 continue
             for part, value, kind in zip(parts, arrays_found, _NUMBERS.values(), strict=True):

@@ -9,6 +9,8 @@ A fingerprint is 32 bits of a key: what is found by it has to be compared. A rul
 so, until that meets the one that it takes back.
 """
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, insert, select
@@ -155,18 +157,24 @@ def rebuild(writing: Writing) -> None:
         _write(writing, KeyRun(every.fingerprints[first:last], every.rule_ids[first:last]))
 
 
-def differences(
-    connection: Connection, rule_ids: NDArray[np.int64], keys: NDArray[np.int64] | NDArray[np.uint64]
-) -> tuple[list[int], list[int]]:
-    """Compares the runs with all rules, int64[n], and their keys, [n, 2].
+def stored_runs(connection: Connection) -> Iterator[KeyRun]:
+    """Yield the store's runs, oldest first; one is in memory at a time."""
+    statement = select(rule_key_runs.c.content).order_by(rule_key_runs.c.id)
+    for content in connection.scalars(statement, execution_options={"yield_per": 1}):
+        yield decoded(content)
 
-    Returns the rules that the runs lack, or have with another key; and rules of the runs that are not there. Ids,
-    ascending.
+
+def differences(
+    runs: Iterable[tuple[int, KeyRun]], rule_ids: NDArray[np.int64], keys: NDArray[np.int64] | NDArray[np.uint64]
+) -> tuple[list[int], list[int]]:
+    """Compares what the runs say of some rules with these rules, int64[n], and their keys, [n, 2].
+
+    Each run comes with its number among all of them, oldest first. Returns the rules that the runs lack, or have with
+    another key; and rules of the runs that are not there. Ids, ascending.
     """
-    contents = connection.scalars(select(rule_key_runs.c.content).order_by(rule_key_runs.c.id))
     noted = KeyRun(np.zeros(0, np.uint32), np.zeros(0, np.int64))
-    for n, content in enumerate(contents):
-        noted = merged(noted, decoded(content), oldest=n == 0)
+    for number, run in runs:
+        noted = merged(noted, run, oldest=number == 0)
     stored = run_of(fingerprints_of(keys), rule_ids)
     return _missing(stored, noted), _missing(noted, stored)
 

@@ -3,7 +3,8 @@
 Pairs get ascending ids, so new ones change the rows of the last block and add blocks; those of older pairs lie still.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.loading import staged_pair_words
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Writing
-from hierogram.storage.pairs.vocabulary import word_ids
-from hierogram.storage.schema.tables import pair_words, vocabulary
+from hierogram.storage.pairs.vocabulary import known_words, word_ids
+from hierogram.storage.schema.tables import pair_words
 
 BLOCK_BITS = 14
 """Pairs whose ids have all but these low bits in common are a block."""
@@ -130,8 +131,6 @@ def wrong_blocks(connection: Connection) -> list[int]:
     """Blocks whose rows are not those that the pairs' texts make, ascending."""
     if not are_noted(read_notation(connection)):
         return []
-    words = connection.execute(select(vocabulary.c.token, vocabulary.c.id).where(vocabulary.c.side == SOURCE))
-    ids = {row.token: row.id for row in words}
     last_pair, last_row = (
         connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
         for column, table in (("id", "sentence_pairs"), ("block", "pair_words"))
@@ -146,7 +145,7 @@ def wrong_blocks(connection: Connection) -> list[int]:
         )
         noted = [(block, word, bytes(content)) for word, content in stored]
         try:
-            right = noted == _counted(connection, block, ids)
+            right = noted == _counted(connection, block, partial(known_words, connection, SOURCE))
         except KeyError:
             # A word that the vocabulary lacks, which is reported by itself.
             right = False
@@ -155,23 +154,24 @@ def wrong_blocks(connection: Connection) -> list[int]:
     return wrong
 
 
-def _counted(connection: Connection, block: int, ids: Mapping[str, int]) -> list[Posting]:
+def _counted(
+    connection: Connection, block: int, look_up: Callable[[Iterable[str]], Mapping[str, int]]
+) -> list[Posting]:
+    """Return the rows that a block should have; `look_up` finds the ids of words."""
     rows = connection.execute(
         text("SELECT id, source FROM sentence_pairs WHERE id >= :first AND id <= :last ORDER BY id"),
         {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _PLACE},
     ).all()
-    return list(postings([row[0] for row in rows], [row[1] for row in rows], ids))
+    sources = [row[1] for row in rows]
+    ids = look_up(dict.fromkeys(" ".join(sources).split(" ")) if sources else ())
+    return list(postings([row[0] for row in rows], sources, ids))
 
 
 def note_blocks_again(writing: Writing, blocks: Sequence[int]) -> None:
     """Makes the rows of these blocks again from the pairs' texts."""
     for block in blocks:
         writing.connection.execute(delete(pair_words).where(pair_words.c.block == block))
-        sources = writing.connection.scalars(
-            text("SELECT source FROM sentence_pairs WHERE id >= :first AND id <= :last"),
-            {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _PLACE},
-        ).all()
-        counted = _counted(writing.connection, block, _ids(writing, sources))
+        counted = _counted(writing.connection, block, partial(word_ids, writing, SOURCE))
         writing.loader.insert(pair_words, ("block", "word_id", "pairs"), counted)
 
 

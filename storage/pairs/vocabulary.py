@@ -1,5 +1,6 @@
 """The vocabulary: words by side, their ids, how often they occur in pairs, and how they are found by how they look."""
 
+import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,10 +9,11 @@ from difflib import get_close_matches
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, text, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, Notation
-from hierogram.storage.database.loading import staged_increments, staged_words
+from hierogram.storage.database.connection import POSTGRES
+from hierogram.storage.database.loading import rows_of, staged_increments, staged_words
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.schema.tables import vocabulary
 
@@ -99,6 +101,22 @@ def _known_ids(writing: Writing, side: str, tokens: Sequence[str]) -> dict[str, 
         ids |= found
         writing.new_words[side].update(found)
     return ids
+
+
+_WORDS_A_QUERY = 10_000
+
+
+def known_words(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
+    """Return the ids of those of the words, each named once, that the vocabulary holds."""
+    found: dict[str, int] = {}
+    wanted = iter(tokens)
+    postgres = connection.dialect.name == POSTGRES
+    among = "= ANY(:tokens)" if postgres else "IN (SELECT value FROM json_each(:tokens))"
+    statement = text(f"SELECT token, id FROM vocabulary WHERE side = :side AND token {among}")
+    while some := list(islice(wanted, _WORDS_A_QUERY)):
+        given = {"side": side, "tokens": some if postgres else json.dumps(some)}
+        found.update(rows_of(connection, statement, given))
+    return found
 
 
 def _add_words(writing: Writing, side: str, counts: Mapping[str, int]) -> dict[str, int]:

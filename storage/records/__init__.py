@@ -42,7 +42,7 @@ from hierogram.storage.records.pairs import (
     in_runs,
     join_pairs,
 )
-from hierogram.storage.records.settings import CASES, INFINITY, JOINS, KEPT, LARGEST_SEED, LOWERED, Settings
+from hierogram.storage.records.settings import CASES, INFINITY, JOINS, KEPT, LARGEST_SEED, LOWERED, PART_MARK, Settings
 
 __all__ = [
     "ALIGNER",
@@ -56,6 +56,7 @@ __all__ = [
     "LARGEST_SEED",
     "LOWERED",
     "NOBODY",
+    "PART_MARK",
     "SAMPLING",
     "SETTLED",
     "TBX_ENTRIES",

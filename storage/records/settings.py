@@ -31,6 +31,8 @@ CASES = (KEPT, LOWERED)
 """What becomes of capital letters where pairs come into a store."""
 JOINS = 4_000
 """Joins that parts of words are made by, at most, unless said otherwise."""
+PART_MARK = "￭"
+"""Begins each part of a word but the first, in stores of parts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ _SERVER = "tests/daemon/web/test_server.py"
 _PAGES = "tests/daemon/web/pages/test_pages.py"
 _STREAMS = "tests/daemon/web/events/test_events.py"
 _STEMS = "tests/daemon/alignment/test_stems.py"
+_ARRIVALS = "tests/daemon/alignment/test_incremental.py"
 _TEXT = "tests/daemon/decoding/test_text.py"
 _JOINING = "tests/daemon/corpora/test_joining.py"
 
@@ -34,6 +35,20 @@ DAEMON_FAULTS = (
         "return both(one[0], other[0]), both(one[1], other[1])",
         "return both(one[0], other[0]), one[1]",
         (_STEMS, "-k", "at_hand"),
+    ),
+    Fault(
+        "pairs that were aligned together count as having arrived",
+        "daemon/alignment/incremental.py",
+        "_ON_ARRIVAL, _TOGETHER = 1, 2",
+        "_ON_ARRIVAL, _TOGETHER = 1, 1",
+        (_ARRIVALS, "-k", "grows"),
+    ),
+    Fault(
+        "pairs are aligned again while those that have arrived are being sampled",
+        "daemon/alignment/incremental.py",
+        "if not stalest or stalest[0].sweep != _ON_ARRIVAL:",
+        "if not stalest:",
+        (_ARRIVALS, "-k", "on_their_way"),
     ),
     Fault(
         "a word is counted as itself and as a stem of the same name",
@@ -90,6 +105,13 @@ DAEMON_FAULTS = (
         "daemon/corpora/languages.py",
         """plain = _PRINTED_APOSTROPHE.sub("'", text) if "’" in text else text""",
         "plain = text",
+        (_JOINING, "-k", "comes_back"),
+    ),
+    Fault(
+        "straight quotation marks open and close wherever they stand",
+        "daemon/corpora/languages.py",
+        "early = 2 * k < len(self._tokens)",
+        "early = False",
         (_JOINING, "-k", "comes_back"),
     ),
     Fault(

@@ -883,8 +883,8 @@ FAULTS = (
     Fault(
         "open words are scored once and for all",
         "decoding/cubes.py",
-        "    if closed:\n        return size, state, closed, final + log10, promised\n",
-        "    if closed or size > 0:\n        return size, state, closed, final + log10, promised\n",
+        "    if closed:\n        return size, there.next, closed, final + there.log10, promised\n",
+        "    if closed or size > 0:\n        return size, there.next, closed, final + there.log10, promised\n",
         _DECODING,
     ),
     Fault(
@@ -1024,36 +1024,36 @@ FAULTS = (
     Fault(
         "items are popped in the order of what places promise before they are joined",
         "decoding/cubes.py",
-        "    there.priority = there.score + task.weighed.weights[LM] * LN_10 * promised\n",
-        "    there.priority += 0.0 * promised\n",
+        "    made.rank = made.score + task.weighed.weights[LM] * LN_10 * promised\n",
+        "    made.rank = there.apart + 0.0 * promised\n",
         _PRUNING,
     ),
     Fault(
         "joined items are popped without what their open words promise",
         "decoding/cubes.py",
-        "    there.priority = there.score + task.weighed.weights[LM] * LN_10 * promised\n",
-        "    there.priority = there.score + 0.0 * promised\n",
+        "    made.rank = made.score + task.weighed.weights[LM] * LN_10 * promised\n",
+        "    made.rank = made.score + 0.0 * promised\n",
         _PRUNING,
     ),
     Fault(
         "every place has the margin of a rule over the best items",
         "decoding/cubes.py",
-        "        best &= chart.coordinates[there.place + 1 + k] == 0\n",
-        "        best &= chart.coordinates[there.place + 1 + k] >= 0\n",
+        "(MARGIN if candidate.grown == 0 else NEAR_MARGIN)",
+        "(MARGIN if candidate.grown >= 0 else NEAR_MARGIN)",
         _PRUNING,
     ),
     Fault(
         "places promise nothing of what their neighbours gained",
         "decoding/cubes.py",
-        "    return _apart(task, chart, candidate) + INHERITED * gained + margin\n",
-        "    return _apart(task, chart, candidate) + 0.0 * gained + margin\n",
+        "    return candidate.apart + INHERITED * gained + margin\n",
+        "    return candidate.apart + 0.0 * gained + margin\n",
         _PRUNING,
     ),
     Fault(
         "places promise what their neighbours promised beforehand, too",
         "decoding/cubes.py",
-        "    gained = chart.candidates[candidate].priority - _apart(task, chart, candidate)\n",
-        "    gained = chart.candidates[candidate].priority - 0.9 * _apart(task, chart, candidate)\n",
+        "    gained = rank - there.apart\n",
+        "    gained = rank - 0.9 * there.apart\n",
         _PRUNING,
     ),
     Fault(
@@ -1123,8 +1123,8 @@ FAULTS = (
     Fault(
         "the gradient lacks the regularization that the loss has",
         "daemon/tuning/tuning.py",
-        "_REGULARIZATION * weights - wrong @ differences",
-        "-wrong @ differences",
+        "_REGULARIZATION * weights + strength * away",
+        "strength * away",
         _GRADIENT,
     ),
     Fault(

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from hierogram.samplers.grammar.columns import join_blobs, join_texts
 from hierogram.storage.database.connection import make_engine, parse_url
-from hierogram.storage.records import AlignerChange, LabelRow, NewPairs, PairRow, SweepRecord
+from hierogram.storage.records import AlignerChange, AlignerCounts, LabelRow, NewPairs, PairRow, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.store import Store
 
@@ -191,3 +191,14 @@ def count_deliveries(store: Store) -> dict[str, int]:
     with store.engine.connect() as connection:
         rows = connection.exec_driver_sql("SELECT state, count(*) FROM webhook_deliveries GROUP BY state").all()
     return {"waiting": 0, "done": 0, "failed": 0} | {row[0]: row[1] for row in rows}
+
+
+def aligner_counts(store: Store) -> AlignerCounts:
+    """All counts of the aligner."""
+    with store.snapshot() as snapshot:
+        parts = list(snapshot.aligner_counts())
+    return AlignerCounts(
+        sorted(row for part in parts for row in part.lexicon),
+        sorted(row for part in parts for row in part.words),
+        sorted(row for part in parts for row in part.jumps),
+    )

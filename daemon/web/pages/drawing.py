@@ -81,7 +81,7 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
                 _curve(
                     (centres[SOURCE][i], feet[SOURCE] + 6.0), (centres[TARGET][j], feet[TARGET] - _WORD_HEIGHT + 4.0)
                 ),
-                f"s{i} t{j}",
+                f"{sides[SOURCE][i].key} {sides[TARGET][j].key}",
             )
             for i, j in links_of(alignment)
             if i < len(sides[SOURCE]) and j < len(sides[TARGET])
@@ -107,7 +107,7 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
         "cell": cell,
         "rows": rows,
         "columns": columns,
-        "links": links_of(alignment),
+        "links": [(i, j, f"{sides[SOURCE][i].key} {sides[TARGET][j].key}") for i, j in links_of(alignment)],
         "phrases": [
             (
                 left + use.target_span[0] * cell,

@@ -1,5 +1,6 @@
 """The page of a pair: texts, links, derivation, expected rules, score; and how a pair is taken out."""
 
+from dataclasses import replace
 from http import HTTPStatus
 from math import log
 from typing import Any
@@ -9,6 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.rendering import PageContext, sentences, symbols_of
 from hierogram.daemon.web.protocol.bodies import PairId
@@ -89,16 +91,28 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     from hierogram.storage.pairs.pairs import pairs_by_id
 
     settings = look.settings()
-    notation = notation_of(settings.grammar)
+    notation, view = notation_of(settings.grammar), InWords(settings.joins)
     two_texts = notation.takes == PAIRS
     alignment = pair.alignment if two_texts else ""
-    sides = sentences(pair.source, pair.target if two_texts else "", alignment)
+    own = view.pair(pair.source, pair.target if two_texts else "", alignment)
+    sides = sentences(*own[:3])
+    # Rules and links are of parts of words, which are lit as their words are.
+    tokens = {
+        side: [
+            sides[side][places[n]]._replace(text=view.side(symbol)) for n, symbol in enumerate(text.split(" ")) if text
+        ]
+        for side, text, places in (
+            (SOURCE, pair.source, own.source_places),
+            (TARGET, pair.target if two_texts else "", own.target_places),
+        )
+    }
     trouble = None
     try:
         [row] = pairs_by_id(look.connection, [pair.id])
         uses, expected = derivation_of(row, settings), expected_rules(row, settings)
     except SamplerError as error:
         uses, expected, trouble = [], [], str(error)
+    shown = [replace(use, source=view.side(use.source), target=view.side(use.target)) for use in uses]
     stored = uses_of(look, {(use.source, use.target) for use in uses})
     of_all = [stored.get((use.source, use.target), (0.0, 0)) for use in uses]
     before, after = neighbours(look, pair.id)
@@ -127,7 +141,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
         "_after": after,
         "_sides": sides,
         "_two_texts": two_texts,
-        "_picture": picture(uses, sides, alignment),
-        "_grid": grid(uses, sides, alignment) if alignment else None,
-        "_symbols": lambda side: symbols_of(side, notation),
+        "_picture": picture(shown, tokens, alignment),
+        "_grid": grid(shown, tokens, alignment) if alignment else None,
+        "_symbols": lambda side: symbols_of(side, settings),
     }  # fmt: skip

@@ -19,11 +19,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from hierogram.daemon.corpora.segments import WITHIN, InWords
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
-from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, Notation
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, notation_of
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.records import Settings
 
 JSON_ENDING = ".json"
 
@@ -164,10 +166,14 @@ def colour_of(number: int) -> int:
 
 
 class Symbol(NamedTuple):
-    """A symbol of a rule's side: a word, or a nonterminal by its number and the colour that it has on both sides."""
+    """A symbol of a rule's side: a word, or a nonterminal by its number and the colour that it has on both sides.
+
+    `within`: it is part of a word that began elsewhere.
+    """
 
     text: str
     number: int | None = None
+    within: bool = False
 
     @property
     def colour(self) -> int:
@@ -195,11 +201,17 @@ def is_side(text: str) -> bool:
     return True
 
 
-def symbols_of(side: str, notation: Notation) -> list[Symbol]:
-    """Return the symbols of a rule's side; a fragment of a tree is one, and so is what is no side of a rule."""
-    if FRAGMENTS in notation.offers or not is_side(side):
+def symbols_of(side: str, settings: Settings) -> list[Symbol]:
+    """Return the symbols of a rule's side, in words; what is no side of a rule, as a fragment of a tree, is one."""
+    if FRAGMENTS in notation_of(settings.grammar).offers or not is_side(side):
         return [Symbol(side)]
-    return [Symbol("", part) if isinstance(part, int) else Symbol(part) for part in parse_side(side)]
+    parts = InWords(settings.joins).symbols(parse_side(side))
+    return [
+        Symbol("", part)
+        if isinstance(part, int)
+        else Symbol(part, within=bool(settings.joins) and part != WITHIN and part.startswith(WITHIN))
+        for part in parts
+    ]
 
 
 def visible(text: str) -> str:

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.web.pages.forms import texts, whole_number
 from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences, symbols_of
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
@@ -27,7 +28,7 @@ def rule_routes(page: PageContext) -> APIRouter:
         source, target = given.get("source", ""), given.get("target", "")
         with page.reader.look() as look:
             settings = look.settings()
-            notation = notation_of(settings.grammar)
+            notation, view = notation_of(settings.grammar), InWords(settings.joins)
             found = looking.find_rule(look, source, target)
             history: list[dict[str, Any]] = []
             if found is not None:
@@ -44,7 +45,8 @@ def rule_routes(page: PageContext) -> APIRouter:
                 },
                 "two_sides": TWO_SIDES in notation.offers,
                 "sql": look.asked,
-                "_symbols": lambda side: symbols_of(side, notation),
+                "_symbols": lambda side: symbols_of(side, settings),
+                "_sides": (view.side(source), view.side(target)),
                 "_many": notation.many,
                 "_one": notation.one,
                 "_here": address("/rule", source=source, target=target),
@@ -62,7 +64,8 @@ def rule_routes(page: PageContext) -> APIRouter:
         given = texts(request, "source", "target", "after")
         source, target = given.get("source", ""), given.get("target", "")
         with page.reader.look() as look:
-            notation = notation_of(look.settings().grammar)
+            settings = look.settings()
+            notation, view = notation_of(settings.grammar), InWords(settings.joins)
             found = looking.find_rule(look, source, target)
             start = whole_number(given.get("after", "")) or 0
             # A pair may use a rule that is not stored yet, but none that cannot be written so.
@@ -71,6 +74,7 @@ def rule_routes(page: PageContext) -> APIRouter:
                 lines = concordance(look, (rule_id, source, target), start, _LINES)
             else:
                 lines = Lines([], None, True, 0, 0)
+            pairs = {line.id: view.pair(line.source, line.target, line.alignment) for line in lines.lines}
             content = {
                 "source": source,
                 "target": target,
@@ -78,16 +82,18 @@ def rule_routes(page: PageContext) -> APIRouter:
                 "sql": look.asked,
                 "_sentences": {
                     line.id: sentences(
-                        line.source,
-                        line.target,
-                        line.alignment,
-                        {SOURCE: line.source_words, TARGET: line.target_words},
+                        *pairs[line.id][:3],
+                        {
+                            SOURCE: {pairs[line.id].source_places[n] for n in line.source_words},
+                            TARGET: {pairs[line.id].target_places[n] for n in line.target_words},
+                        },
                     )
                     for line in lines.lines
                 },
+                "_sides": (view.side(source), view.side(target)),
                 "_after": start,
                 "_next": address("/rule/pairs", source=source, target=target, after=lines.next),
-                "_symbols": lambda side: symbols_of(side, notation),
+                "_symbols": lambda side: symbols_of(side, settings),
                 "_many": notation.many,
                 "_one": notation.one,
             }

@@ -1,5 +1,6 @@
 """The pages to begin with: what the store holds, and rules that hold a word or a phrase."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -7,6 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.web.pages.forms import options
 from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
 from hierogram.daemon.web.protocol.bodies import LARGEST_ID
@@ -28,8 +30,9 @@ from hierogram.storage.browsing.search import (
     search,
 )
 from hierogram.storage.browsing.words import word_count
-from hierogram.storage.options import declared
+from hierogram.storage.options import Declared
 from hierogram.storage.pairs.vocabulary import like_words
+from hierogram.storage.records import PART_MARK
 
 _EXAMPLES = 12
 _MOST = 200
@@ -54,7 +57,8 @@ def search_routes(page: PageContext) -> APIRouter:
         phrase = read_phrase(given.get("q", ""))
         with page.reader.look() as look:
             status = progress.store_status(look, page.reader.url)
-            notation = notation_of(look.settings().grammar)
+            settings = look.settings()
+            notation = notation_of(settings.grammar)
             content: dict[str, Any] = {
                 "typed": given.get("q", ""),
                 "asked": bool(phrase.words),
@@ -62,7 +66,7 @@ def search_routes(page: PageContext) -> APIRouter:
                 "store": {"rules": status.rules, "uses": status.rule_tokens, "pairs": status.pairs},
                 "corpora": progress.corpus_names(look),
                 "two_sides": TWO_SIDES in notation.offers,
-                "_values": {name: field.option.values for name, field in declared(Query).items()},
+                "_values": {name: field.option.values for name, field in Declared.of(Query).items()},
                 "_orders": ORDERS,
                 "_matches": MATCHES,
                 "_one": notation.one,
@@ -70,12 +74,14 @@ def search_routes(page: PageContext) -> APIRouter:
                 "_as_typed": lambda word: Phrase((word,)).typed(),
             }
             if phrase.words:
+                view = InWords(settings.joins)
+                divided = {side: _divided(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
                 if "side" not in request.query_params:
-                    query = replace(query, side=likely_side(look, phrase))
-                found = search(look, phrase, query, _read_place(given.get("after")))
-                content |= _results(look, request, found, phrase, query) | {
+                    query = replace(query, side=likely_side(look, divided))
+                found = search(look, divided[query.side], query, _read_place(given.get("after")))
+                content |= _results(look, request, found, phrase, divided, query) | {
                     "query": asdict(query),
-                    "_symbols": lambda side: symbols_of(side, notation),
+                    "_symbols": lambda side: symbols_of(side, settings),
                 }
             else:
                 content |= _beginning(look) | {"rules": []}
@@ -85,32 +91,49 @@ def search_routes(page: PageContext) -> APIRouter:
     return router
 
 
-def _results(look: Look, request: Request, found: Answer, phrase: Phrase, query: Query) -> dict[str, Any]:
+def _divided(phrase: Phrase, view: InWords, side: int) -> Phrase:
+    """Return a phrase of words as a side's rules have it."""
+    lots = ([None] if word is None else view.parts(side, word).split(" ") for word in phrase.parts)
+    return Phrase(tuple(part for some in lots for part in some))
+
+
+def _results(
+    look: Look, request: Request, found: Answer, phrase: Phrase, divided: Mapping[str, Phrase], query: Query
+) -> dict[str, Any]:
     side = query.side
-    notation = notation_of(look.settings().grammar)
+    settings = look.settings()
+    notation, view = notation_of(settings.grammar), InWords(settings.joins)
     vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     here = {name: value for name, value in request.query_params.items() if name != "after"}
     after = _write_place(found.next)
+    missing = found.unknown
+    if settings.joins:
+        # Words with a part that no pair has.
+        parts = {word: _divided(Phrase((word,)), view, side == TARGET).words for word in phrase.words}
+        missing = tuple(word for word in phrase.words if not set(found.unknown).isdisjoint(parts[word]))
+    readings = [view.line(reading.typed()) for reading in found.readings]
     # The word itself, or the likeliest that looks like it.
-    words = [*([] if found.unknown or found.labels else phrase.words[:1]), *(r.words[0] for r in found.readings)]
+    words = [*([] if missing or found.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
     if words and not word_count(look, vocabulary, words[0]):
         words = words[1:]
-    like = {word: like_words(look.connection, vocabulary, word, _LIKE) for word in found.unknown[:_MISSED]}
-    if not found.rules and not found.unknown and phrase.is_word and not found.labels:
+    like = {word: like_words(look.connection, vocabulary, word, _LIKE) for word in missing[:_MISSED]}
+    if not found.rules and not missing and phrase.is_word and not found.labels:
         like = {word: like_words(look.connection, vocabulary, word, _LIKE) for word in phrase.words}
     return {
         "rules": found.rules,
         "after": after,
-        "readings": [reading.typed() for reading in found.readings],
-        "unknown_words": list(found.unknown),
-        "like_words": {word: [one.token for one in some] for word, some in like.items()},
+        "readings": readings,
+        "unknown_words": list(missing),
+        "like_words": {
+            word: [one.token for one in some if not one.token.startswith(PART_MARK)] for word, some in like.items()
+        },
         "labels": list(found.labels),
         "word": words[0] if phrase.is_word and words else None,
         "_instead": lambda word, one: address("/search", **here | {"q": phrase.with_word(word, one).typed()}),
         "_reading": lambda reading: address("/search", **here | {"q": reading}),
         "_exact": found.exact,
-        "_on_other_side": TWO_SIDES in notation.offers and occurs_on(look, other, phrase),
+        "_on_other_side": TWO_SIDES in notation.offers and occurs_on(look, other, divided[other]),
         "_other": address("/search", **here | {"side": other}),
         "_next": address("/search", **here | {"side": side, "after": after}) if after else None,
         "_continued": "after" in request.query_params,

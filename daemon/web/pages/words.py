@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.web.pages.forms import texts
 from hierogram.daemon.web.pages.rendering import PageContext, links_of, sentences, symbols_of
 from hierogram.daemon.web.protocol.problems import ProblemError
@@ -19,7 +20,7 @@ from hierogram.storage.browsing.looking import Rival
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Phrase, most_used
 from hierogram.storage.pairs.vocabulary import like_words
-from hierogram.storage.records import PairRow
+from hierogram.storage.records import PART_MARK, PairRow
 
 _RENDERINGS = 200
 _SHOWN_RENDERINGS = 15
@@ -53,14 +54,15 @@ def word_routes(page: PageContext) -> APIRouter:
 
 
 def _content(look: Look, side: str, token: str) -> dict[str, Any]:
-    notation = notation_of(look.settings().grammar)
+    settings = look.settings()
+    notation, view = notation_of(settings.grammar), InWords(settings.joins)
     two_sides = TWO_SIDES in notation.offers
-    phrase = Phrase((token,))
+    phrase = Phrase(tuple(view.parts(side == TARGET, token).split(" ")))
     count = words.word_count(look, side, token)
     renderings = looking.rivals(look, side, phrase.side(), _RENDERINGS) if two_sides else []
     within = most_used(look, phrase, side, _RULES)
     by_corpus = words.uses_by_corpus(look, [rule.id for rule in renderings[:_COMPARED]])
-    lines = _lines(words.pairs_with(look, side, token, _LINES) if count else [], side, token, notation)
+    lines = _lines(words.pairs_with(look, side, token, _LINES) if count else [], side, token, notation, view)
     # As many equally probable renderings would be as uncertain.
     total = sum(rule.probability for rule in renderings)
     shares = [rule.probability / total for rule in renderings if rule.probability]
@@ -72,12 +74,16 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
         "renderings": [_rendering(rule, side, phrase.side()) for rule in renderings[:_SHOWN_RENDERINGS]],
         "more_renderings": max(0, len(renderings) - _SHOWN_RENDERINGS),
         "perplexity": perplexity,
-        "rules": [rule for rule in within if not two_sides or " " in getattr(rule, side)][:_SHOWN_RULES],
+        "rules": [rule for rule in within if not two_sides or getattr(rule, side) != phrase.side()][:_SHOWN_RULES],
         "collocates": words.collocates(look, side, token, within, _COLLOCATES),
         "dispersion": words.dispersion(look, side, token),
         "lines": lines,
-        "like_words": [word.token for word in like_words(look.connection, side, token, _LIKE)] if not count else [],
-        "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus),
+        "like_words": [
+            word.token
+            for word in (like_words(look.connection, side, token, _LIKE) if not count else ())
+            if not word.token.startswith(PART_MARK)
+        ],
+        "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus, view),
         "sql": look.asked,
         "_two_sides": two_sides,
         "_pair": notation.one,
@@ -89,17 +95,18 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
             )
             for line in lines
         },
-        "_symbols": lambda text: symbols_of(text, notation),
+        "_symbols": lambda text: symbols_of(text, settings),
     }  # fmt: skip
 
 
-def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation) -> list[dict[str, Any]]:
+def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation, view: InWords) -> list[dict[str, Any]]:
     """The pairs as a concordance: the places of the word, and on the other side of the words that it is linked to."""
     two_texts = notation.takes == PAIRS
     lines = []
     for row in found:
-        links = links_of(row.alignment) if two_texts else []
-        text = row.target if side == TARGET and two_texts else row.source
+        pair = view.pair(row.source, row.target if two_texts else "", row.alignment if two_texts else "")
+        links = links_of(pair.alignment)
+        text = pair.target if side == TARGET and two_texts else pair.source
         places = [n for n, word in enumerate(text.split(" ")) if word == token]
         linked = sorted(
             {j for i, j in links if i in places} if side == SOURCE else {i for i, j in links if j in places}
@@ -108,9 +115,9 @@ def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation) 
         lines.append(
             {
                 "id": row.id,
-                "source": row.source,
-                "target": row.target if two_texts else "",
-                "alignment": row.alignment if two_texts else "",
+                "source": pair.source,
+                "target": pair.target,
+                "alignment": pair.alignment,
                 "source_words": marked[0],
                 "target_words": marked[1],
             }
@@ -127,12 +134,12 @@ def _rendering(rule: Rival, side: str, text: str) -> dict[str, Any]:
 
 
 def _inconsistent(
-    renderings: Sequence[Rival], side: str, text: str, by_corpus: Sequence[tuple[Any, ...]]
+    renderings: Sequence[Rival], side: str, text: str, by_corpus: Sequence[tuple[Any, ...]], view: InWords
 ) -> dict[str, Any]:
     """Renderings that are rare beside the most frequent one, and which rendering each corpus prefers."""
     if not renderings:
         return {"rare": [], "renderings": [], "corpora": []}
-    texts_of = {rule.id: rule.other for rule in renderings[:_COMPARED]}
+    texts_of = {rule.id: view.side(rule.other) for rule in renderings[:_COMPARED]}
     uses: dict[str, dict[int, int]] = defaultdict(dict)
     for rule_id, corpus, number in by_corpus:
         uses[corpus][rule_id] = number

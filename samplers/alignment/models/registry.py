@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
-_SMALL = 2500
-"""Corpora of at most so many pairs get more chains."""
+_SMALL, _SMALL_SWEEPS = 2500, 40
+"""Corpora of at most so many pairs get more chains, of so many sweeps."""
 _MOST_ITG_SWEEPS, _FEWEST_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 
 
@@ -78,11 +78,12 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
     A larger corpus needs fewer sweeps. `python -m hierogram.tools.compare_aligners` measures it.
     """
-    chosen = sweeps or _fitting(pairs, _FEWEST_SWEEPS, _MOST_SWEEPS, _SWEEPS_SCALE)
+    small = pairs <= _SMALL
+    chosen = sweeps or (_SMALL_SWEEPS if small else _fitting(pairs, _FEWEST_SWEEPS, _MOST_SWEEPS, _SWEEPS_SCALE))
     return AlignerOptions(
         model="bhmm-f",
         sweeps=chosen,
-        chains=6 if pairs <= _SMALL else 4,
+        chains=9 if small else 4,
         burn_in=chosen * 3 // 5,
         thinning=2 if chosen > 4 else 1,
         candidates=ALL_POSITIONS,

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from tests.daemon.alignment.arrivals import PAIRS, error_rate, put, texts
 from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK, Run
-from tests.storage.building import query
+from tests.storage.building import aligner_counts, query
 
 from hierogram.daemon.alignment.incremental import (
     AlignReport,
@@ -40,7 +40,7 @@ def test_what_arrives_is_aligned_with_what_is_known(quick_store: Store) -> None:
     put(store, 270, PAIRS)
     heard: list[tuple[int, int]] = []
     done = align_pending(store, report=lambda now, total: heard.append((now, total)))
-    assert (done.pairs, done.rejuvenated, done.trained) == (30, 30, 0)
+    assert (done.pairs, done.rejuvenated, done.trained) == (30, 0, 0)
     assert error_rate(store, 270, PAIRS) < 0.1
     assert heard[-1] == (30, 30)
     assert {(state, by) for _, state, by in texts(store)} == {("waiting", "aligner")}
@@ -135,12 +135,10 @@ def test_counts_leave_with_withdrawn_pairs(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 40)
     align_pending(store)
-    with store.snapshot() as snapshot:
-        assert snapshot.aligner_counts().lexicon
+    assert aligner_counts(store).lexicon
     everything = [row.id for row in store.pairs()]
     store.align(withdrawal_of(store, everything))
-    with store.snapshot() as snapshot:
-        counts = snapshot.aligner_counts()
+    counts = aligner_counts(store)
     assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
 
 
@@ -223,8 +221,9 @@ def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path
             while store.count_pairs(["settled"]) < 60:
                 assert turns.take()
             assert going.beats
-            # Derivations of wrong alignments, as an aligner that knew less might have made them.
+            # Derivations of wrong alignments, as an aligner that knew less might have made them on arrival.
             query(url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 3")
+            query(url, "UPDATE pair_links SET sweep = 1")
         store_is_mended(url)
         learn(store, sweeps=0)
         with Learner(store) as learner:
@@ -239,22 +238,50 @@ def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path
         assert verify(store).problems == []
 
 
-def test_alignments_gone_over_again_are_told_once_a_pass(quick_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_daemon_aligns_pairs_again_once_many_have_arrived(quick_store: Store) -> None:
     from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.learning.learner import Learner
-    from hierogram.daemon.serving import sampling
+    from hierogram.daemon.serving.sampling import Aligning
 
-    monkeypatch.setattr(sampling, "_REJUVENATED_AT_ONCE", 10)
     going, log = Going(), structlog.stdlib.get_logger()
+    aligner = IncrementalAligner(quick_store)
+    with Learner(quick_store) as learner, capture_logs() as said:
+        turns = Aligning(quick_store, learner, Configuration(), going, going, log)
+        for first, last in ((0, 60), (60, 80), (80, 81)):
+            put(quick_store, first, last)
+            aligner.align_new()
+            turns.rejuvenate()
+        turns.rejuvenate()
+    # 20 of 80 are a quarter, 21 of 81 are more.
+    assert [(entry["event"], entry["pairs"]) for entry in said] == [("pairs aligned again", 81)]
+    assert verify(quick_store).problems == []
+
+
+@pytest.mark.database("sqlite")
+def test_a_store_that_grows_is_aligned_again_as_a_whole(quick_store: Store) -> None:
+    done = []
+    for first in range(0, PAIRS, 60):
+        put(quick_store, first, first + 60)
+        done.append(align_pending(quick_store))
+    # 60 of 120, 60 of 180, not 60 of 240, then 120 of 300.
+    assert [report.rejuvenated for report in done] == [0, 120, 180, 0, 300]
+    assert error_rate(quick_store, 0, PAIRS) < 0.05
+    assert verify(quick_store).problems == []
+
+
+@pytest.mark.database("sqlite")
+def test_pairs_on_their_way_are_aligned_again_when_they_have_settled(quick_store: Store, store_url: str) -> None:
     put(quick_store, 0, 60)
     align_pending(quick_store)
-    learn(quick_store, sweeps=0)
-    with Learner(quick_store) as learner, capture_logs() as said:
-        turns = sampling.Aligning(quick_store, learner, Configuration(), going, going, log)
-        for _ in range(40):
-            turns.rejuvenate()
-    assert [entry["event"] for entry in said] == ["alignments gone over again"]
-    assert said[0]["pairs"] >= 60
+    put(quick_store, 60, 120)
+    aligner = IncrementalAligner(quick_store)
+    aligner.align_new()
+    query(store_url, "UPDATE sentence_pairs SET state = 'sampling' WHERE id > 60")
+    assert not aligner.much_has_arrived()
+    query(store_url, "UPDATE sentence_pairs SET state = 'waiting' WHERE id > 60")
+    assert aligner.much_has_arrived()
+    assert aligner.rejuvenate(70).pairs == 70
+    assert not aligner.much_has_arrived()
 
 
 def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Path) -> None:

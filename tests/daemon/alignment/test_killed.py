@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.daemon.alignment.arrivals import error_rate, put
 from tests.daemon.conftest import QUICK
+from tests.storage.building import aligner_counts
 
 from hierogram.daemon.alignment import incremental
 from hierogram.daemon.learning.learning import learn
@@ -68,6 +69,5 @@ def test_killed_in_mid_alignment(store_url: str, aligner: str, monkeypatch: pyte
         assert error_rate(store, 0, PAIRS) < 0.2
         withdraw_all(store, [row.id for row in store.pairs()], lambda _done: None)
         assert verify(store).problems == []
-        with store.snapshot() as snapshot:
-            counts = snapshot.aligner_counts()
+        counts = aligner_counts(store)
         assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])

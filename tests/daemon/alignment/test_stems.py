@@ -9,6 +9,7 @@ import pytest
 from tests.daemon.alignment.arrivals import put
 from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK
+from tests.storage.building import aligner_counts
 
 from hierogram.daemon.alignment.aligning import align, align_sides, options_for
 from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
@@ -142,8 +143,7 @@ def test_pairs_at_hand_leave_the_counts_of_stems_that_they_are_aligned_by(
 def test_counts_of_stems_leave_with_withdrawn_pairs(store: Store) -> None:
     put(store, 0, 20)
     align_pending(store)
-    with store.snapshot() as snapshot:
-        rows = snapshot.aligner_counts().lexicon
+    rows = aligner_counts(store).lexicon
     stems = [row for row in rows if row[0].endswith(" ")]
     words = [row for row in rows if not row[0].endswith(" ")]
     assert [sum(row[k] for row in stems) for k in (2, 3)] == [sum(row[k] for row in words) for k in (2, 3)]

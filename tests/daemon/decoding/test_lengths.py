@@ -7,7 +7,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from hierogram.daemon.decoding.lengths import HIGHEST, LOWEST, STEP, LengthFitter
+from hierogram.daemon.corpora.segments import MARK
+from hierogram.daemon.decoding.grammars import TextLengths
+from hierogram.daemon.decoding.lengths import HIGHEST, LOWEST, STEP, LengthFitter, words_begun
 
 WORDS, LETTERS = 20, 5
 
@@ -35,7 +37,7 @@ class Decoders:
 
 def _decoded(decoders: Decoders, ratio: float) -> int:
     sentence = cast(Any, SimpleNamespace(words=np.zeros(WORDS, np.int32)))
-    fitter = LengthFitter(decoders, ["a" * LETTERS], ratio)
+    fitter = LengthFitter(decoders, ["a" * LETTERS], TextLengths(ratio, LETTERS))
     found = fitter.decode(sentence, ["b" * LETTERS] * WORDS, ["c" * LETTERS], 3, distinct=True)
     assert (found.best, found.distinct) == (3, True)
     assert len(decoders.taken) == 1
@@ -68,3 +70,18 @@ def test_weights_stay_within_bounds(length: int, end: int) -> None:
     assert _decoded(decoders, 1.0) == length
     assert decoders.asked[-1] == STEP * end
     assert all(LOWEST * STEP <= more <= HIGHEST * STEP for more in decoders.asked)
+
+
+def test_short_words_are_long_by_their_number() -> None:
+    # Two letters each, where words have five: twenty of them are as long as fourteen usual words.
+    decoders = Decoders(lambda more: round(20 * np.exp(more)))
+    fitter = LengthFitter(decoders, ["ab"], TextLengths(0.7, LETTERS))
+    sentence = cast(Any, SimpleNamespace(words=np.zeros(WORDS, np.int32)))
+    fitter.decode(sentence, ["b" * LETTERS] * WORDS, ["cd"])
+    assert decoders.asked == [0.0]
+
+
+def test_a_part_of_a_word_begins_none() -> None:
+    assert words_begun(["a", f"{MARK}b", "c"]).tolist() == [1, 0, 1]
+    fitter = LengthFitter(Decoders(lambda more: 20), ["abc", f"{MARK}d"], TextLengths(1.0, 4.0))
+    assert fitter._known.tolist() == [3.5, 0.5]

@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
+from tests.daemon.parts import VERSES, make_parts
 
+import hierogram as hg
+from hierogram.daemon.corpora.segments import joined
 from hierogram.daemon.decoding.grammars import read_weights
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.progress import Progress
+from hierogram.daemon.tuning.held_out import LARGEST_SHARE, held_out
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "tuning.md").read_text(encoding="utf-8")
 
@@ -105,9 +110,47 @@ def test_what_does_not_go_together_is_told(hierogram: Run, inputs: Path) -> None
     assert not (inputs / "weights.toml").exists()
 
 
+@pytest.mark.database("sqlite")
+def test_pairs_of_the_store_are_held_back_to_tune_on(hierogram: Run, tmp_path: Path) -> None:
+    url = make_parts(tmp_path)
+    with hg.open(url) as store:
+        before = store.status()
+        ran = hierogram("--store", url, "tune", "-o", "weights.toml", "--iterations", "2", "--set", "prior=1", "--json")
+        assert ran.code == 0, ran.err
+        assert store.status() == before
+        rounds = json.loads(ran.out)["rounds"]
+        assert {one["sentences"] for one in rounds} == {len(VERSES) // LARGEST_SHARE}
+        weights = tomllib.loads((tmp_path / "weights.toml").read_text())
+        assert weights["tuning"]["sentences"] == "8 pairs of the store"
+        assert "lm" not in weights["tuning"]
+        assert len(hg.Decoder(store, weights="weights.toml").translate("nina").text.split()) == 1
+        shown = Progress("hold back", "pairs")
+        with held_out(store.store, 3, 1, shown) as held:
+            assert len(held.sentences) == 3
+            assert set(zip(held.sentences, held.references, strict=True)) <= set(VERSES)
+            left = hg.GrammarStore(held.store, made=False)
+            assert left.verify().problems == []
+            kept = {(joined(row.source), joined(row.target)) for row in held.store.pairs()}
+            assert kept == set(VERSES) - set(zip(held.sentences, held.references, strict=True))
+
+
+def test_what_pairs_are_held_back_of(hierogram: Run, inputs: Path) -> None:
+    with hg.open(inputs / "few.db", create=True) as store:
+        store.add(VERSES[:9])
+    ran = hierogram("--store", "few.db", "tune", "-o", "weights.toml")
+    assert (ran.code, "too few to hold some back" in ran.err) == (2, True)
+    ran = hierogram("--store", "few.db", "tune", "-o", "weights.toml", "--lm", "news.lm")
+    assert (ran.code, "--lm goes with a FILE" in ran.err) == (2, True)
+    with hg.open(inputs / "few.db") as store, pytest.raises(hg.UsageError, match="name sentences"):
+        hg.tune(store, None, [inputs / "dev.en"], inputs / "weights.toml")
+
+
 def test_the_commands_of_the_document_run(hierogram: Run, inputs: Path) -> None:
     (inputs / "test.fr").write_text("la maison verte\n")
     shown = [shlex.split(line) for line in re.findall(r"^hierogram (.*)$", DOCUMENT, re.MULTILINE)]
+    of_store = ["--store", "news.db", "tune", "-o", "weights.toml"]
+    assert [arguments for arguments in shown if arguments[0].startswith("-")] == [of_store]
+    shown.remove(of_store)
     assert [arguments[0] for arguments in shown] == ["lm", "tune", "translate"]
     for arguments in shown:
         ran = hierogram(*arguments)

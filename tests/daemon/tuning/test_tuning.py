@@ -157,17 +157,33 @@ def test_a_feature_that_never_differs_keeps_its_weight() -> None:
 def test_the_gradient_is_that_of_the_loss() -> None:
     random = np.random.default_rng(5)
     differences = random.normal(size=(40, 4))
-    for weights in random.normal(size=(5, 4)) * 2:
-        value, gradient = logistic_loss(weights, differences)
+    towards = random.normal(size=4)
+    for weights, strength in zip(random.normal(size=(5, 4)) * 2, (0, 0, 1, 10, 100), strict=True):
+        value, gradient = logistic_loss(weights, differences, towards, strength)
         plain = sum(np.log1p(np.exp(-margin)) for margin in differences @ weights) + weights @ weights / 2
+        plain += strength / 2 * ((weights - towards) ** 2).sum()
         assert value == pytest.approx(plain)
         for k, unit in enumerate(np.eye(4) * 1e-6):
-            up, down = (logistic_loss(weights + sign * unit, differences)[0] for sign in (1, -1))
+            up, down = (logistic_loss(weights + sign * unit, differences, towards, strength)[0] for sign in (1, -1))
             assert gradient[k] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-5)
     # Where margins are large, neither overflows.
-    value, gradient = logistic_loss(np.full(4, 1e4), differences)
+    value, gradient = logistic_loss(np.full(4, 1e4), differences, towards, 1)
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
+
+
+def test_trained_weights_are_drawn_towards_those_that_are_believed_in() -> None:
+    random = np.random.default_rng(7)
+    right, believed = np.array([1.0, 2.0, -1.0]), np.array([3.0, 0.0, 3.0])
+    differences = random.normal(size=(400, 3)) * [1, 10, 0.1]
+    differences[differences @ right + random.logistic(size=400) < 0] *= -1
+    alone = train(differences)
+    assert np.array_equal(train(differences, believed, 0), alone)
+    away = [cosine(train(differences, believed, strength), believed) for strength in (0, 1e2, 1e4, 1e7)]
+    assert away == sorted(away)
+    assert away[-1] > 0.999
+    # What predicts the opposite is believed in as far as not at all: weights are drawn towards none.
+    assert np.abs(train(differences, -right, 1e7)).max() < 0.01
 
 
 def test_a_step_changes_no_more_sentences_than_are_trusted() -> None:

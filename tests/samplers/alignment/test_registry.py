@@ -56,7 +56,7 @@ def test_a_model_is_added_by_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_help_texts_say() -> None:
     assert DEFAULT_MODEL == "bhmm-f"
-    assert described_default("chains") == "6; 1 for bhmm, bhmm-z; 4 for itg"
+    assert described_default("chains") == "9; 1 for bhmm, bhmm-z; 4 for itg"
     assert described_default("candidates") == "0; 2 for bhmm-z"
     assert described_default("similarity") == "1; 0 for bhmm, bhmm-z"
 
@@ -97,4 +97,4 @@ def test_names_and_defaults_need_neither_numpy_nor_numba() -> None:
         "print(registry.described_default('chains'), 'numpy' in sys.modules, 'numba' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "6; 1 for bhmm, bhmm-z; 4 for itg False False\n"
+    assert ran.stdout == "9; 1 for bhmm, bhmm-z; 4 for itg False False\n"

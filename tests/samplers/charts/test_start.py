@@ -1,5 +1,6 @@
 """Where chains start: variables that can be positive together, and two readings where they cannot all be."""
 
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +14,7 @@ INSIDE_OUT = np.array([(0, 1), (1, 3), (2, 0), (3, 2), (4, 4)])
 """No ITG has the first four links together, and every ITG has any three of them."""
 
 
+@cache
 def inside_out(seed: int) -> Known:
     pair = random_pair(ITG, (5, 5), seed)
     pair.pairs[tuple(INSIDE_OUT.T)] += 1

@@ -1,7 +1,7 @@
 """What the aligner has done is written whole or not at all."""
 
 import pytest
-from tests.storage.building import NewPair, align, commit, delta, ingest, pair, update
+from tests.storage.building import NewPair, align, aligner_counts, commit, delta, ingest, pair, update
 from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
@@ -24,12 +24,6 @@ def change(pair_id: int = 1, sweep: int = 1, since: int | None = None, weight: i
     )
 
 
-def everything(store: Store) -> AlignerCounts:
-    with store.snapshot() as snapshot:
-        counts = snapshot.aligner_counts()
-    return AlignerCounts(sorted(counts.lexicon), sorted(counts.words), sorted(counts.jumps))
-
-
 def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     ingest(store, [raw("a b", "x"), raw("c", "y")])
     align(store, change())
@@ -47,7 +41,7 @@ def test_counts_add_up_and_go_at_zero(store: Store) -> None:
     ingest(store, [raw("a b", "x"), raw("a b", "x", 2), raw("a b", "x z", 3)])
     align(store, change())
     align(store, change(2))
-    assert everything(store) == AlignerCounts(
+    assert aligner_counts(store) == AlignerCounts(
         [("", "b", 0, 2), ("a", "x", 2, 2), ("b", "", 0, 2)],
         [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)],
         [("backward", -1, 2), ("forward", 1, 4)],
@@ -59,7 +53,7 @@ def test_counts_add_up_and_go_at_zero(store: Store) -> None:
         gone = change(pair_id, weight=-1)
         gone.alignments, gone.links, gone.withdrawn = [], [], [pair_id]
         align(store, gone)
-    assert everything(store) == AlignerCounts([], [], [])
+    assert aligner_counts(store) == AlignerCounts([], [], [])
     assert store.stalest_links(5) == []
 
 
@@ -68,7 +62,7 @@ def test_counts_below_zero_change_nothing(store: Store) -> None:
     with pytest.raises(CountError, match="run `hierogram verify`"):
         align(store, change(weight=-1))
     assert store.pairs()[0].state == "unaligned"
-    assert everything(store) == AlignerCounts([], [], [])
+    assert aligner_counts(store) == AlignerCounts([], [], [])
 
 
 def test_pairs_that_are_gone_or_were_aligned_meanwhile_are_refused(store: Store) -> None:

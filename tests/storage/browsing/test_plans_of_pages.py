@@ -79,7 +79,7 @@ QUESTIONS: dict[str, Callable[[Look], object]] = {
     "another spelling": lambda look: search(look, read_phrase("Ś17 Common"), Query()).rules,
     "another spelling of a side": lambda look: search(look, read_phrase("Ś17 common"), Query(match=WHOLE)).rules,
     "the next page of spellings": lambda look: [search(look, read_phrase("Ś17"), Query(), Place(0.0, 5, 7, near=True))],
-    "the likely side": lambda look: [likely_side(look, read_phrase("Ś17 common"))],
+    "the likely side": lambda look: [likely_side(look, dict.fromkeys(("source", "target"), read_phrase("Ś17 common")))],
     "on a side": lambda look: [occurs_on(look, "source", read_phrase("Ś17 common"))],
     "words like it": lambda look: like_source(look, "s17x"),
     "words that begin so": lambda look: like_source(look, "s17"),

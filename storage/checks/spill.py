@@ -1,0 +1,112 @@
+"""Rows that are set aside in a temporary file and read again a part at a time, so that any number can be compared.
+
+Rows that have to be seen together have one slice: a number below `SLICES` that follows from their key, their text or
+their id. A part is some neighbouring slices. Memory takes the part that is read, and 4 kB for each lot that was added.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.grammar.columns import Blobs
+
+SLICES = 1 << 10
+_LENGTH = np.dtype(np.int32)
+
+Rows = NDArray[Any]
+"""An array of records, or of numbers."""
+
+
+class _Lot(NamedTuple):
+    """Rows that were added together: where they begin in the file, and the first row and byte of text of each slice."""
+
+    start: int
+    rows: NDArray[np.uint32]
+    texts: tuple[NDArray[np.uint32], ...]
+
+
+class Spill:
+    """Rows of one kind, each with the same number of texts; they are gone at the end of the context."""
+
+    def __init__(self, kind: np.dtype[Any], texts: int = 0) -> None:
+        self._kind = kind
+        self._texts = texts
+        self._lots: list[_Lot] = []
+        self._file = tempfile.TemporaryFile(prefix="hierogram-")  # noqa: SIM115
+        self.sizes = np.zeros(SLICES, np.int64)
+
+    def __enter__(self) -> Self:
+        """Return the rows, of which there are none yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Delete the file."""
+        self._file.close()
+
+    def add(self, slices: NDArray[np.int64], rows: Rows, *texts: Blobs) -> None:
+        """Set rows aside whose slices ascend."""
+        bounds = np.searchsorted(slices, np.arange(SLICES + 1))
+        self.sizes += np.diff(bounds)
+        start = self._file.seek(0, 2)
+        self._write(rows.astype(self._kind, copy=False))
+        for column in texts:
+            self._write(np.diff(column.offsets).astype(_LENGTH))
+            self._write(column.content)
+        ends = tuple(column.offsets[bounds].astype(np.uint32) for column in texts)
+        self._lots.append(_Lot(start, bounds.astype(np.uint32), ends))
+
+    def read(self, first: int, last: int) -> tuple[Rows, list[Blobs]]:
+        """Return the rows of slices first to last - 1 and their texts, in the order in which they were added."""
+        size = int(self.sizes[first:last].sum())
+        rows = np.empty(size, self._kind)
+        lengths = np.zeros((self._texts, size + 1), np.int64)
+        contents: list[list[NDArray[np.uint8]]] = [[] for _ in range(self._texts)]
+        done = 0
+        for lot in self._lots:
+            begin, number = int(lot.rows[first]), int(lot.rows[last]) - int(lot.rows[first])
+            if not number:
+                continue
+            every, place = int(lot.rows[-1]), lot.start
+            self._read(place + begin * self._kind.itemsize, rows[done : done + number])
+            place += every * self._kind.itemsize
+            for k, bounds in enumerate(lot.texts):
+                some = np.empty(number, _LENGTH)
+                self._read(place + begin * _LENGTH.itemsize, some)
+                lengths[k, done + 1 : done + number + 1] = some
+                place += every * _LENGTH.itemsize
+                content = np.empty(int(bounds[last]) - int(bounds[first]), np.uint8)
+                self._read(place + int(bounds[first]), content)
+                contents[k].append(content)
+                place += int(bounds[-1])
+            done += number
+        none = np.zeros(0, np.uint8)
+        texts = [
+            Blobs(np.concatenate([none, *content]), np.cumsum(ends))
+            for content, ends in zip(contents, lengths, strict=True)
+        ]
+        return rows, texts
+
+    def _write(self, column: Rows) -> None:
+        self._file.write(np.ascontiguousarray(column).view(np.uint8).data)
+
+    def _read(self, place: int, column: Rows) -> None:
+        self._file.seek(place)
+        self._file.readinto(column.view(np.uint8).data)  # type: ignore[attr-defined]
+
+
+def parts(spills: Sequence[Spill], most: int) -> Iterator[tuple[int, int]]:
+    """Yield the first slice of each part and the one after its last: so many rows at most, one slice at least."""
+    sizes = np.sum([spill.sizes for spill in spills], axis=0).tolist()
+    first = held = 0
+    for here, size in enumerate(sizes):
+        if held and held + size > most:
+            yield first, here
+            first, held = here, 0
+        held += size
+    yield first, SLICES

@@ -1,0 +1,145 @@
+"""A store is verified and repaired a part at a time: where parts begin and end makes no difference."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.conftest import CopyStore
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.storage.building import query
+
+from hierogram.daemon.alignment.incremental import IncrementalAligner
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.repairing import repair
+from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.grammar import keys
+from hierogram.storage.store import Store, open_store
+
+VERIFYING, INTEGRITY = "hierogram.daemon.learning.verifying", "hierogram.storage.checks.integrity"
+RANGE = 5
+"""Ids of rules that are in memory together, where parts are small."""
+
+
+def make(url: str) -> None:
+    with open_store(url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(20))
+        IncrementalAligner(store).train()
+        learn(store, sweeps=3)
+
+
+@pytest.fixture
+def learned(store_url: str, copy_store: CopyStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    # Rules that are missing are named in the order in which parts of the pairs count them.
+    monkeypatch.setattr(f"{VERIFYING}._PAIRS_A_READ", 3)
+    copy_store("to be verified", store_url, make)
+    with open_store(store_url) as store:
+        yield store
+
+
+def make_small(patch: pytest.MonkeyPatch, rules: int) -> None:
+    """Have everything that a verification reads at once be a few rows, and so many rules."""
+    for place, number in (
+        (f"{VERIFYING}._RULES_AT_ONCE", rules),
+        (f"{VERIFYING}._COUNTS_AT_ONCE", 2),
+        (f"{INTEGRITY}.IDS_A_RANGE", RANGE),
+        ("hierogram.storage.grammar.counts.IDS_A_RANGE", RANGE),
+        (f"{INTEGRITY}._WORDS_AT_ONCE", 4),
+        (f"{INTEGRITY}._NOTED_AT_ONCE", 7),
+        ("hierogram.storage.pairs.vocabulary._WORDS_A_QUERY", 3),
+    ):
+        patch.setattr(place, number)
+
+
+AT_EDGES = f"id % {RANGE} IN (0, {RANGE - 1}) OR id = (SELECT max(id) FROM rules)"
+"""The first and the last rules of ranges of ids."""
+DAMAGE = {
+    "nothing": [],
+    "every count": ["UPDATE rules SET count = count + 1"],
+    "every column": ["UPDATE rules SET length = length + 1, target = target || ' t1', minimal_uses = 9"],
+    "every key": ["UPDATE rules SET key_low = -1 - key_low"],
+    "every rule": ["DELETE FROM rules"],
+    "rules at edges": [f"DELETE FROM rules WHERE {AT_EDGES}"],
+    "rules that no pair uses": [
+        "INSERT INTO rules SELECT id + 1000, source, target || ' t77', key_high, 77 - key_low, length, scope,"
+        f" nonterminals, source_terminals, target_terminals + 1, hiero, 5, 0, 0, 2 FROM rules WHERE {AT_EDGES}"
+    ],
+    "words of rules": [f"DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM rules WHERE {AT_EDGES})"],
+    "words of rules that are gone": ["INSERT INTO rule_words SELECT word_id, rule_id + 70000 FROM rule_words"],
+    "keys": ["DELETE FROM rule_key_runs"],
+    "vocabulary": [
+        "DELETE FROM vocabulary WHERE id % 7 = 0",
+        "UPDATE vocabulary SET count = count + 3 WHERE id % 3 = 1",
+        "UPDATE vocabulary SET folded = 'x' WHERE id % 5 = 1",
+    ],
+    "counts of the aligner": [
+        "UPDATE aligner_lexicon SET forward = forward + 2",
+        "DELETE FROM aligner_words WHERE side = 'target'",
+        "UPDATE aligner_jumps SET count = count + 1",
+    ],
+    "pairs that cannot be read": [
+        "UPDATE derivations SET current = substr(current, 2) WHERE pair_id IN (3, 4, 20)",
+        "UPDATE sentence_pairs SET alignment = '99-99' WHERE id = 1",
+    ],
+    "a pair whose rules are gone": [
+        "DELETE FROM derivations WHERE pair_id <> 7",
+        "DELETE FROM rules WHERE count = 1",
+        "UPDATE store_state SET left_out_0 = 5",
+    ],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_parts_find_what_is_found_at_once(
+    learned: Store, store_url: str, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for statement in DAMAGE[damage]:
+        query(store_url, statement)
+    at_once = verify(learned)
+    assert bool(at_once.problems) == (damage != "nothing")
+    for rules in (1, 40):
+        with monkeypatch.context() as patch:
+            make_small(patch, rules)
+            assert verify(learned) == at_once
+
+
+@pytest.mark.parametrize(
+    ("damage", "problems"),
+    [
+        ("every count", lambda rules: rules),
+        ("every rule", lambda rules: rules),
+        # With its words, its key, and the rule that is missing.
+        ("every key", lambda rules: 2 * rules),
+    ],
+)
+def test_every_rule_of_every_part_is_reported(
+    learned: Store, store_url: str, damage: str, problems, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [(rules,)] = query(store_url, "SELECT count(*) FROM rules")
+    for statement in DAMAGE[damage]:
+        query(store_url, statement)
+    make_small(monkeypatch, 3)
+    of_tables = len(learned.integrity())
+    found = verify(learned)
+    assert len(found.problems) + found.more_problems == of_tables + problems(rules)
+
+
+@pytest.mark.parametrize("damage", ["every rule", "every column", "rules at edges", "rules that no pair uses"])
+def test_parts_are_repaired(learned: Store, store_url: str, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(learned)
+    for statement in DAMAGE[damage]:
+        query(store_url, statement)
+    make_small(monkeypatch, 3)
+    assert repair(learned).left == []
+    assert verify(learned).problems == []
+    assert contents(learned) == before
+
+
+def test_rules_with_one_key_are_reported_in_parts(
+    learned: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x3F << 54))
+    monkeypatch.setattr(f"{VERIFYING}._PAIRS_A_READ", 1)
+    at_once = verify(learned)
+    assert any("have the same key" in problem for problem in at_once.problems)
+    make_small(monkeypatch, 1)
+    assert verify(learned) == at_once

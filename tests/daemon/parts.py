@@ -1,0 +1,33 @@
+"""A small store of parts of words, for tests of what is shown of it."""
+
+from itertools import product
+from pathlib import Path
+
+import hierogram as hg
+from hierogram.daemon.corpora.segments import MARK, InWords
+
+WHO = {"nina": "i", "una": "you", "ana": "she", "tuna": "we"}
+DO = {"kula": "eat", "leta": "bring", "penda": "like", "taka": "want"}
+WHAT = {"mkate": "bread", "samaki": "fish", "chai": "tea", "maji": "water", "mkate mtamu": "sweet bread"}
+VERSES = [(f"{who}{do} {what}", f"{WHO[who]} {DO[do]} {WHAT[what]}") for who, do, what in product(WHO, DO, WHAT)]
+SOURCE_WORDS = {word for source, _ in VERSES for word in source.split()}
+TARGET_WORDS = {word for _, target in VERSES for word in target.split()}
+
+
+def make_parts(folder: Path) -> str:
+    """Make a store of parts in a folder, learn from it, and return its address."""
+    with hg.open(folder / "words.db", create=True) as words:
+        words.add(VERSES)
+        with words.in_parts(folder / "parts.db", joins=24) as store:
+            store.learn(20, threads=1).run()
+    return str(folder / "parts.db")
+
+
+def a_divided_word(store: hg.GrammarStore) -> str:
+    """Return a source word of several parts that a rule has together, that of the most used rule."""
+    view = InWords(store.settings().joins)
+    for rule in store.rules().top(10_000):
+        for word in view.side(rule.source).split(" "):
+            if word in SOURCE_WORDS and MARK in view.parts(0, word):
+                return word
+    raise AssertionError("no rule holds a whole word of several parts")

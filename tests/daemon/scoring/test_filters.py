@@ -1,0 +1,117 @@
+"""What docs/scores.md gives OpusFilter and OpusCleaner: each line has a score or a reason, and pairs stream."""
+
+import abc
+import json
+import re
+import shlex
+import subprocess
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hierogram.storage.store import Store
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "scores.md").read_text()
+GOOD = [("la maison verte", "the green house"), ("elle voit la porte", "she sees the door")]
+STRANGE = [
+    ("", "the house"),
+    ("la maison", ""),
+    ("   ", "\u3000"),
+    ("la " * 300, "the " * 300),
+    ("la maison " * 150, "x"),
+    ("la " * 1_200, "the"),
+    ("l ' a m a i s o n", "<b> the </b>\u00a0house"),
+    ("lamaison", "thehouse"),
+    ("\ufffd\u200b", "\U0001f600"),
+]
+
+
+def block(language: str, number: int = 0) -> str:
+    found: str = re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)[number]
+    return found
+
+
+class FilterABC(metaclass=abc.ABCMeta):
+    """What OpusFilter 3 asks of a filter: its own base class has these methods, and makes filters of names in YAML."""
+
+    def __init__(self, name: str | None = None, workdir: str = "", **kwargs: Any) -> None:
+        self.name, self.workdir = name, workdir
+        assert not kwargs
+
+    @abc.abstractmethod
+    def score(self, pairs: Iterable[Any]) -> Iterator[Any]: ...
+
+    @abc.abstractmethod
+    def accept(self, score: Any) -> bool: ...
+
+    @property
+    @abc.abstractmethod
+    def score_direction(self) -> str: ...
+
+    def decisions(self, pairs: Iterable[Any]) -> Iterator[bool]:
+        for score in self.score(pairs):
+            yield self.accept(score)
+
+
+@pytest.fixture
+def opus(learned: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The filter of the document, made as the document's configuration says."""
+    module = types.ModuleType("opusfilter")
+    module.__dict__.update(FilterABC=FilterABC, CLEAN_LOW="clean_low")
+    monkeypatch.setitem(sys.modules, "opusfilter", module)
+    made: dict[str, Any] = {}
+    exec(block("python"), made)
+    name, store, threshold = re.findall(r"- (\w+): \{store: (\S+), threshold: (\d+)\}", block("yaml"))[0]
+    assert store == "news.db"
+    return made[name](name=None, workdir=".", store=learned.url, threshold=float(threshold))
+
+
+@pytest.mark.database("sqlite")
+def test_opusfilter_gets_a_score_for_each_line(opus: Any) -> None:
+    scores = list(opus.score(GOOD + STRANGE))
+    assert len(scores) == len(GOOD + STRANGE)
+    assert all(opus.accept_threshold < score <= opus.reject_threshold for score in scores)
+    without = [pair for pair, score in zip(GOOD + STRANGE, scores, strict=True) if score == opus.reject_threshold]
+    assert without == [STRANGE[0], STRANGE[1], STRANGE[2], STRANGE[5]]
+    assert opus.score_direction == "clean_low"
+    assert opus.accept(opus.accept_threshold)
+    assert not opus.accept(opus.reject_threshold)
+
+
+@pytest.mark.database("sqlite")
+def test_opusfilter_keeps_the_pairs_that_it_accepts_and_reads_them_as_they_come(opus: Any) -> None:
+    lines = STRANGE + GOOD
+    assert list(opus.filter(iter(lines))) == [
+        pair for pair, accepted in zip(lines, opus.decisions(lines), strict=True) if accepted
+    ]
+    read = 0
+
+    def many() -> Iterator[tuple[str, str]]:
+        nonlocal read
+        for read in range(10_000):
+            yield GOOD[read % 2]
+
+    assert len(list(islice(opus.filter(many()), 30))) == 30
+    assert read < 5_000
+
+
+@pytest.mark.database("sqlite")
+def test_opuscleaner_gets_the_lines_that_are_not_doubtful_and_reasons_for_the_others(
+    learned: Store, tmp_path: Path
+) -> None:
+    described = json.loads(block("json", -1))
+    (tmp_path / "hierogram_cleaner.py").write_text(block("python", 1))
+    command = [sys.executable if word == "python3" else word for word in shlex.split(described["command"])]
+    given = {"STORE": learned.url, "DOUBT": "500"}
+    assert given.keys() == described["parameters"].keys()
+    command = [given[word[1:]] if word.startswith("$") else word for word in command]
+    lines = ["\t".join(pair) + "\n" for pair in GOOD + STRANGE]
+    ran = subprocess.run(command, cwd=tmp_path, input="".join(lines), capture_output=True, text=True, check=True)
+    reasons = ran.stderr.splitlines()
+    assert [reason.split(":")[0] for reason in reasons] == ["line 3", "line 4", "line 5", "line 8"]
+    assert ran.stdout == "".join(line for number, line in enumerate(lines, 1) if number not in (3, 4, 5, 8))

@@ -1,0 +1,109 @@
+"""Pages and answers about a store of parts of words speak of words."""
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.parts import TARGET_WORDS, VERSES, a_divided_word, make_parts
+from tests.daemon.web.conftest import Connect, FakeService
+
+import hierogram as hg
+from hierogram.daemon.corpora.segments import MARK, InWords, joined
+
+pytestmark = pytest.mark.database("sqlite")
+
+
+@pytest.fixture(scope="module")
+def parts_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_parts(tmp_path_factory.mktemp("parts"))
+
+
+@pytest.fixture
+def parts(parts_url: str) -> Iterator[hg.GrammarStore]:
+    with hg.open(parts_url) as store:
+        yield store
+
+
+@pytest.fixture
+def client(parts: hg.GrammarStore, connect: Connect) -> TestClient:
+    return connect(FakeService(parts.store))
+
+
+def test_links_over_http_are_of_words(client: TestClient, parts: hg.GrammarStore) -> None:
+    word = a_divided_word(parts)
+    for tokenized in (False, True):
+        body = {"pairs": [{"source": f"{word} chai", "target": "she wants tea"}], "tokenized": tokenized, "least": 0.01}
+        [pair] = client.post("/v1/align", json=body).json()["pairs"]
+        assert (pair["source"], pair["target"]) == ([word, "chai"], ["she", "wants", "tea"])
+        assert (len(pair["forward"]), len(pair["backward"])) == (3, 2)
+        assert "1-2" in pair["alignment"].split()
+        likely = {(link["source"], link["target"]): link["probability"] for link in pair["links"]}
+        assert likely[1, 2] > 0.5
+        assert pair["forward"][2]["position"] == 1
+        assert pair["backward"][1] == {"position": 2, "probability": pytest.approx(likely[1, 2], abs=0.5)}
+
+
+def test_pages_speak_of_words(client: TestClient, parts: hg.GrammarStore) -> None:
+    word = a_divided_word(parts)
+    beginning = client.get("/index.json").json()
+    assert {entry[0] for entry in beginning["common_words"]["target"]} <= TARGET_WORDS
+    found = client.get("/search.json", params={"q": word}).json()
+    assert found["query"]["side"] == "source"
+    assert found["rules"]
+    assert all(word in joined(rule["source"]) for rule in found["rules"])
+    assert found["unknown_words"] == []
+    assert client.get("/search.json", params={"q": "bread"}).json()["query"]["side"] == "target"
+    assert client.get("/search.json", params={"q": "bread ŵ"}).json()["unknown_words"] == ["ŵ"]
+    rule = found["rules"][0]
+    sides = {name: rule[name] for name in ("source", "target")}
+    pair = next(row for row in parts.store.pairs() if word in joined(row.source).split(" "))
+    pages = [
+        client.get("/"),
+        client.get("/search", params={"q": word}),
+        client.get("/rule", params=sides),
+        client.get("/rule/pairs", params=sides),
+        client.get(f"/pairs/{pair.id}"),
+        client.get("/word", params={"side": "source", "token": word}),
+    ]
+    for page in pages:
+        assert page.status_code == 200
+        shown = page.text.partition("<main")[2].partition('class="behind"')[0]
+        # Addresses name rules as the store has them.
+        assert MARK not in shown.replace("%EF%BF%AD", "")
+    assert 'data-key="s0" data-to="' in pages[4].text
+    words = client.get("/word.json", params={"side": "source", "token": word}).json()
+    holding = [source for source, _ in VERSES if word in source.split()]
+    assert words["count"] == len(holding) == words["dispersion"]["holding"]
+    assert words["lines"]
+    assert all(line["source"].split()[line["source_words"][0]] == word for line in words["lines"])
+    assert client.get("/word.json", params={"side": "source", "token": word[:-1]}).json()["count"] is None
+
+
+def test_links_are_lit_by_words(client: TestClient, parts: hg.GrammarStore) -> None:
+    word = a_divided_word(parts)
+    pair = next(row for row in parts.store.pairs() if word in joined(row.source).split(" "))
+    number = joined(pair.source).split(" ").index(word)
+    page = client.get(f"/pairs/{pair.id}").text
+    drawn = page.partition("<svg")[2].partition("</svg>")[0]
+    # The parts of a word are lit together, and with the words that any of them is linked to.
+    view = InWords(parts.settings().joins)
+    assert drawn.count(f'data-key="s{number}"') == view.parts(0, word).count(" ") + 1
+    links = view.pair(pair.source, pair.target, pair.alignment).alignment.split()
+    to = {f"t{target}" for source, _, target in (link.partition("-") for link in links) if source == str(number)}
+    sentence = page.partition(f'data-key="s{number}"')[2].partition(">")[0]
+    assert set(sentence.partition('data-to="')[2].partition('"')[0].split()) == to
+
+
+def test_links_of_people_count_words_over_http(client: TestClient, parts: hg.GrammarStore) -> None:
+    pair = next(row for row in parts.store.pairs() if MARK in row.source.partition(" ")[2].partition(" ")[0])
+    words = InWords(parts.settings().joins).pair(pair.source, pair.target, pair.alignment)
+    address = f"/v1/pairs/{pair.id}/links"
+    assert client.get(address).json()["alignment"] == words.alignment
+    said = {"fixed": [[0, 1]], "forbidden": [[1, 1]]}
+    answer = client.put(address, json=said).json()
+    assert (answer["fixed"], answer["forbidden"]) == ([[0, 1]], [[1, 1]])
+    fixed = parts.store.human_links([pair.id])[pair.id].fixed
+    assert fixed >= {(0, words.target_places.index(1)), (1, words.target_places.index(1))}
+    assert client.put(address, json={"fixed": [[9, 1]]}).status_code == 409
+    assert client.delete(address).status_code in (202, 204)
+    assert client.put("/v1/pairs/99999/links", json=said).status_code == 404

@@ -1,0 +1,49 @@
+"""Rows that are set aside come back, each once, whatever the parts."""
+
+import numpy as np
+import pytest
+
+from hierogram.samplers.grammar.columns import join_blobs, split_blobs
+from hierogram.storage.checks.spill import SLICES, Spill, parts
+
+KIND = np.dtype([("number", np.int64), ("flag", np.bool_)])
+
+
+def lots(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray, list[bytes], list[bytes]]]:
+    """Rows with ascending slices, the first and the last slice among them, and two texts each, some of them empty."""
+    made = []
+    for size in (0, 500, 1, 2_000):
+        slices = np.sort(random.integers(0, SLICES, size))
+        if size > 1:
+            slices[0], slices[-1] = 0, SLICES - 1
+        rows = np.zeros(size, KIND)
+        rows["number"], rows["flag"] = random.integers(-9, 9, size), random.random(size) < 0.5
+        texts = [[random.bytes(int(random.integers(0, 5))) for _ in range(size)] for _ in range(2)]
+        made.append((slices, rows, *texts))
+    return made
+
+
+@pytest.mark.parametrize("most", [1, 30, 10_000])
+def test_every_row_comes_back_in_one_part(most: int) -> None:
+    added = lots(np.random.default_rng(most))
+    with Spill(KIND, 2) as spill, Spill(np.dtype(np.int64)) as other:
+        for slices, rows, one, two in added:
+            spill.add(slices, rows, join_blobs(one), join_blobs(two))
+            other.add(slices, slices)
+        bounds = list(parts([spill, other], most))
+        assert [first for first, _ in bounds] == [0, *(last for _, last in bounds[:-1])]
+        assert bounds[-1][1] == SLICES
+        for first, last in bounds:
+            held = spill.sizes[first:last] + other.sizes[first:last]
+            assert held.sum() <= most or np.count_nonzero(held) == 1
+            rows, texts = spill.read(first, last)
+            chosen = [(slices >= first) & (slices < last) for slices, *_ in added]
+            expected = [lot[1][some] for lot, some in zip(added, chosen, strict=True)]
+            assert np.array_equal(rows, np.concatenate(expected))
+            for k, column in enumerate(texts, 2):
+                right = [
+                    lot[k][place] for lot, some in zip(added, chosen, strict=True) for place in np.flatnonzero(some)
+                ]
+                assert split_blobs(column) == right
+            again, _ = other.read(first, last)
+            assert len(again) == len(rows)
