@@ -24,7 +24,7 @@ from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.scoring.records import KeepOptions
 from hierogram.daemon.workers.options import Sharing
 from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
-from hierogram.storage.options import DEFAULT_STORE, constraints, declared
+from hierogram.storage.options import DEFAULT_STORE, Declared
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ class SpoolSection(Section):
 
 def _declared(options: type["DataclassInstance"], name: str) -> Any:
     """Return a key for a declared option."""
-    return Field(default=declared(options)[name].default, **constraints(options, name))
+    field = Declared.of(options)[name]
+    return Field(default=field.default, **field.constraints())
 
 
 class IntakeSection(Section):

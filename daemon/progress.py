@@ -68,6 +68,18 @@ def silence() -> Iterator[None]:
         _SILENT.reset(before)
 
 
+def announce_compilation() -> None:
+    """Print why nothing moves at first, where the samplers have not run on this machine before.
+
+    To be called before anything is compiled: the folder is made when the first kernel is kept.
+    """
+    from hierogram.samplers.compiled.cache import cache_folder
+
+    if not cache_folder().exists():
+        said = "compiling the samplers for this machine, which takes some twenty seconds, once …"
+        print(said, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress(title: str, unit: str) -> Iterator[Progress]:
     """Report a piece of work, counted in `unit`, on standard error; a bar goes away when the work is done."""

@@ -90,30 +90,36 @@ class Declared:
     default: Any
     option: Option
 
+    @staticmethod
+    @cache
+    def of(options: type) -> "dict[str, Declared]":
+        """Return a dataclass's fields by their names, in their order; those without an `Option` are left out."""
+        hints = get_type_hints(options, include_extras=True)
+        found = {}
+        for field in fields(options):
+            hint = hints[field.name]
+            if get_origin(hint) is Annotated:
+                kind, *notes = get_args(hint)
+                for note in notes:
+                    if isinstance(note, Option):
+                        found[field.name] = Declared(field.name, kind, field.default, note)
+        return found
+
     @property
     def required(self) -> bool:
         """Return whether there is no default."""
         return self.default is MISSING
 
-
-@cache
-def declared(options: type) -> dict[str, Declared]:
-    """The declared fields of a dataclass, by their names, in their order; fields without an `Option` are left out."""
-    hints = get_type_hints(options, include_extras=True)
-    found = {}
-    for field in fields(options):
-        hint = hints[field.name]
-        if get_origin(hint) is Annotated:
-            kind, *notes = get_args(hint)
-            for note in notes:
-                if isinstance(note, Option):
-                    found[field.name] = Declared(field.name, kind, field.default, note)
-    return found
+    def constraints(self) -> dict[str, Any]:
+        """Return what pydantic and FastAPI are to know of it: its help and its bounds."""
+        option = self.option
+        bounds = {"ge": option.least, "le": option.most, "gt": option.above, "lt": option.below}
+        return {"description": option.text(), **{bound: value for bound, value in bounds.items() if value is not None}}
 
 
 def check(options: "DataclassInstance") -> None:
     """Raise `OptionError` where a value of the dataclass is out of its bounds, or not among its values."""
-    for name, field in declared(type(options)).items():
+    for name, field in Declared.of(type(options)).items():
         reason = field.option.problem(getattr(options, name))
         if reason:
             raise OptionError(name, reason)
@@ -127,7 +133,7 @@ DEFAULT_STORE = "sqlite:///hierogram.db"
 
 def as_plain(options: "DataclassInstance") -> dict[str, Any]:
     """Return the options as JSON has them, without those that are as by default."""
-    found = declared(type(options))
+    found = Declared.of(type(options))
     return {
         name: _plain(value)
         for name, value in asdict(options).items()
@@ -149,13 +155,6 @@ def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind).validate_python(values)
-
-
-def constraints(kind: type["DataclassInstance"], name: str) -> dict[str, Any]:
-    """Return what pydantic and FastAPI are to know of an option: its help and its bounds."""
-    option = declared(kind)[name].option
-    bounds = {"ge": option.least, "le": option.most, "gt": option.above, "lt": option.below}
-    return {"description": option.text(), **{bound: value for bound, value in bounds.items() if value is not None}}
 
 
 def _plain(value: Any) -> Any:

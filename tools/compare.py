@@ -68,7 +68,7 @@ def compare(
         raise UsageError(f"{chosen.keep} is there already: name another file, or compare it with --store {chosen.keep}")
     if not files and (chosen.hold_out or chosen.keep or chosen.sweeps is not None):
         raise UsageError("--hold-out, --keep and --sweeps go with FILES to learn from")
-    from hierogram.daemon.commands.learning import announce_compilation
+    from hierogram.daemon.progress import announce_compilation
 
     announce_compilation()
     from hierogram.storage.store import open_store
@@ -109,11 +109,9 @@ def compare(
 def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterator["tuple[Store, list[str]]"]:
     """A store that has learned from the files but for some pairs, and the source sides of those."""
     from hierogram.daemon.commands.learning import align_pending, telling
-    from hierogram.daemon.corpora.ingest import ingest
     from hierogram.daemon.corpora.reading import Input
     from hierogram.daemon.learning.learner import LearnOptions
-    from hierogram.daemon.learning.learning import learn
-    from hierogram.storage.store import open_store
+    from hierogram.daemon.library.store import open
     from hierogram.tools.comparison.comparing import HoldingOut
     from hierogram.tools.measures.results import temporary_folder
 
@@ -124,21 +122,19 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
             # About as many lines as wanted, and at most a tenth of them.
             with Input(files) as counted:
                 every = max(sum(len(fields.numbers) for fields in counted.fields) // held_out, 10)
-        with open_store(f"sqlite:///{path.absolute()}", create=True) as store:
+        with open(f"sqlite:///{path.absolute()}", create=True) as opened:
             with HoldingOut(files, every) as source, progress("ingest", "lines") as shown:
-                done = ingest(
-                    store,
-                    source,
-                    report=lambda now: shown.update(now.bytes_read, now.bytes_total, now.lines),
-                )
+                done = opened.add(source, progress=lambda now: shown.update(now.bytes_read, now.bytes_total, now.lines))
             if done.totals.rejected:
                 note(f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines")
-            aligned = align_pending(store, chosen.threads)
+            learning = opened.learn(chosen.sweeps, options=LearnOptions(chosen.threads))
+            aligned = align_pending(learning)
             if aligned.pairs:
                 note(f"{plural(aligned.pairs, 'pair')} of the bitext came without links: aligned with {DEFAULT_MODEL}")
             with progress("learn", "pairs") as shown:
-                learn(store, sweeps=chosen.sweeps, options=LearnOptions(chosen.threads, telling(shown)))
-            yield store, source.held_out
+                learning.sample(telling(shown))
+            learning.finish()
+            yield opened.store, source.held_out
 
 
 def _say(done: "Comparison") -> None:

@@ -1,10 +1,11 @@
-"""Our aligner beside eflomal (Östling & Tiedemann 2016) in one run: AER, time and peak memory on whole corpora.
+"""Our aligner beside eflomal (Östling & Tiedemann 2016) and Thot: AER, time and peak memory, on whole corpora.
 
     python -m hierogram.tools.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
-eflomal comes with the extra `compare`. Each aligner runs in a process of its own, one after the other, with the same
+The others come with the extra `compare`. Each aligner runs in a process of its own, one after the other, with the same
 sentences. Ours makes one alignment of both directions by their posteriors, or as `--symmetrize` says; eflomal, which
-gives none, by grow-diag-final-and, which its time does not include.
+gives none, by grow-diag-final-and, which its time does not include. Thot is what sil-machine aligns with, as that has
+it: hidden Markov models, lowercased text, grow-diag-final-and.
 """
 
 import json
@@ -16,7 +17,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -26,12 +27,9 @@ from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
 from hierogram.samplers.alignment.options import GDFA, POSTERIOR, SYMMETRIZATIONS
+from hierogram.tools.comparison.aligners import EFLOMAL
 
-if TYPE_CHECKING:
-    from hierogram.daemon.stored_links import Links
-    from hierogram.samplers.alignment.bitext import Side
-
-EFLOMAL = "eflomal"
+THOT = "thot"
 GOLD = "gold.talp"
 DEMO = "demo"
 _KIBIBYTES_A_MEBIBYTE = 1024
@@ -110,32 +108,6 @@ def align_ours(source: Path, target: Path, output: Path, request: Request) -> fl
     return time.perf_counter() - started
 
 
-def run_eflomal(source: Path, target: Path, forward: Path, backward: Path) -> float:
-    """Write the links of two files by eflomal's model 3, both ways, with its default settings; the seconds it took."""
-    import eflomal
-
-    started = time.perf_counter()
-    with source.open(encoding="utf-8") as s, target.open(encoding="utf-8") as t:
-        eflomal.Aligner(model=3).align(
-            s, t, links_filename_fwd=str(forward), links_filename_rev=str(backward), quiet=True
-        )
-    return time.perf_counter() - started
-
-
-def read_directions(sides: "tuple[Side, Side]", forward: Path, backward: Path) -> "Links":
-    """Return links of both ways from files of them: of each target word the source position, or -1, and the reverse."""
-    import numpy as np
-
-    source, target = sides
-    of_target, of_source = (np.full(len(side.words), -1, np.int16) for side in (target, source))
-    for pair, (one, other) in enumerate(zip(read_links(str(forward)), read_links(str(backward)), strict=True)):
-        for i, j in one:
-            of_target[target.offset[pair] + j] = i
-        for i, j in other:
-            of_source[source.offset[pair] + i] = j
-    return of_target, of_source
-
-
 def align_eflomal(source: Path, target: Path, output: Path) -> float:
     """Align two files by eflomal; the seconds until its links were written."""
     import numpy as np
@@ -143,6 +115,7 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
     from hierogram.daemon.alignment.aligning import Aligned
     from hierogram.samplers.alignment.bitext import read_side
     from hierogram.samplers.alignment.symmetrization import symmetrize
+    from hierogram.tools.comparison.aligners import read_directions, run_eflomal
 
     with tempfile.TemporaryDirectory() as folder:
         forward, backward = Path(folder, "forward"), Path(folder, "backward")
@@ -154,13 +127,41 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
     return seconds
 
 
+def align_thot(source: Path, target: Path, output: Path) -> float:
+    """Align two files by Thot's hidden Markov models, as sil-machine does by default; the seconds that it took."""
+    from machine.corpora import TextFileTextCorpus
+    from machine.translation import SymmetrizationHeuristic
+    from machine.translation.thot.thot_hmm_word_alignment_model import ThotHmmWordAlignmentModel
+    from machine.translation.thot.thot_symmetrized_word_alignment_model import ThotSymmetrizedWordAlignmentModel
+
+    started = time.perf_counter()
+    corpus = TextFileTextCorpus(str(source)).align_rows(TextFileTextCorpus(str(target))).lowercase()
+    model = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
+    model.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
+    model.emit_training_alignments = True
+    with model.create_trainer(corpus) as trainer:
+        trainer.train()
+        trainer.save()
+    found = (model.get_training_alignment(pair) for pair in range(model.training_alignment_count))
+    links = ([(i, j) for i in range(one.row_count) for j in one.get_row_aligned_indices(i)] for one in found)
+    write_lines(output, (" ".join(f"{i}-{j}" for i, j in some) for some in links))
+    return time.perf_counter() - started
+
+
 def measure(
-    corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: Path, symmetrization: str = POSTERIOR
+    corpus: CorpusFiles,
+    aligner: str,
+    seed: int,
+    threads: int,
+    folder: Path,
+    symmetrization: str = POSTERIOR,
+    first: int | None = None,
 ) -> AlignerRow:
-    """Run one aligner on one corpus in a fresh process; raises `RuntimeError` where it fails."""
+    """Run one aligner on one corpus, or its first pairs, in a fresh process; raises `RuntimeError` where it fails."""
     source, target, output = folder / "source", folder / "target", folder / "links"
     for path, parts in ((source, corpus.source), (target, corpus.target)):
-        path.write_bytes(b"".join(Path(part).read_bytes() for part in parts))
+        lines = b"".join(Path(part).read_bytes() for part in parts).splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:first]))
     arguments = [sys.executable, "-m", __spec__.name, "--one", aligner, str(source), str(target), str(output)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     arguments += [symmetrization, str(seed), str(threads)]
@@ -171,7 +172,7 @@ def measure(
     links = read_links(str(output))
     aer = precision = recall = None
     if corpus.gold is not None:
-        gold = read_gold(corpus.gold)
+        gold = read_gold(corpus.gold)[:first]
         result = evaluate(gold, links[: len(gold)])
         aer, precision, recall = result.aer, result.precision, result.recall
     number = sum(map(len, links))
@@ -181,7 +182,11 @@ def measure(
 def run_one(aligner: str, source: str, target: str, output: str, symmetrization: str, seed: str, threads: str) -> None:
     """One aligner in this process; what it cost is the last line of the output, as JSON."""
     files = Path(source), Path(target), Path(output)
-    if aligner == EFLOMAL:
+    if aligner == THOT:
+        whose = resource.RUSAGE_SELF
+        before = _processor_seconds(whose)
+        seconds = align_thot(*files)
+    elif aligner == EFLOMAL:
         # Its sampler is a process of its own.
         whose = resource.RUSAGE_CHILDREN
         before = _processor_seconds(whose)
@@ -226,7 +231,7 @@ def compare(
     aligner: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"An aligner: {EFLOMAL}, {', '.join(MODELS)}; may be repeated.",
+            help=f"An aligner: {EFLOMAL}, {THOT}, {', '.join(MODELS)}; may be repeated.",
             show_default=f"{EFLOMAL}, {DEFAULT_MODEL}",
         ),
     ] = None,
@@ -234,7 +239,8 @@ def compare(
         str, typer.Option(help=f"How our directions become one: {', '.join(SYMMETRIZATIONS)}.")
     ] = POSTERIOR,
     seed: Annotated[int, typer.Option(help="Seed of our random streams; eflomal's cannot be set.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of either.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of either; Thot has its own.")] = 2,
+    first: Annotated[int | None, typer.Option(min=1, help="Pairs from the beginning.", show_default="all")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
     """Compare aligners on corpora: AER against manual links, time on the clock and of processors, memory."""
@@ -247,7 +253,7 @@ def compare(
             corpus = demo_corpus(Path(made)) if demo else corpus_of(folders)
             for name in aligner or [EFLOMAL, DEFAULT_MODEL]:
                 with tempfile.TemporaryDirectory() as folder:
-                    rows.append(measure(corpus, name, seed, threads, Path(folder), symmetrize))
+                    rows.append(measure(corpus, name, seed, threads, Path(folder), symmetrize, first))
                 if not as_json:
                     print(_LAYOUT.format(*_cells(rows[-1])), flush=True)
     if as_json:

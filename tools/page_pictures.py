@@ -13,7 +13,6 @@ import typer
 
 from hierogram.daemon.web.pages.rendering import address
 from hierogram.samplers.grammar.rules import Rule, render_side
-from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import open_store
 from hierogram.tools.measures.answers import browsed
 
@@ -52,16 +51,15 @@ def make_pictures(
     }
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    with Reader(store) as full, TemporaryDirectory() as temporary, chdir(temporary), sync_playwright() as playwright:
+    site = browsed(store)
+    with TemporaryDirectory() as temporary, chdir(temporary), sync_playwright() as playwright:
         open_store("news.db", create=True).close()
         browser = playwright.chromium.launch(executable_path=str(chromium), args=_ARGUMENTS)
-        with Reader("news.db") as nothing:
-            site = browsed(full)
-            for name, place in pages.items():
-                _take(browser, site + place, folder / f"page-{name}.png")
-            _take(browser, site + pages["pair"], folder / "page-pair-dark.png", color_scheme="dark")
-            _take(browser, site + pages["rule"], folder / "page-rule-narrow.png", narrow=True)
-            _take(browser, browsed(nothing), folder / "page-empty.png")
+        for name, place in pages.items():
+            _take(browser, site + place, folder / f"page-{name}.png")
+        _take(browser, site + pages["pair"], folder / "page-pair-dark.png", color_scheme="dark")
+        _take(browser, site + pages["rule"], folder / "page-rule-narrow.png", narrow=True)
+        _take(browser, browsed("news.db"), folder / "page-empty.png")
         browser.close()
 
 

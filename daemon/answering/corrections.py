@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from html import escape
 from unicodedata import normalize
 
 from hierogram.daemon.corpora.given import GivenPairs
@@ -41,10 +42,21 @@ class Corrections:
         self._reader = reader
         self._withdraw = withdraw
 
-    def known(self, text: str) -> str | None:
-        """Return what the newest correction of this very text says, in tokens of the store; None without one."""
+    def known(self, text: str, *, html: bool = False) -> str | None:
+        """Return what the newest correction of this very text says, as it is written; None without one.
+
+        A capital letter begins what it begins in the text. In `html`, what says the same as text is text.
+        """
+        # Whoever only corrects needs none of it.
+        from hierogram.daemon.decoding.casing import capitalized, first_cased
+
         found = self._found(text)
-        return found[0].target if found else None
+        if not found:
+            return None
+        written = pipeline_of(self._store.settings()).running().target.text_of(found[0].target)
+        if first_cased(text).isupper():
+            written = capitalized(written)
+        return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
     def put(self, text: str, translation: str, origin: str) -> Correction:
         """Take a correction in place of those of the same text; raises `InputError` where it makes no pair."""

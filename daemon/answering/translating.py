@@ -76,6 +76,10 @@ class PlainTranslator:
         self._now = now
         self._corrections = corrections
 
+    def languages(self) -> tuple[str, ...]:
+        """Return source and target language; nothing where the store does not say them."""
+        return tuple(self._store.settings().languages or ())
+
     def translate(self, text: str, alternatives: int = 0, form: str = TEXT) -> PlainTranslation:
         """Translate a text, with up to so many other translations.
 
@@ -83,19 +87,12 @@ class PlainTranslator:
         """
         if not text.strip():
             return PlainTranslation(text, [])
-        corrected = self._corrections.known(text)
-        found = [] if corrected is None else [self._corrected(text, corrected)]
+        corrected = self._corrections.known(text, html=form == HTML)
+        found = [] if corrected is None else [corrected]
         if alternatives or not found:
             found += self._now().translate(text, format=form, alternatives=alternatives).texts
         best, *others = dict.fromkeys(found)
         return PlainTranslation(best, others[:alternatives])
-
-    def _corrected(self, text: str, tokens: str) -> str:
-        """Return the tokens of a correction as they are written; a capital letter begins what it began in the text."""
-        from hierogram.daemon.decoding.casing import capitalized, first_cased
-
-        written = pipeline_of(self._store.settings()).running().target.joined(tokens.split(" "))
-        return capitalized(written) if first_cased(text).isupper() else written
 
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return the store's languages, the likelier one of the text first, and the probability of each.

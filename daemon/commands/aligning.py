@@ -21,9 +21,8 @@ from hierogram.daemon.commands.common import (
     print_json,
 )
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.progress import progress
+from hierogram.daemon.progress import announce_compilation, progress
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.options import Option
 

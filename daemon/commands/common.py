@@ -124,11 +124,11 @@ def interruptible(consequence: str) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from error
 
 
-def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool, option: str = "fr,en") -> None:
+def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool) -> None:
     """Print advice where text looks as if it should be divided into tokens and is not, or the other way about."""
     from hierogram.daemon.corpora.texts import text_advice
 
-    advice = None if tokenized else text_advice(side, named, lines, f"--tokenize {option}", "--tokenized")
+    advice = None if tokenized else text_advice(side, named, lines, "--tokenize fr,en", "--tokenized")
     if advice is not None:
         note(advice)
 

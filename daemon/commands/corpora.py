@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,14 +27,10 @@ from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.ingest import IngestReport
-    from hierogram.daemon.corpora.reading import Source
 
 
 MEMORY = "memory"
 """Format of a TMX file that is all of its corpus."""
-
-DICTIONARY_CORPUS = "dictionary"
-"""Corpus of entries, where none is named."""
 
 
 @with_options
@@ -96,8 +92,6 @@ def ingest(
     if dictionary:
         if len(files) != 1 or trees or tokenize is not None:
             raise UsageError("--dictionary takes one file, no --trees, and is divided into tokens as the store does")
-        if not was_given(context, "corpus"):
-            corpus = DICTIONARY_CORPUS
     elif given(context, Entries):
         raise UsageError("--weight and --block are for entries: hierogram ingest --dictionary terms.tbx")
     if nbest and not trees:
@@ -106,14 +100,11 @@ def ingest(
         raise UsageError("--trees takes one file, and no --format")
     if format == MEMORY and (len(files) != 1 or trees or dictionary or tokenize is not None):
         raise UsageError("--format memory takes one TMX file, which is divided into tokens as the store does")
-    from hierogram.daemon.corpora.burrito import BURRITO, burrito_pairs
     from hierogram.daemon.corpora.formats import TMX
-    from hierogram.daemon.corpora.given import GivenPairs
     from hierogram.daemon.corpora.ingest import IngestReport
-    from hierogram.daemon.corpora.ingest import ingest as take_in
-    from hierogram.daemon.corpora.reading import IngestOptions, Input
     from hierogram.daemon.corpora.texts import pipeline_of, two_languages
-    from hierogram.samplers.grammar.settings import TREES
+    from hierogram.daemon.library.store import open_input
+    from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
     from hierogram.storage.records import Settings
 
     def tell(now: IngestReport) -> None:
@@ -123,48 +114,38 @@ def ingest(
     with ExitStack() as stack:
         again = "what was stored stays; give the same files again to go on"
         stack.enter_context(interruptible(again.replace("files", "file") if trees else again))
+        named = two_languages(languages, "--languages") if languages is not None else None
+        divided = two_languages(tokenize, "--tokenize") if tokenize is not None else None
+        known = pipeline_of(Settings(), named, divided).languages or ()
         if trees:
-            from hierogram.daemon.treebanks.ingest import ingest_open
-            from hierogram.daemon.treebanks.reading import TreebankFile, open_treebank
-
-            treebank = stack.enter_context(open_treebank(TreebankFile(files[0], nbest, limits)))
-            settings: dict[str, Any] = {"grammar": TREES}
             made_as = " of trees (`hierogram init --kind trees` takes settings)"
         else:
-            options = IngestOptions(
-                two_languages(languages, "--languages") if languages is not None else None,
-                two_languages(tokenize, "--tokenize") if tokenize is not None else None,
-                limits,
-                entries if dictionary else None,
-            )
-            known = pipeline_of(Settings(), options.languages, options.tokenize).languages or ()
-            if dictionary:
-                from hierogram.daemon.corpora.dictionaries import Dictionary
-
-                source: Source = stack.enter_context(Dictionary(files[0], format, limits))
-            elif format == BURRITO:
-                if len(files) != 3:
-                    raise UsageError("--format burrito takes three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
-                source = GivenPairs(burrito_pairs(files[0], files[1], files[2]), files[0])
-            else:
-                source = stack.enter_context(Input(files, TMX if format == MEMORY else format, limits))
-            settings = {"languages": known}
             made_as = f" of the languages {','.join(known)}" if known else ""
             made_as += " with the default settings (`hierogram init` takes others)"
-        opened = stack.enter_context(open_or_make(store_url(context), **settings))
+        # Before a store is made for them.
+        source = stack.enter_context(
+            open_input(
+                files, format=TMX if format == MEMORY else format, limits=limits, dictionary=dictionary, trees=trees,
+                nbest=nbest,
+            )
+        )  # fmt: skip
+        grammar = TREES if trees else SYNCHRONOUS
+        opened = stack.enter_context(open_or_make(store_url(context), grammar=grammar, languages=known))
         shown = stack.enter_context(progress("ingest", "trees" if trees else "lines"))
         if opened.made:
             note(f"{opened.url}: made a new store{made_as}")
-        if trees:
-            done = ingest_open(opened.store, treebank, how if given(context, Transformations) else None, corpus, tell)
-        elif format == MEMORY:
-            synchronized = opened.synchronize(files[0], corpus, languages=options.languages)
+        if format == MEMORY:
+            synchronized = opened.synchronize(files[0], corpus, languages=named)
             note(f"{synchronized.kept:,} as they were, {synchronized.withdrawn:,} withdrawn")
             done = synchronized.added
             if not done.lines:
                 return
         else:
-            done = take_in(opened.store, source, corpus, tell, options)
+            done = opened.add(
+                source, corpus=corpus if was_given(context, "corpus") else None, languages=named, tokenize=divided,
+                entries=entries if dictionary else None, limits=limits, progress=tell,
+                transformations=how if given(context, Transformations) else None,
+            )  # fmt: skip
     _end(done, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")
 
 

@@ -8,19 +8,14 @@ import typer
 
 from hierogram.daemon.commands.common import interruptible, named_store, note, open_or_make, plural
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.commands.learning import (
-    align_pending,
-    announce_compilation,
-    print_aligned,
-    print_learned,
-    telling,
-)
-from hierogram.daemon.progress import progress
+from hierogram.daemon.commands.learning import align_pending, print_aligned, print_learned, telling
+from hierogram.daemon.progress import announce_compilation, progress
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.demo.data import VersePair
-    from hierogram.storage.store import Store
+    from hierogram.daemon.library.learning import Learning
+    from hierogram.daemon.library.store import GrammarStore
 
 
 DEMO_STORE = "sqlite:///hierogram-demo.db"
@@ -64,45 +59,38 @@ def demo(
             check(data)
         verses = list(read_verses(data))
         print(CREDITS)
-        with open_or_make(store) as made:
-            opened = made.store
+        with open_or_make(store) as opened:
             _store_verses(opened, verses, data.name, align)
-            if align:
-                _align(opened, verses)
             announce_compilation()
-            from hierogram.daemon.exports.exporting import export
-            from hierogram.daemon.exports.options import ExportOptions
             from hierogram.daemon.learning.learner import LearnOptions
-            from hierogram.daemon.learning.learning import learn
 
+            learning = opened.learn(sweeps, options=LearnOptions())
+            if align:
+                _align(opened, learning, verses)
             with progress("learn", "pairs") as shown:
-                learned = learn(opened, sweeps=sweeps, options=LearnOptions(report=telling(shown)))
-                print_learned(learned, made.notation())
-            options = ExportOptions()
-            manifest = export(opened, output, options)
-            rules = f"{plural(manifest.rules, 'rule')} of scope {options.max_scope} or less"
+                learned = learning.sample(telling(shown))
+                learning.finish()
+                print_learned(learned, opened.notation())
+            manifest = opened.export(output)
+            rules = f"{plural(manifest.rules, 'rule')} of scope {manifest.options['max_scope']} or less"
             print(f"{output}: {rules}, {plural(manifest.bytes, 'byte')}")
             _show_rules(opened)
             _print_how_to_go_on(opened.url)
 
 
-def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str, without_links: bool) -> None:
-    from hierogram.daemon.corpora.given import GivenPairs
-    from hierogram.daemon.corpora.ingest import ingest
-
-    done = ingest(store, GivenPairs([verse.given(not without_links) for verse in verses], origin), CORPUS)
+def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", origin: str, without_links: bool) -> None:
+    done = opened.add([verse.given(not without_links) for verse in verses], corpus=CORPUS, origin=origin)
     links = plural(sum(len(verse.links) for verse in verses), "link")
     with_links = f"without the {links} made by hand" if without_links else f"with {links} made by hand"
     known = f" ({done.totals.duplicates:,} known already)" if done.totals.duplicates else ""
-    print(f"{plural(len(verses), 'pair')} of verses in {store.url}{known}, {with_links}")
+    print(f"{plural(len(verses), 'pair')} of verses in {opened.url}{known}, {with_links}")
 
 
-def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
-    announce_compilation()
-    from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, links_of
+def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[VersePair]") -> None:
+    from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate
 
-    print_aligned(align_pending(store))
-    found = {(row.source, row.target): links_of(row.alignment) for row in store.pairs()}
+    print_aligned(align_pending(learning))
+    found = {(pair.source, pair.target): frozenset(pair.links) for pair in opened.pairs()}
     gold, ours = [], []
     for verse in verses:
         links = found.get((" ".join(verse.source), " ".join(verse.target)))
@@ -116,12 +104,10 @@ def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
     )
 
 
-def _show_rules(store: "Store") -> None:
+def _show_rules(opened: "GrammarStore") -> None:
     from hierogram.daemon.grammar.showcase import most_telling
 
-    with store.snapshot() as snapshot:
-        rules = snapshot.iterate_rules()
-        found = most_telling(rules, _SHOWN_RULES)
+    found = most_telling(opened.rules(), _SHOWN_RULES)
     print()
     print("Learned rules, those used most and surest both ways:")
     for kind, best in found.items():

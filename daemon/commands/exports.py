@@ -4,7 +4,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,15 +22,15 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import Destination, ExportOptions
+from hierogram.daemon.library.options import options_of
 from hierogram.daemon.progress import Progress, progress
-from hierogram.storage.options import Option, OptionError, as_plain, declared
+from hierogram.storage.options import Declared, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from datetime import datetime
 
     from hierogram.daemon.exports.exporting import Report
-    from hierogram.daemon.exports.schedule import ScheduledJob
-    from hierogram.storage.store import Store
+    from hierogram.daemon.library.store import GrammarStore
 
 
 def telling(shown: Progress) -> "Report":
@@ -54,7 +54,7 @@ PACKED, DATASETTE = "packed", "datasette"
 _OTHERS = {PACKED: "to translate with at once", DATASETTE: "its configuration, with questions, for an SQLite store"}
 """Formats that are not rules, line by line: what they are for."""
 _OF_PACKED = {"format", "max_scope", "means", "drawn"}
-_FORMAT = declared(ExportOptions)["format"].option
+_FORMAT = Declared.of(ExportOptions)["format"].option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,16 +167,12 @@ def _configure_datasette(url: str, destination: Destination) -> None:
     """Write a configuration for Datasette: canned queries, facets off, a time limit."""
     import json
 
-    from hierogram.daemon.files import appearing
+    from hierogram.daemon.corpora.lines import write_lines
     from hierogram.daemon.grammar.datasette import datasette_configuration
 
     output = destination.output or Path("datasette.json")
     file, configuration = datasette_configuration(url)
-    try:
-        with appearing(output) as written:
-            written.write(json.dumps(configuration, indent=2, ensure_ascii=False).encode() + b"\n")
-    except OSError as error:
-        raise UsageError(f"{output}: cannot be written: {error.strerror or error}") from error
+    write_lines(output, [json.dumps(configuration, indent=2, ensure_ascii=False)])
     print(f"{output}: now run  datasette serve {file} --config {output}")
 
 
@@ -191,17 +187,12 @@ def _schedule(
         raise UsageError("--cron and --every write versions into a folder: give --to FOLDER, and no --sentences")
     what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
     what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
-    filter_for = None if options.filter_for is None else options.filter_for.absolute()
-    try:
-        job = ExportJob(**{**what, "to": destination.to.absolute(), "filter_for": filter_for})
-    except OptionError as error:
-        raise UsageError(f"--{error.option.replace('_', '-')}: {error.reason}") from error
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    what |= {"to": destination.to.absolute(), "filter_for": options.filter_for and options.filter_for.absolute()}
+    job = options_of(ExportJob, None, what, lambda name: f"--{name.replace('_', '-')}")
     with chosen_store(context) as opened:
         added = add_job(opened.store, job)
     if as_json:
-        print_json(_as_json(added))
+        print_json(added.plain())
     else:
         print(f"{job.name}: runs next at {_moment(added.next_run)}; `hierogram serve` runs it")
 
@@ -214,7 +205,7 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Compare two exports: rules added, removed, and most changed. Exit code 1 where they differ."""
-    from hierogram.daemon.exports.difference import compare
+    from hierogram.daemon.library.quality import diff as compare
 
     with interruptible("nothing was compared"):
         found = compare(before, after, limit)
@@ -260,7 +251,7 @@ def schedule(
 
     `hierogram export --cron` or `--every` adds one. When a job runs next stays as it was where --run runs it.
     """
-    from hierogram.daemon.exports.schedule import find_job, list_jobs, remove_job, run_job
+    from hierogram.daemon.exports.schedule import find_job, remove_job, run_job
 
     if run and remove:
         raise UsageError("--run and --remove are two things to do: give one of them")
@@ -268,7 +259,7 @@ def schedule(
         raise UsageError("NAME goes with --run or --remove; without these all jobs are shown")
     with chosen_store(context) as opened:
         if name is None:
-            _show_jobs(opened.store, list_jobs(opened.store), as_json)
+            _show_jobs(opened, as_json)
         elif run:
             with interruptible("the version before stays"), progress("export", "rules") as shown:
                 made = run_job(opened.store, find_job(opened.store, name), telling(shown))
@@ -282,11 +273,13 @@ def schedule(
             print(f"{name}: removed")
 
 
-def _show_jobs(store: "Store", jobs: "Sequence[ScheduledJob]", as_json: bool) -> None:
-    last = [(job, next(iter(store.exports(1, job.job.name)), None)) for job in jobs]
+def _show_jobs(opened: "GrammarStore", as_json: bool) -> None:
+    from hierogram.daemon.exports.schedule import list_jobs
+
+    last = [(job, next(iter(opened.store.exports(1, job.job.name)), None)) for job in list_jobs(opened.store)]
     if as_json:
         ran = (run and {"state": run.state, "seconds": run.seconds, "error": run.error} for _, run in last)
-        print_json([_as_json(job) | {"last": its} for job, its in zip(jobs, ran, strict=True)])
+        print_json([job.plain() | {"last": its} for (job, _), its in zip(last, ran, strict=True)])
         return
     rows = []
     for job, run in last:
@@ -296,10 +289,5 @@ def _show_jobs(store: "Store", jobs: "Sequence[ScheduledJob]", as_json: bool) ->
     print_table(("name", "when", "format", "folder", "next run", "last run"), rows)
 
 
-def _moment(time: Any) -> str:
+def _moment(time: "datetime | None") -> str:
     return "never" if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _as_json(job: Any) -> dict[str, Any]:
-    next_run = None if job.next_run is None else job.next_run.isoformat()
-    return {"job": as_plain(job.job), "configured": job.configured, "next_run": next_run}

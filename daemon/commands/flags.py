@@ -13,7 +13,8 @@ import typer
 
 from hierogram.daemon.commands.common import STORE_HELP, was_given
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.options import DEFAULT_STORE, Declared, Option, OptionError, check, declared
+from hierogram.daemon.library.options import options_of
+from hierogram.storage.options import DEFAULT_STORE, Declared, Option
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
         elif isinstance(kind, type) and is_dataclass(kind):
             group, groups[parameter.name] = parameter.name, kind
             left_out = {name for note in notes if isinstance(note, Without) for name in note.names}
-            found = (field for name, field in declared(kind).items() if name not in left_out)
+            found = (field for name, field in Declared.of(kind).items() if name not in left_out)
         else:
             parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
             continue
@@ -96,7 +97,7 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
 def given(context: typer.Context, options: type) -> set[str]:
     """Return the names of the options of a dataclass that stand on the command line."""
     experts = context.meta.get(EXPERTS, ())
-    return {name for name in declared(options) if name in experts or was_given(context, name)}
+    return {name for name in Declared.of(options) if name in experts or was_given(context, name)}
 
 
 def expert_help(names: Iterable[str]) -> str:
@@ -189,12 +190,5 @@ def _typed(field: Declared, value: Any) -> Any:
 
 
 def _made(kind: type, values: dict[str, Any]) -> Any:
-    try:
-        made = kind(**values)
-        check(made)
-    except OptionError as error:
-        field = declared(kind).get(error.option)
-        raise UsageError(f"{flag_of(field) if field else error.option}: {error.reason}") from error
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    return made
+    known = Declared.of(kind)
+    return options_of(kind, None, values, lambda name: flag_of(known[name]) if name in known else name)

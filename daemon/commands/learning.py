@@ -25,7 +25,7 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.grammar.options import ChainOptions
-from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.progress import Progress, announce_compilation, progress
 from hierogram.daemon.workers.options import Sharing
 from hierogram.storage.options import Option
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from hierogram.daemon.grammar.diagnosis import Diagnosis
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.learning import LearnReport
+    from hierogram.daemon.library.learning import Learning
     from hierogram.samplers.grammar.kinds import Notation
-    from hierogram.storage.store import Store
 
 
 @with_options
@@ -69,25 +69,22 @@ def learn(
     """
     chosen, blocks = sharing.parsed()
     announce_compilation()
-    from hierogram.daemon.alignment.incremental import correct_requested
     from hierogram.daemon.learning.learner import LearnOptions
-    from hierogram.daemon.learning.learning import learn as sample
-    from hierogram.daemon.learning.learning import run_to_continue
     from hierogram.daemon.workers.chain import workers_of
     from hierogram.samplers.synchronous.sweeps import Blocks
 
     with (
-        chosen_store(context) as made,
+        chosen_store(context) as opened,
         # Before signals are heard, since Ray listens to them as well.
-        workers_of(made.store, chosen, threads or 1) as chain,
+        workers_of(opened.store, chosen, threads or 1) as chain,
     ):
-        opened, kind = made.store, made.notation()
+        options = LearnOptions(threads, blocks=None if blocks is None else Blocks(*blocks), chain=chain)
+        learning, kind = opened.learn(sweeps, options=options), opened.notation()
         with interruptible("alignments that were committed stay; run `hierogram learn` again to go on"):
-            aligned = align_pending(opened, threads)
-            correct_requested(opened, threads)
+            aligned = align_pending(learning)
         if not as_json:
             print_aligned(aligned)
-        run = run_to_continue(opened, sweeps)
+        run = learning.continued()
         if run is not None and run.at_its_end:
             note(
                 f"this run is done: it was ended after {plural(run.sweeps, 'sweep')} were committed and before it said "
@@ -98,14 +95,7 @@ def learn(
             note(f"goes on with a run that was interrupted: {run.done:,} of its {sweeps_of_it} are done")
         with stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop:
             with progress("learn", kind.many) as shown:
-                options = LearnOptions(
-                    threads if chosen is None else threads or 1,
-                    telling(shown),
-                    stop=stop,
-                    blocks=None if blocks is None else Blocks(*blocks),
-                    chain=chain,
-                )
-                done = sample(opened, sweeps=sweeps, options=options, leave_unfinished=True)
+                done = learning.sample(telling(shown), stop)
             if done.finished:
                 stop.ignore()
                 if as_json:
@@ -113,19 +103,17 @@ def learn(
                 else:
                     print_learned(done, kind)
                 sys.stdout.flush()
-                opened.finish_run()
+                learning.finish()
     if not done.finished:
         note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
         # 130 for SIGINT, 143 for SIGTERM, as shells have it.
         raise typer.Exit(128 + stop.number)
 
 
-def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":
+def align_pending(learning: "Learning") -> "AlignReport":
     """Align what has no alignment yet, with a bar."""
-    from hierogram.daemon.alignment.incremental import align_pending as align
-
     with progress("align", "pairs") as shown:
-        return align(store, threads, report=lambda done, total: shown.update(done, total, done))
+        return learning.align(lambda done, total: shown.update(done, total, done))
 
 
 def print_aligned(done: "AlignReport") -> None:
@@ -133,17 +121,6 @@ def print_aligned(done: "AlignReport") -> None:
     if done.pairs:
         again = f", {plural(done.rejuvenated, 'pair')} aligned again" if done.rejuvenated else ""
         print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
-
-
-def announce_compilation() -> None:
-    """Print why nothing moves at first, where the samplers have not run on this machine before.
-
-    To be called before anything is compiled: the folder is made when the first kernel is kept.
-    """
-    from hierogram.samplers.compiled.cache import cache_folder
-
-    if not cache_folder().exists():
-        note("compiling the samplers for this machine, which takes some twenty seconds, once …")
 
 
 def telling(shown: Progress) -> "Callable[[LearnProgress], None]":

@@ -15,7 +15,7 @@ from hierogram.daemon.commands.common import (
     print_table,
 )
 from hierogram.daemon.commands.flags import Without, given, with_options
-from hierogram.daemon.evidence.options import EvidenceOptions
+from hierogram.daemon.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.grammar.options import RuleQuery
 from hierogram.daemon.progress import progress
@@ -61,18 +61,15 @@ def rules(
         return
 
     from hierogram.daemon.corpora.segments import InWords
-    from hierogram.daemon.grammar.finding import find_rules
 
     words = words or []
     source = None if containing or not words else " ".join(words)
     words = words if containing else []
-    with chosen_store(context) as made:
-        opened, notation = made.store, made.notation()
-        found, respelled = find_rules(opened, source, wanted.target, words, limit=wanted.limit, drawn=drawn)
-        if not found and not opened.status().rules:
-            raise NothingLearnedError(opened.url)
-        view = InWords(made.settings().joins)
-        like = [] if found else opened.like_words((words or (source or wanted.target or "").split(" "))[0])
+    with chosen_store(context) as opened:
+        notation = opened.notation()
+        found, respelled = opened.find_rules(source, wanted.target, containing=words, limit=wanted.limit, drawn=drawn)
+        view = InWords(opened.settings().joins)
+        like = [] if found else opened.store.like_words((words or (source or wanted.target or "").split(" "))[0])
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
@@ -119,7 +116,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     """Show the pairs, or trees, whose present derivation uses a rule; without one, only index them."""
     from hierogram.daemon.corpora.segments import InWords
     from hierogram.samplers.exceptions import RuleNotationError
-    from hierogram.samplers.grammar.rules import Rule, render_side
+    from hierogram.samplers.grammar.rules import Rule
 
     try:
         wanted = Rule.parse(" ".join(words)) if words else None
@@ -127,18 +124,16 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
         raise UsageError(str(error)) from error
     with interruptible("what was indexed stays; run the same command again to go on"), chosen_store(context) as opened:
         kind, indexed = opened.notation(), 0
-        if waiting := opened.store.count_unindexed():
-            from hierogram.daemon.commands.learning import announce_compilation
+        if opened.store.count_unindexed():
+            from hierogram.daemon.progress import announce_compilation
 
             announce_compilation()
-            from hierogram.daemon.grammar.derivations import index_occurrences
-
             with progress("index", kind.many) as shown:
-                indexed = index_occurrences(opened.store, lambda number: shown.update(number, waiting, number))
+                indexed = opened.index(lambda done, total: shown.update(done, total, done))
         if not opened.status().rules:
             raise NothingLearnedError(opened.url)
-        sides = (render_side(wanted.source), render_side(wanted.target)) if wanted else None
-        found = opened.store.supporting_pairs(*sides, limit) if sides else []
+        source, target = str(wanted).split(" ||| ") if wanted else ("", "")
+        found = opened.pairs_using(source, target, limit) if wanted else []
         view = InWords(opened.settings().joins)
     if as_json:
         print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
@@ -170,20 +165,40 @@ def evidence(
         Literal["table", "prompt", "json"] | None,
         Option("How to write it: for people, as text ready for a prompt, for programs.", shown=TABLE),
     ] = None,
+    characters: Annotated[
+        int | None,
+        Option(
+            "With --format prompt: rules and pairs alone, chosen together for what they cover, within this number of "
+            "characters.",
+            least=1,
+            most=MOST_CHARACTERS,
+            metavar="N",
+            expert=True,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a store knows of a sentence: the rules that match it, and the pairs that cover most of it.
 
     Rules with gaps match too. Nothing is changed, and no daemon is needed.
     """
+    from hierogram.daemon.evidence.budget import within
     from hierogram.daemon.evidence.gathering import as_prompt
 
     if as_json and format not in (None, JSON):
         raise UsageError(f"--json and --format {format} are two ways to write it: give one")
+    if characters is not None:
+        if format != PROMPT:
+            raise UsageError("--set characters bounds text for a prompt: give --format prompt, too")
+        if chosen := given(context, EvidenceOptions) - {"tokenized"}:
+            raise UsageError(f"--set characters bounds rules and pairs together: leave out --{min(chosen)}")
+        wanted = to_choose_from(tokenized=wanted.tokenized)
     with chosen_store(context) as opened:
         found, languages = opened.evidence(sentence, options=wanted), tuple(opened.settings().languages or ())
     if as_json or format == JSON:
         print_json(asdict(found))
+    elif characters is not None:
+        print(within(found, characters))
     elif format == PROMPT:
         print(as_prompt(found, sentence, languages), end="")
     else:

@@ -8,8 +8,8 @@ import typer
 
 from hierogram.daemon.commands.common import chosen_store, interruptible, named_store, note, open_or_make, store_url
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.progress import announce_compilation
 from hierogram.storage.options import Option
 
 
@@ -59,7 +59,7 @@ def serve(
     with opened:
         if opened.made:
             note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
-        run(opened.store, configuration, config, given, doors)
+        run(opened, configuration, config, given, doors)
 
 
 @with_options
@@ -72,11 +72,10 @@ def mcp(context: typer.Context) -> None:
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.mcp.server import desk_of, make_server
-    from hierogram.storage.browsing.reader import Reader
 
     configuration = load_configuration()
-    with chosen_store(context) as opened, Reader(opened.store.engine.url) as reader:
-        desk = desk_of(opened.store, reader, opened.withdraw, configuration.translating.options())
+    with chosen_store(context) as opened:
+        desk = desk_of(opened, configuration.translating.options())
         make_server(desk, may_add=configuration.http.mcp == "add").run("stdio")
 
 
@@ -96,17 +95,16 @@ def browse(
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.web.server import browse as serve_pages
-    from hierogram.storage.browsing.reader import Reader
 
     if named is not None and named_store(context) is not None:
         raise UsageError("name the store once: as STORE or with --store")
     configuration = load_configuration(None, http_host=host, http_port=port).http
 
-    def ready(address: str) -> None:
-        print(f"{reader.url} at {address}")
+    def ready(url: str, address: str) -> None:
+        print(f"{url} at {address}")
         # Nothing else is printed until it ends; who reads a pipe waits for the address.
         sys.stdout.flush()
         note("Ctrl-C ends it")
 
-    with interruptible("nothing was changed"), Reader(named or store_url(context)) as reader:
-        serve_pages(reader, configuration, ready)
+    with interruptible("nothing was changed"):
+        serve_pages(named or store_url(context), configuration, ready)

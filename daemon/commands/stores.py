@@ -25,17 +25,16 @@ from hierogram.daemon.commands.flags import EXPERTS, SET, expert_help, given, wi
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.progress import progress
-from hierogram.samplers.grammar.kinds import NOTATIONS, Notation, notation_of
+from hierogram.samplers.grammar.kinds import NOTATIONS, Notation
 from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
-from hierogram.storage.options import Option, declared
+from hierogram.storage.options import Declared, Option
 from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import EVENT_KINDS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hierogram.daemon.library.store import GrammarStore
-    from hierogram.storage.browsing.reader import Reader
+    from hierogram.daemon.library.store import Glance, GrammarStore
     from hierogram.storage.records import Claim, StoreStatus
     from hierogram.storage.records.operations import Event
 
@@ -70,7 +69,7 @@ class InitCommand(TyperCommand):
         for parameter in self.get_params(ctx):
             if parameter.name == EXPERTS:
                 if self._kind is not None:
-                    experts = [name for name, field in declared(Settings).items() if field.option.expert]
+                    experts = [name for name, field in Declared.of(Settings).items() if field.option.expert]
                     records.append((f"{SET} NAME=VALUE", expert_help(filter(shown.__contains__, experts))))
             elif parameter.name in shown and (record := parameter.get_help_record(ctx)) is not None:
                 records.append(record)
@@ -101,20 +100,19 @@ def init(
     levels and sweeps_per_level choose the schedule `paper`, and a Dirichlet process gets that of annealed phrases, from
     T = 10 over 280 sweeps where nothing else is chosen.
     """
+    from hierogram.daemon.library.store import open
+
     chosen, url = given(context, Settings), store_url(context)
     if upgrade:
         if chosen:
             raise UsageError("--upgrade goes with no settings: those of a store are fixed for its life")
-        from hierogram.storage.store import upgrade as bring_up_to_date
-
-        before, after = bring_up_to_date(url)
+        with open(url, upgrade=True) as opened:
+            before, after = opened.upgraded_from, opened.status().schema
         if before == after:
             print(f"the store has schema {after} already, nothing was changed")
         else:
             print(f"upgraded the store from schema {before} to {after}")
         return
-    from hierogram.daemon.library.store import open
-
     if parts_of is not None:
         if chosen:
             raise UsageError("--parts-of goes with no settings: the store gets those of the other one")
@@ -155,15 +153,14 @@ def status(
     elsewhere each look is printed after the last one, with --json as an object a line. Nothing is changed, and no
     daemon is needed.
     """
-    if watch:
-        _watch(store_url(context), every, as_json)
-        return
-    if was_given(context, "every"):
+    if was_given(context, "every") and not watch:
         raise UsageError("--every is for looks again and again: give --watch, too")
-
     with chosen_store(context) as opened:
+        if watch:
+            _watch(opened, every, as_json)
+            return
         now = opened.status()
-        settings = opened.settings()
+        settings, kind = opened.settings(), opened.notation()
         writer = opened.writer()
     if as_json:
         held = writer and {
@@ -173,7 +170,7 @@ def status(
         lag = {"pairs": sum(now.behind.values()), "states": now.behind}
         print_json({**asdict(now), "lag": lag, "settings": asdict(settings), "writer": held})
         return
-    for name, text in _status_lines(now, notation_of(settings.grammar)):
+    for name, text in _status_lines(now, kind):
         print(f"{name:<16}{text}")
     if writer:
         size = _memory_of(writer)
@@ -212,16 +209,9 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
     ]
 
 
-_WATCHED_RULES = 15
-_SWEEPS = 20
-
-
-def _watch(url: str, every: float, as_json: bool) -> None:
+def _watch(opened: "GrammarStore", every: float, as_json: bool) -> None:
     """Look at a store again and again: on a terminal the display is refreshed, elsewhere each look is printed."""
-    from hierogram.storage.browsing.reader import Reader
-
     with ExitStack() as stack:
-        reader = stack.enter_context(Reader(url))
         stack.enter_context(suppress(KeyboardInterrupt))
         live = None
         if not as_json and sys.stdout.isatty():
@@ -229,61 +219,40 @@ def _watch(url: str, every: float, as_json: bool) -> None:
 
             live = stack.enter_context(Live(auto_refresh=False))
         while True:
-            seen = _seen(reader)
+            seen = opened.glance()
             if live is not None:
                 live.update(_display(seen), refresh=True)
             else:
-                print(json.dumps(seen, ensure_ascii=False) if as_json else "\n".join(_lines(seen)), flush=True)
+                print(
+                    json.dumps(seen._asdict(), ensure_ascii=False) if as_json else "\n".join(_lines(seen)), flush=True
+                )
             time.sleep(every)
 
 
-def _seen(reader: "Reader") -> dict[str, Any]:
-    from hierogram.storage.browsing.progress import last_sweeps, latest_rules, store_status
-
-    with reader.look() as look:
-        now = store_status(look, reader.url)
-        sweeps = last_sweeps(look, _SWEEPS)
-        latest = latest_rules(look, _WATCHED_RULES)
-        kind = notation_of(look.settings().grammar)
-    seconds = sum(sweep["seconds"] for sweep in sweeps)
-    return {
-        "store": now.url,
-        "position": now.position,
-        "holds": kind.one,
-        "pairs": now.pairs,
-        "lag": sum(now.behind.values()),
-        "rules": now.rules,
-        "sweeps": now.sweeps,
-        "pair_sweeps_per_second": sum(sweep["pairs"] for sweep in sweeps) / seconds if seconds else 0.0,
-        "log_likelihood": now.last_log_likelihood,
-        "latest_rules": latest,
-    }
-
-
-def _lines(seen: dict[str, Any]) -> list[str]:
-    states = ", ".join(f"{number:,} {state}" for state, number in seen["pairs"].items())
-    likelihood = seen["log_likelihood"]
+def _lines(seen: "Glance") -> list[str]:
+    states = ", ".join(f"{number:,} {state}" for state, number in seen.pairs.items())
+    likelihood = seen.log_likelihood
     return [
-        f"{seen['store']}, position {seen['position']:,}",
-        f"{plural(sum(seen['pairs'].values()), seen['holds'])} ({states}), {seen['lag']:,} not settled yet",
-        f"{plural(seen['rules'], 'rule')}, {plural(seen['sweeps'], 'sweep')},"
-        f" {seen['pair_sweeps_per_second']:,.0f} {seen['holds']}s a second lately"
+        f"{seen.store}, position {seen.position:,}",
+        f"{plural(sum(seen.pairs.values()), seen.holds)} ({states}), {seen.lag:,} not settled yet",
+        f"{plural(seen.rules, 'rule')}, {plural(seen.sweeps, 'sweep')},"
+        f" {seen.pair_sweeps_per_second:,.0f} {seen.holds}s a second lately"
         + ("" if likelihood is None else f", log-likelihood {likelihood:,.1f}"),
-        *(f"  {rule['source']} ||| {rule['target']}  {rule['uses']:,}" for rule in seen["latest_rules"]),
+        *(f"  {rule['source']} ||| {rule['target']}  {rule['uses']:,}" for rule in seen.latest_rules),
     ]
 
 
-def _display(seen: dict[str, Any]) -> "RenderableType":
+def _display(seen: "Glance") -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table("source", "target", "uses")
-    for rule in seen["latest_rules"]:
+    for rule in seen.latest_rules:
         # Texts, since words may look like the console's markup.
         table.add_row(Text(rule["source"]), Text(rule["target"]), f"{rule['uses']:,}")
-    heads = _lines({**seen, "latest_rules": []})
-    return Group(*map(Text, heads), *([table] if seen["latest_rules"] else []))
+    heads = _lines(seen._replace(latest_rules=[]))
+    return Group(*map(Text, heads), *([table] if seen.latest_rules else []))
 
 
 _LOOK_SECONDS = 1.0

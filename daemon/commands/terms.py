@@ -8,7 +8,7 @@ import typer
 
 from hierogram.daemon.commands.common import chosen_store, interruptible, note, plural, print_table
 from hierogram.daemon.commands.flags import given, with_options
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.terms.options import FOR_GLOSSARIES, FORMATS, GLOSSARY, TABLE, TBX, TermOptions, TermOutput
 
@@ -71,15 +71,12 @@ def _format(written: TermOutput) -> str:
 
 
 def _write(output: Path | None, made: list[str]) -> None:
-    from hierogram.daemon.files import appearing
+    from hierogram.daemon.compressing import written
 
     if output is None:
         for piece in made:
             sys.stdout.write(piece)
         return
-    try:
-        with appearing(output) as file:
-            for piece in made:
-                file.write(piece.encode())
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written: {error.strerror or error}") from error
+    with written(output) as file:
+        for piece in made:
+            file.write(piece.encode())

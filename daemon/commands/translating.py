@@ -22,18 +22,16 @@ from hierogram.daemon.commands.common import (
     print_table,
 )
 from hierogram.daemon.commands.flags import Without, with_options
-from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import ExportError, InputError, UsageError
 from hierogram.daemon.language_models.options import EstimationOptions
-from hierogram.daemon.progress import progress
+from hierogram.daemon.progress import announce_compilation, progress
 from hierogram.daemon.treebanks.requests import ParseRequest
 from hierogram.daemon.tuning.options import TuningOptions
 from hierogram.samplers.grammar.settings import PCFG
 from hierogram.storage.options import Option, OptionError
 
 if TYPE_CHECKING:
-    from hierogram.daemon.corpora.texts import TextSide
     from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.library.texts import Decoder
 
@@ -321,23 +319,24 @@ def lm(
     empty lines are passed over. <s> and </s> are added, <unk> gets its share.
     Memory is bounded, whatever the size of the text: what does not fit goes to files beside the output.
     """
-    if tokenize is not None and tokenized:
-        raise UsageError("--tokenize: divides text, and --tokenized leaves it as it is: give one of them")
     if convert and (len(files) > 1 or options != EstimationOptions() or tokenize is not None or tokenized):
         raise UsageError("--convert takes one FILE, and none of the options of estimation")
-    side = _side(named_store(context), tokenize, tokenized)
     announce_compilation()
-    from hierogram.daemon.language_models import files as models
     from hierogram.daemon.language_models.estimation import Report
+    from hierogram.daemon.language_models.files import convert as write_again
+    from hierogram.daemon.library.quality import lm as estimate
+    from hierogram.daemon.library.store import open
 
-    outputs = [Path(name) for name in output]
-    with interruptible("no language model was written"), progress("lm", "n-grams") as shown:
+    with interruptible("no language model was written"), ExitStack() as stack:
         if convert:
-            named = models.convert(files[0], outputs, shown)
+            named = write_again(files[0], [*map(Path, output)], stack.enter_context(progress("lm", "n-grams")))
             report = Report(0, 0, named.counts(), 0, [])
         else:
-            report = models.make(files, outputs, options, shown, side)
-    note_text(side, ", ".join(files), report.beginning, tokenized, "en")
+            url = named_store(context)
+            store = None if url is None else stack.enter_context(open(url))
+            report = estimate(
+                files, output, tokenize=tokenize, tokenized=tokenized, store=store, options=options, advise=note
+            )
     for order in report.without_discounts:
         note(f"the text is too small to estimate the discounts of {order}-grams: they are 0.5, 1 and 1.5")
     if as_json:
@@ -348,21 +347,6 @@ def lm(
     text = f" of {plural(report.sentences, 'sentence')}, {plural(report.words, 'word')}{unknown}"
     for name in output:
         note(f"{name}: {ngrams} n-grams" + ("" if convert else text))
-
-
-def _side(store: str | None, tokenize: str | None, tokenized: bool) -> "TextSide":
-    """Return what divides text, by options or by what a store does with target sentences."""
-    from hierogram.daemon.corpora.texts import TOKENS, pipeline_of, side_of
-    from hierogram.storage.store import open_store
-
-    if tokenize is not None:
-        if store is not None:
-            raise UsageError("--store says how text is divided, and so does --tokenize: give one of them")
-        return side_of(tokenize)
-    if tokenized or store is None:
-        return TOKENS
-    with open_store(store) as opened:
-        return pipeline_of(opened.settings()).target
 
 
 @with_options

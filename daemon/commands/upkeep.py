@@ -16,9 +16,7 @@ from hierogram.daemon.commands.common import (
     print_json,
 )
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.commands.learning import announce_compilation
-from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.progress import progress
+from hierogram.daemon.progress import announce_compilation, progress
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -139,38 +137,12 @@ def backup(
 
     For a store on Postgres it says which commands of Postgres do that.
     """
-    from hierogram.storage.database.backup import postgres_commands
-    from hierogram.storage.database.connection import parse_url, sqlite_file
-
-    with chosen_store(context) as opened:
-        here = sqlite_file(parse_url(opened.url))
-        if here is None:
-            back_up, bring_back = postgres_commands(opened.url, str(file))
-            raise UsageError(
-                f"{opened.url}: a store on Postgres is backed up by Postgres: run\n  {back_up}\n"
-                f"and to go back to the backup\n  {bring_back}"
-            )
-        if problem := _problem_of(file, here, force):
-            raise UsageError(f"{file}: {problem}")
-        with progress("backup", "MB") as shown:
-            size = opened.back_up(file, lambda done, total: shown.update(done, total, done // _MEGABYTE))
+    with chosen_store(context) as opened, progress("backup", "MB") as shown:
+        size = opened.back_up(file, lambda done, total: shown.update(done, total, done // _MEGABYTE), force=force)
     if as_json:
         print_json({"store": opened.url, "file": str(file), "bytes": size})
     else:
         print(f"{file}: {size / _MEGABYTE:,.1f} MB, a copy of {opened.url}; use it with --store sqlite:///{file}")
-
-
-def _problem_of(file: Path, store: Path, force: bool) -> str | None:
-    """Return why the copy must not be written there."""
-    if not file.parent.is_dir():
-        return f"the folder {file.parent} does not exist: make it first"
-    if file.is_dir():
-        return "is a folder: name a file"
-    if file.exists() and file.samefile(store):
-        return "is the store itself: name another file"
-    if file.exists() and not force:
-        return "is there already: name another file, or say --force to replace it"
-    return "is a store in use: name another file" if Path(f"{file}-wal").exists() else None
 
 
 @with_options

@@ -241,6 +241,9 @@ _CURRENCY = "$£¥₩₹₽₺₪฿€"
 _TIGHT = "/_"
 _SHORT_OF_ITS_LETTERS = {"em", "cause", "til", "tis", "twas", "n", "bout", "round", "kay", "cuz"}
 NO_BREAK = "\u00a0"
+_BEGUN_EARLIER, _FAR, _OUT_OF_TURN, _OUT_OF_PLACE, _NOTHING_TO_QUOTE = 0.5, 1.0, 2.0, 2.5, 4.0
+"""What speaks against a straight quotation mark: it closes first; it is far from where most are; it opens or closes as
+the one before it did; other punctuation is beside it that belongs to the other kind; nothing is beside it."""
 
 
 class _Joining:
@@ -257,7 +260,7 @@ class _Joining:
         self._right = [False] * (len(tokens) + 1)
         self._open: list[str] = []
         self._single = [k for k, token in enumerate(tokens) if token in ("'", "`")]
-        self._double = [k for k, token in enumerate(tokens) if token == '"']
+        self._closing = self._closing_marks([k for k, token in enumerate(tokens) if token == '"'])
 
     def separators(self) -> list[str]:
         """Return them."""
@@ -348,16 +351,51 @@ class _Joining:
             self._left[k] = True
 
     def _toggle(self, k: int) -> None:
-        """Bind a straight quotation mark; where they are odd in number, the first may close what began earlier."""
-        stray = len(self._double) % 2 and k == self._double[0] and k and self._at(k - 1)[-1] not in ",:;([-—"
-        if '"' in self._open:
-            self._open.remove('"')
-            self._left[k] = True
-        elif k + 1 == len(self._tokens) or stray:
+        """Bind a straight quotation mark."""
+        if k in self._closing:
+            if '"' in self._open:
+                self._open.remove('"')
             self._left[k] = True
         else:
             self._open.append('"')
             self._right[k] = True
+
+    def _closing_marks(self, marks: Sequence[int]) -> set[int]:
+        """Return the straight quotation marks that close: the likeliest choice by their places and their turns.
+
+        A quotation may have begun in an earlier sentence, and may go on in the next one.
+        """
+        # Of the choices whose last mark opens, and of those whose last one closes: what speaks against the best one.
+        best: list[tuple[float, list[int]]] = [(_BEGUN_EARLIER, []), (0.0, [])]
+        for k in marks:
+            against = self._against(k)
+            best = [
+                min(
+                    (cost + against[closes] + (_OUT_OF_TURN if closes == before else 0.0), chosen + [k] * closes)
+                    for before, (cost, chosen) in enumerate(best)
+                )
+                for closes in (0, 1)
+            ]
+        return set(min(best)[1])
+
+    def _against(self, k: int) -> tuple[float, float]:
+        """Return what speaks against opening, and against closing, at a mark."""
+        before, after = self._at(k - 1), self._at(k + 1)
+        # What is quoted is mostly longer than what it stands in.
+        early = 2 * k < len(self._tokens)
+        opens = 0.0 if early else _FAR
+        closes = _FAR if early else 0.0
+        if not after:
+            opens += _NOTHING_TO_QUOTE
+        elif _LEFT.match(after):
+            opens += _OUT_OF_PLACE
+        if not before:
+            closes += _NOTHING_TO_QUOTE
+        elif before[-1] in ".!?…":
+            opens += _FAR
+        elif before[-1] in ":;([-—" or (before == "," and after[:1].isupper()):
+            closes += _OUT_OF_PLACE
+        return opens, closes
 
     def _apostrophe(self, k: int) -> None:
         before, after = self._at(k - 1), self._at(k + 1)

@@ -6,6 +6,9 @@ from typing import Annotated
 from hierogram.storage.options import Option
 
 MOST_PAIRS, MOST_RULES = 50, 500
+MOST_CHARACTERS = 20_000
+"""Characters that a choice of rules and pairs may take."""
+_RENDERINGS_TO_CHOOSE_FROM = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,3 +21,10 @@ class EvidenceOptions:
     rules: Annotated[int, Option("Rules that match, at most.", least=0, most=MOST_RULES)] = 60
     renderings: Annotated[int, Option("Rules of one source side, the most used first.", least=1, most=20)] = 3
     tokenized: Annotated[bool, Option("The sentence is tokens separated by spaces: leave them as they are.")] = False
+
+
+def to_choose_from(*, tokenized: bool) -> EvidenceOptions:
+    """Return the bounds of what is found for a choice that characters bound."""
+    return EvidenceOptions(
+        pairs=MOST_PAIRS, rules=MOST_RULES, renderings=_RENDERINGS_TO_CHOOSE_FROM, tokenized=tokenized
+    )

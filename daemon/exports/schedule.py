@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -42,6 +43,11 @@ class ScheduledJob:
     job: ExportJob
     configured: bool
     next_run: datetime | None
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        next_run = None if self.next_run is None else self.next_run.isoformat()
+        return {"job": as_plain(self.job), "configured": self.configured, "next_run": next_run}
 
 
 def run_job(store: Store, job: ExportJob, report: Report | None = None) -> Published:

@@ -7,8 +7,9 @@ from queue import SimpleQueue
 
 from hierogram.daemon.alignment.incremental import AlignReport, align_pending, correct_requested
 from hierogram.daemon.learning.learner import LearnOptions, LearnProgress
-from hierogram.daemon.learning.learning import LearnReport
+from hierogram.daemon.learning.learning import LearnReport, run_to_continue
 from hierogram.daemon.learning.learning import learn as learn_all
+from hierogram.storage.records import LearningRun
 from hierogram.storage.store import Store
 
 
@@ -24,6 +25,8 @@ class Learning:
     committed. An exception that a notebook keeps also keeps the loop: then it ends when the store next learns, or is
     closed. While the reader has a sweep in hand nothing is sampled, and the store holds what was last committed.
     `report` is there when it has ended, `aligned` from the first sweep on. What fails is raised by the iterator.
+
+    Both are `align`, `sample` and `finish` in a thread; a program that hears signals itself calls these, one by one.
     """
 
     def __init__(self, store: Store, sweeps: int | None, options: LearnOptions) -> None:
@@ -48,6 +51,35 @@ class Learning:
                 progress(sweep)
         assert self.report is not None
         return self.report
+
+    def align(self, progress: Callable[[int, int], None] | None = None) -> AlignReport:
+        """Align the pairs that came without links, and those whose links people corrected; `progress` hears how far."""
+        threads = self._options.threads
+        self.aligned = align_pending(self._store, threads, report=progress)
+        correct_requested(self._store, threads)
+        return self.aligned
+
+    def continued(self) -> LearningRun | None:
+        """Return the interrupted run that `sample` would go on with; None where it would begin one."""
+        return run_to_continue(self._store, self._sweeps)
+
+    def sample(
+        self, progress: Callable[[LearnProgress], None], stop: Callable[[], bool] = lambda: False
+    ) -> LearnReport:
+        """Take the sweeps, until `stop` says so; `finish` is due when the report, if it is `finished`, has arrived.
+
+        Until then, the same call returns that report again.
+        """
+        options = replace(self._options, report=progress, stop=stop)
+        if options.chain is not None:
+            # Workers have threads of their own.
+            options = replace(options, threads=options.threads or 1)
+        self.report = learn_all(self._store, sweeps=self._sweeps, options=options, leave_unfinished=True)
+        return self.report
+
+    def finish(self) -> None:
+        """Note that the run is over, and its report known."""
+        self._store.finish_run()
 
     def stop(self) -> None:
         """End it after the sweep at hand, commit that, and wait for it; what has ended stays as it is."""
@@ -76,13 +108,12 @@ class Learning:
 
     def _learn(self, wait: bool) -> None:
         try:
-            self.report = self._done(wait)
-            self._messages.put(self.report)
+            self._messages.put(self._done(wait))
         except BaseException as error:
             self._messages.put(error)
 
     def _done(self, wait: bool) -> LearnReport:
-        store, threads, stopped = self._store, self._options.threads, self._stopped
+        stopped = self._stopped
 
         def hear_links(_done: int, _total: int) -> None:
             if stopped.is_set():
@@ -96,6 +127,8 @@ class Learning:
 
         if wait:
             self._asked.acquire()
-        self.aligned = align_pending(store, threads, report=hear_links)
-        correct_requested(store, threads)
-        return learn_all(store, sweeps=self._sweeps, options=replace(self._options, report=hear, stop=stopped.is_set))
+        self.align(hear_links)
+        report = self.sample(hear, stopped.is_set)
+        if report.finished:
+            self.finish()
+        return report

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hierogram.daemon.corpora.lines import read_sentences
-from hierogram.daemon.corpora.texts import TOKENS, side_of, text_advice
+from hierogram.daemon.corpora.texts import TOKENS, pipeline_of, side_of, text_advice
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.language_models.options import EstimationOptions
@@ -37,20 +37,35 @@ def lm(
     outputs: Files,
     *,
     tokenize: str | None = None,
+    tokenized: bool = False,
+    store: GrammarStore | None = None,
     options: EstimationOptions | None = None,
+    advise: Callable[[str], None] = lambda _: None,
     **chosen: Any,
 ) -> LanguageModelReport:
     """Estimate a language model of files of sentences, one a line, and write it in the form that each name says.
 
-    `tokenize` divides text by the rules of a language. Options are those of `EstimationOptions`: `order=5`. Memory is
-    bounded, whatever the size of the text. Raises `InputError`, `ExportError`, `UsageError`.
+    `tokenize` divides text by the rules of a language, `store` as that store does with target sentences, `tokenized`
+    leaves it as it is. Options are those of `EstimationOptions`: `order=5`. Memory is bounded, whatever the size of the
+    text. `advise` hears of text that looks as if it should be divided and is not, or the other way about. Raises
+    `InputError`, `ExportError`, `UsageError`.
     """
     from hierogram.daemon.language_models.files import make
 
+    if tokenize is not None and (tokenized or store is not None):
+        raise UsageError(
+            "--tokenize divides text, --tokenized leaves it, --store says what divides it: give one of them"
+        )
     side = TOKENS if tokenize is None else side_of(tokenize)
-    wanted = options_of(EstimationOptions, options, chosen)
+    if store is not None and not tokenized:
+        side = pipeline_of(store.settings()).target
+    wanted, paths = options_of(EstimationOptions, options, chosen), _paths(texts)
     with silence(), progress("lm", "n-grams") as shown:
-        return make(_paths(texts), list(map(Path, _paths(outputs))), wanted, shown, side)
+        report = make(paths, list(map(Path, _paths(outputs))), wanted, shown, side)
+    advice = text_advice(side, ", ".join(paths), report.beginning, "--tokenize en", "--tokenized")
+    if advice is not None and not tokenized:
+        advise(advice)
+    return report
 
 
 def evaluate(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -15,22 +16,33 @@ from hierogram.daemon.corpora.entries import Entries
 from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
+from hierogram.storage.browsing import progress as of_store
+from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.database.backup import postgres_commands
+from hierogram.storage.database.connection import sqlite_file
+from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
-from hierogram.storage.options import declared
+from hierogram.storage.options import Declared
 from hierogram.storage.records import GIVEN, JOINS, Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
+from hierogram.storage.store import upgrade as bring_up_to_date
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hierogram.daemon.alignment.answering import AnsweringAligner
     from hierogram.daemon.answering.exchange import Synchronized
-    from hierogram.daemon.corpora.reading import Source
+    from hierogram.daemon.answering.memory import NearPair
+    from hierogram.daemon.corpora.dictionaries import Dictionary
+    from hierogram.daemon.corpora.reading import Input
     from hierogram.daemon.decoding.opening import Follower
     from hierogram.daemon.decoding.text_translator import TextTranslation
     from hierogram.daemon.evidence.gathering import Evidence
@@ -40,7 +52,9 @@ if TYPE_CHECKING:
     from hierogram.daemon.exports.options import ExportOptions
     from hierogram.daemon.exports.publication import Manifest
     from hierogram.daemon.grammar.diagnosis import Diagnosis
+    from hierogram.daemon.grammar.finding import FoundRules
     from hierogram.daemon.grammar.options import ChainOptions
+    from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.repairing import RepairReport
     from hierogram.daemon.learning.verifying import VerifyReport
     from hierogram.daemon.library.learning import Learning
@@ -50,6 +64,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.scoring.scoring import Scorer
     from hierogram.daemon.terms.options import TermOptions
     from hierogram.daemon.terms.reports import Terms
+    from hierogram.daemon.treebanks.reading import OpenTreebank
     from hierogram.daemon.treebanks.transformations import Transformations
     from hierogram.storage.records import PairRow, SupportingPair
 
@@ -60,6 +75,7 @@ OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "anne
 """Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
 
 _LEAVING_SECONDS, _LOOK_SECONDS = 60.0, 0.1
+_MEMORY_SECONDS = 600.0
 
 DICTIONARY_CORPUS = "dictionary"
 """Corpus of entries, where none is named."""
@@ -82,6 +98,21 @@ class Answer(NamedTuple):
     columns: list[str]
     rows: list[tuple[Any, ...]]
     more: bool
+
+
+class Glance(NamedTuple):
+    """A store at work: what it holds, pairs that are not settled, how fast it samples lately, the latest rules."""
+
+    store: str
+    position: int
+    holds: str
+    pairs: dict[str, int]
+    lag: int
+    rules: int
+    sweeps: int
+    pair_sweeps_per_second: float
+    log_likelihood: float | None
+    latest_rules: list[dict[str, Any]]
 
 
 class Withdrawn(NamedTuple):
@@ -110,18 +141,22 @@ def settings_of(chosen: dict[str, Any]) -> Settings:
     return settings
 
 
-def open(url: PathLike, *, create: bool = False, settings: Settings | None = None, **chosen: Any) -> GrammarStore:
+def open(
+    url: PathLike, *, create: bool = False, upgrade: bool = False, settings: Settings | None = None, **chosen: Any
+) -> GrammarStore:
     """Open the store at a URL or path; with `create`, make it first if there is none.
 
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. `chosen` are fields
-    of `Settings`, which are fixed for a store's life: of a new store, and as one has to have them that is there.
+    of `Settings`, which are fixed for a store's life: of a new store, and as one has to have them that is there. With
+    `upgrade`, an older store is first taken to this version's schema, and `upgraded_from` is the one that it had.
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
     `StoreError` where a newer version made the store, or it has other settings.
     """
     if settings is not None:
         # The salt of the keys is the store's own affair.
-        chosen = {name: getattr(settings, name) for name in declared(Settings)} | chosen
+        chosen = {name: getattr(settings, name) for name in Declared.of(Settings)} | chosen
     wanted = settings_of(chosen) if chosen or create else Settings()
+    before = bring_up_to_date(str(url))[0] if upgrade else None
     try:
         opened = open_store(str(url))
     except StoreMissingError:
@@ -136,7 +171,41 @@ def open(url: PathLike, *, create: bool = False, settings: Settings | None = Non
             f"there is a store at {opened.url}, and its {'; '.join(differing)}: settings are fixed for a store's life, "
             "make another one for other settings"
         )
-    return GrammarStore(opened)
+    return GrammarStore(opened, upgraded_from=before)
+
+
+@contextmanager
+def open_input(
+    files: Sequence[PathLike],
+    *,
+    format: str = "auto",
+    limits: Limits = DEFAULT_LIMITS,
+    dictionary: bool = False,
+    trees: bool = False,
+    nbest: bool = False,
+) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
+    """Open files for `GrammarStore.add`, to see whether they can be read before there is a store for them.
+
+    A `dictionary` and a file of `trees`, or of `nbest` lists of these, is one file. Raises `InputError`, `UsageError`.
+    """
+    from hierogram.daemon.corpora.burrito import BURRITO, burrito_pairs
+    from hierogram.daemon.corpora.dictionaries import Dictionary
+    from hierogram.daemon.corpora.reading import Input
+    from hierogram.daemon.treebanks.reading import TreebankFile, open_treebank
+
+    paths = list(map(str, files))
+    if (trees or dictionary) and len(paths) != 1:
+        raise UsageError("a dictionary is one file" if dictionary else "a store of trees takes one file at a time")
+    if trees:
+        with open_treebank(TreebankFile(paths[0], nbest, limits)) as treebank:
+            yield treebank
+    elif format == BURRITO:
+        if len(paths) != 3:
+            raise UsageError("--format burrito takes three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
+        yield GivenPairs(burrito_pairs(paths[0], paths[1], paths[2]), paths[0])
+    else:
+        with Dictionary(paths[0], format, limits) if dictionary else Input(paths, format, limits) as opened:
+            yield opened
 
 
 class GrammarStore:
@@ -149,9 +218,13 @@ class GrammarStore:
     whether the store was not there before it was opened.
     """
 
-    def __init__(self, store: Store, made: bool = False) -> None:
+    def __init__(self, store: Store, made: bool = False, upgraded_from: str | None = None) -> None:
         self.store = store
         self.made = made
+        self.upgraded_from = upgraded_from
+        self._lock = threading.Lock()
+        self._reader: Reader | None = None
+        self._aligner: AnsweringAligner | None = None
         self._learning: Learning | None = None
         self._follower: Follower | None = None
         self._scorer: Scorer | None = None
@@ -162,9 +235,29 @@ class GrammarStore:
         """The URL of the store, without a password."""
         return self.store.url
 
+    @property
+    def reader(self) -> Reader:
+        """What reads the store and cannot write: `with store.reader.look() as look`; it is closed with the store."""
+        with self._lock:
+            if self._reader is None:
+                self._reader = Reader(self.store.engine.url)
+            return self._reader
+
+    @property
+    def aligner(self) -> AnsweringAligner:
+        """What links pairs that are not stored, each for itself, by the counts of then; raises `WrongKindError`."""
+        from hierogram.daemon.alignment.answering import AnsweringAligner
+
+        with self._lock:
+            if self._aligner is None:
+                self._aligner = AnsweringAligner(self.store)
+            return self._aligner
+
     def close(self) -> None:
         """End what is being learned, and close the store."""
         self._end_learning()
+        if self._reader is not None:
+            self._reader.close()
         self.store.close()
 
     def __enter__(self) -> Self:
@@ -206,14 +299,31 @@ class GrammarStore:
         return self.store.lease()
 
     def status(self) -> StoreStatus:
-        """Return how much the store holds and how far learning has come; takes the same time whatever its size."""
+        """Return how much the store holds and how far learning has come; takes the same time whatever its size.
+
+        Raises `StoreError` where another version has changed the store's schema by now.
+        """
+        check_schema(self.store.engine)
         return self.store.status()
+
+    def glance(self, sweeps: int = 20, rules: int = 15) -> Glance:
+        """Return how the store is at work: how fast over the last `sweeps`, and the latest `rules` in use."""
+        with self.reader.look() as look:
+            now, latest = of_store.store_status(look, self.url), of_store.latest_rules(look, rules)
+            last, kind = of_store.last_sweeps(look, sweeps), notation_of(look.settings().grammar)
+        seconds = sum(sweep["seconds"] for sweep in last)
+        rate = sum(sweep["pairs"] for sweep in last) / seconds if seconds else 0.0
+        return Glance(
+            now.url, now.position, kind.one, now.pairs, sum(now.behind.values()), now.rules, now.sweeps, rate,
+            now.last_log_likelihood, latest,
+        )  # fmt: skip
 
     def add(
         self,
-        pairs: PathLike | Iterable[GivenPair] | Frame,
+        pairs: PathLike | Iterable[GivenPair] | Frame | Input | Dictionary | GivenPairs | OpenTreebank,
         *files: PathLike,
         corpus: str | None = None,
+        origin: str = "python",
         format: str = "auto",
         languages: tuple[str, str] | None = None,
         tokenize: tuple[str, str] | None = None,
@@ -226,66 +336,57 @@ class GrammarStore:
         """Store pairs, and return what became of them: accepted, known already, rejected and why.
 
         `pairs` are tuples (source, target) or (source, target, links), mappings as JSON lines have them, a data frame
-        with such columns, or the first of `files`: as `hierogram ingest` takes them, of trees where the store is one of
-        trees. Tokens are separated by spaces where the store, or `tokenize`, does not divide text. With `entries`, a
+        with such columns, what `open_input` has opened, or the first of `files`: as `hierogram ingest` takes them, of
+        trees where the store is one of trees. Pairs from memory are known by their `origin`, as files are by their
+        names. Tokens are separated by spaces where the store, or `tokenize`, does not divide text. With `entries`, a
         file is a dictionary. What was stored before is left alone. Raises `InputError`, `UsageError`.
         """
         from hierogram.daemon.corpora.ingest import ingest
-        from hierogram.daemon.corpora.reading import IngestOptions, Input
+        from hierogram.daemon.corpora.reading import IngestOptions, OpenFiles
+        from hierogram.daemon.treebanks.ingest import ingest_open
+        from hierogram.daemon.treebanks.reading import OpenTreebank
 
-        named = isinstance(pairs, str | Path)
-        if files and not named:
-            raise UsageError("give pairs, or files: both are too much for one call")
-        paths = [str(path) for path in (pairs, *files)] if named else []
-        if self.notation().takes == PARSES:
-            return self._add_trees(paths, corpus or DEFAULT_CORPUS, transformations, nbest, limits, progress)
-        if nbest or transformations is not None:
+        trees, dictionary = self.notation().takes == PARSES, entries is not None
+        if (nbest or transformations is not None) and not (trees or isinstance(pairs, OpenTreebank)):
             raise UsageError("nbest and transformations are for a store of trees")
-        options = IngestOptions(languages, tokenize, limits, entries)
         with ExitStack() as stack:
-            source: Source
-            if not named:
-                source = GivenPairs(pairs)  # type: ignore[arg-type]
-            elif entries is not None:
-                from hierogram.daemon.corpora.dictionaries import Dictionary
-
-                if len(paths) != 1:
-                    raise UsageError("a dictionary is one file")
-                source = stack.enter_context(Dictionary(paths[0], format, limits))
-            else:
-                source = stack.enter_context(Input(paths, format, limits))
+            given = pairs
+            if isinstance(given, str | Path):
+                given = stack.enter_context(
+                    open_input(
+                        [given, *files], format=format, limits=limits, dictionary=dictionary, trees=trees, nbest=nbest
+                    )
+                )
+            elif files:
+                raise UsageError("give pairs, or files: both are too much for one call")
+            if isinstance(given, OpenTreebank):
+                return ingest_open(self.store, given, transformations, corpus or DEFAULT_CORPUS, progress)
+            source: Any = given if isinstance(given, OpenFiles | GivenPairs) else GivenPairs(given, origin)
             default = DEFAULT_CORPUS if entries is None else DICTIONARY_CORPUS
+            options = IngestOptions(languages, tokenize, limits, entries)
             return ingest(self.store, source, corpus or default, progress, options)
 
-    def _add_trees(
+    def learn(
         self,
-        paths: Sequence[str],
-        corpus: str,
-        how: Transformations | None,
-        nbest: bool,
-        limits: Limits,
-        progress: Callable[[IngestReport], None] | None,
-    ) -> IngestReport:
-        from hierogram.daemon.treebanks.ingest import ingest_open
-        from hierogram.daemon.treebanks.reading import TreebankFile, open_treebank
-
-        if len(paths) != 1:
-            raise UsageError("a store of trees takes one file at a time")
-        with open_treebank(TreebankFile(paths[0], nbest, limits)) as treebank:
-            return ingest_open(self.store, treebank, how, corpus, progress)
-
-    def learn(self, sweeps: int | None = None, *, threads: int | None = None, likelihood_every: int = 1) -> Learning:
+        sweeps: int | None = None,
+        *,
+        threads: int | None = None,
+        likelihood_every: int = 1,
+        options: LearnOptions | None = None,
+    ) -> Learning:
         """Return what learns: iterate over its sweeps, or call its `run`.
 
         New pairs go through the schedule, then every pair through `sweeps` more (74). The log-likelihood, which takes
-        time in proportion to the store, is computed every `likelihood_every` sweeps. The result depends neither on
-        threads nor on interruptions. Raises `StoreHeldError` where another process writes the store's grammar.
+        time in proportion to the store, is computed every `likelihood_every` sweeps. `options` are other ways to learn,
+        in place of these. The result depends neither on threads nor on interruptions. Raises `StoreHeldError` where
+        another process writes the store's grammar.
         """
         from hierogram.daemon.learning.learner import LearnOptions
         from hierogram.daemon.library.learning import Learning
 
         self._end_learning()
-        self._learning = Learning(self.store, sweeps, LearnOptions(threads, likelihood_every=likelihood_every))
+        wanted = options or LearnOptions(threads, likelihood_every=likelihood_every)
+        self._learning = Learning(self.store, sweeps, wanted)
         return self._learning
 
     def _end_learning(self) -> None:
@@ -335,17 +436,51 @@ class GrammarStore:
         most = (1 << 62) if limit is None else limit
         return table_of_rows(find_rules(self.store, source, target, containing, limit=most, drawn=drawn).rules)
 
+    def find_rules(
+        self,
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        containing: Sequence[str] = (),
+        limit: int = 20,
+        after: tuple[float, str, str] | None = None,
+        drawn: bool = False,
+    ) -> FoundRules:
+        """Return the most used rules as `rules` finds them, and whether their words are spelled differently.
+
+        `after` is uses, source and target of the rule after which to go on. Raises `NothingLearnedError`.
+        """
+        from hierogram.daemon.grammar.finding import find_rules
+
+        found = find_rules(self.store, source, target, containing, limit=limit, after=after, drawn=drawn)
+        if not found.rules and not self.store.status().rules:
+            raise NothingLearnedError(self.url)
+        return found
+
+    def index(self, progress: Steps = lambda *_: None) -> int:
+        """Count the rules of each pair, or tree, that was sampled since the last time; return how many these are."""
+        from hierogram.daemon.grammar.derivations import index_occurrences
+
+        waiting = self.store.count_unindexed()
+        return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
+
     def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
         """Return pairs, or trees, whose present derivation uses the rule with these sides, after indexing new ones.
 
         Raises `RuleNotationError`.
         """
-        from hierogram.daemon.grammar.derivations import index_occurrences
         from hierogram.samplers.grammar.rules import Rule, render_side
 
         wanted = Rule.parse(f"{source} ||| {target}")
-        index_occurrences(self.store)
+        self.index()
         return self.store.supporting_pairs(render_side(wanted.source), render_side(wanted.target), limit)
+
+    def pairs(self) -> Iterator[StoredPair]:
+        """Yield all stored pairs, or trees, by their numbers."""
+        from hierogram.daemon.library.pairs import StoredPair
+
+        settings = self.settings()
+        return (StoredPair(row, settings) for row in self.store.pairs())
 
     def pair(self, number: int) -> StoredPair:
         """Return a stored pair, or tree, with its links and its present derivation; raises `InputError`."""
@@ -569,6 +704,23 @@ class GrammarStore:
             translator = TextTranslator(self._follower.refresh())
         return translator.translate(text, format=format, alternatives=best - 1)
 
+    def nearest(self, text: str, least: float = 50.0, most: int = 5) -> list[NearPair]:
+        """Return at most so many stored pairs near to a text, the best first, as a translation memory finds them.
+
+        `least` is the least quality: 100 less the edits of characters in percent of the longer text.
+        """
+        from hierogram.daemon.answering.memory import nearest_pairs
+
+        with self.reader.look() as look:
+            return nearest_pairs(look, text, least, most)
+
+    def memory(self, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
+        """Yield pairs as the text of a TMX file: all, those of a corpus, or that came since a time."""
+        from hierogram.daemon.answering.exchange import memory_file
+
+        with self.reader.look(_MEMORY_SECONDS) as look:
+            yield from memory_file(look, corpus, since)
+
     def terms(
         self,
         *,
@@ -593,10 +745,9 @@ class GrammarStore:
         """
         from hierogram.daemon.evidence.gathering import gather
         from hierogram.daemon.evidence.options import EvidenceOptions
-        from hierogram.storage.browsing.reader import Reader
 
         wanted = options_of(EvidenceOptions, options, chosen)
-        with Reader(self.store.engine.url) as reader, reader.look() as look:
+        with self.reader.look() as look:
             return gather(look, sentence, wanted)
 
     def diagnose(
@@ -629,12 +780,22 @@ class GrammarStore:
         self._end_learning()
         return repair(self.store, progress, keep=keep)
 
-    def back_up(self, path: PathLike, progress: Steps | None = None) -> int:
+    def back_up(self, path: PathLike, progress: Steps | None = None, *, force: bool = False) -> int:
         """Copy an SQLite store to a file, whole or not at all, while others write; return its bytes.
 
-        A file that is there is replaced. Raises `StoreError`.
+        A file that is there is replaced by `force`. Raises `StoreError`, and `UsageError` where the copy must not be
+        written there, or the store is on Postgres: it says which commands of Postgres back that up.
         """
-        return self.store.back_up(Path(path), progress)
+        file, here = Path(path), sqlite_file(self.store.engine.url)
+        if here is None:
+            back_up, bring_back = postgres_commands(self.url, str(file))
+            raise UsageError(
+                f"{self.url}: a store on Postgres is backed up by Postgres: run\n  {back_up}\n"
+                f"and to go back to the backup\n  {bring_back}"
+            )
+        if problem := _problem_of(file, here, force):
+            raise UsageError(f"{file}: {problem}")
+        return self.store.back_up(file, progress)
 
     def withdraw(
         self,
@@ -671,6 +832,19 @@ class GrammarStore:
             raise InputError(f"no stored {one} has that number: nothing was withdrawn")
         return Withdrawn(number, holder)
 
-    def events(self, after: int | None = None, limit: int = 1_000, kinds: Sequence[str] = ()) -> EventPage:
+    def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
         """Return what has changed since a position, that of the last event known; None: the oldest that is kept."""
         return self.store.events(after, limit, kinds)
+
+
+def _problem_of(file: Path, store: Path, force: bool) -> str | None:
+    """Return why the copy must not be written there."""
+    if not file.parent.is_dir():
+        return f"the folder {file.parent} does not exist: make it first"
+    if file.is_dir():
+        return "is a folder: name a file"
+    if file.exists() and file.samefile(store):
+        return "is the store itself: name another file"
+    if file.exists() and not force:
+        return "is there already: name another file, or say --force to replace it"
+    return "is a store in use: name another file" if Path(f"{file}-wal").exists() else None

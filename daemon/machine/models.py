@@ -16,13 +16,8 @@ from machine.translation.transductive_word_alignment_model import TransductiveWo
 from machine.translation.word_vocabulary import WordVocabulary
 from machine.utils import ProgressStatus
 
-from hierogram.daemon.alignment.answering import AnsweringAligner
-from hierogram.daemon.alignment.incremental import align_pending
-from hierogram.daemon.corpora.given import GivenPairs
-from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.library.store import open as open_grammar
 from hierogram.storage.browsing.looking import NamedPair, named_pairs
-from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.exceptions import StoreMissingError
 
 NULL = "NULL"
@@ -72,7 +67,6 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
             self.store = open_grammar(url, create=True, max_tokens=MOST_TOKENS, **chosen)
         self.corpus = corpus
         self._threads = threads
-        self._aligner = AnsweringAligner(self.store.store)
         self._trained: list[tuple[int | None, int, int]] | None = None
         self._lowered = self.store.settings().case == "lowered"
 
@@ -90,7 +84,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         for start in range(0, len(segments), _AT_ONCE):
             some = [(tokens_of(source), tokens_of(target)) for source, target in segments[start : start + _AT_ONCE]]
             asked = [pair for pair in some if all(0 < len(side) <= MOST_TOKENS for side in pair)]
-            answers = iter(self._aligner.answer([self._texts(*pair) for pair in asked])[1] if asked else ())
+            answers = iter(self.store.aligner.answer([self._texts(*pair) for pair in asked])[1] if asked else ())
             for source, target in some:
                 links = next(answers).links if (source, target) in asked else []
                 found.append(WordAlignmentMatrix.from_word_pairs(len(source), len(target), links))
@@ -123,7 +117,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
 
     def stored(self) -> list[NamedPair]:
         """Return the pairs of its corpus."""
-        with Reader(self.store.store.engine.url) as reader, reader.look() as look:
+        with self.store.reader.look() as look:
             return list(named_pairs(look, self.corpus))
 
     def trained(self, rows: list[tuple[int | None, int, int]]) -> None:
@@ -218,7 +212,7 @@ class MachineTrainer(Trainer):
         if changed:
             store.withdraw(changed)
         new = ({"source": s, "target": t, "id": name} for name, (s, t) in wanted.items() if name not in same)
-        ingest(store.store, GivenPairs(new, "machine"), model.corpus)
+        store.add(new, corpus=model.corpus, origin="machine")
 
         def hear(done: int, total: int) -> None:
             if check_canceled is not None:
@@ -226,7 +220,7 @@ class MachineTrainer(Trainer):
             if progress is not None:
                 progress(ProgressStatus.from_step(done, max(total, 1)))
 
-        align_pending(store.store, self._threads, report=hear)
+        store.learn(threads=self._threads).align(hear)
         numbers = {pair.external_id: pair.id for pair in model.stored()}
         model.trained([(numbers.get(name), len(source), len(target)) for name, source, target in rows])
         self._stats.train_corpus_size = len(wanted)

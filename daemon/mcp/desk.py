@@ -1,6 +1,5 @@
 """Answer what language models ask of a store, in few characters: the tools, without their protocol."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,21 +8,18 @@ from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.answering.translating import PlainTranslation, PlainTranslator
 from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.corpora.texts import pipeline_of
-from hierogram.daemon.evidence.options import MOST_PAIRS, MOST_RULES, EvidenceOptions
+from hierogram.daemon.evidence.options import MOST_CHARACTERS, to_choose_from
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.words import pairs_with
-from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
-    from hierogram.daemon.alignment.answering import AnsweringAligner
     from hierogram.daemon.terms.reports import Term
 
-MOST_CHARACTERS = 20_000
 MOST_LINES = 200
-_RENDERINGS = 5
 _LOOKED_AT = 2_000
 """Pairs that hold a phrase's rarest word, the latest ones, in which the phrase is looked for."""
 
@@ -59,23 +55,19 @@ class UsualTerm:
 class Desk:
     """A store, asked by programs that read text; from several threads."""
 
-    def __init__(self, store: Store, reader: Reader, translator: PlainTranslator, corrections: Corrections) -> None:
+    def __init__(self, store: GrammarStore, translator: PlainTranslator, corrections: Corrections) -> None:
         self._store = store
-        self._reader = reader
         self._translator = translator
         self._corrections = corrections
-        self._lock = threading.Lock()
-        self._aligner: AnsweringAligner | None = None
 
     def evidence(self, sentence: str, characters: int) -> str:
         """Return what the store knows of a sentence, in at most so many characters; raises `InputError`."""
         from hierogram.daemon.evidence.budget import within
         from hierogram.daemon.evidence.gathering import gather
 
-        with self._reader.look() as look:
+        with self._store.reader.look() as look:
             tokens = pipeline_of(look.settings()).to_words().running().source.tokens(sentence)
-            wanted = EvidenceOptions(pairs=MOST_PAIRS, rules=MOST_RULES, renderings=_RENDERINGS, tokenized=True)
-            return within(gather(look, tokens, wanted), min(characters, MOST_CHARACTERS))
+            return within(gather(look, tokens, to_choose_from(tokenized=True)), min(characters, MOST_CHARACTERS))
 
     def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
         """Translate a text; raises `DaemonError`, `StoreError`."""
@@ -83,13 +75,8 @@ class Desk:
 
     def align(self, source: str, target: str) -> LinkedWords:
         """Link the words of a pair, which is not stored; raises `AlignerUntrainedError`, `InputError`."""
-        from hierogram.daemon.alignment.answering import AnsweringAligner
-
-        with self._lock:
-            if self._aligner is None:
-                self._aligner = AnsweringAligner(self._store)
-        texts = self._aligner.texts.running().pair(source, target)
-        _, [found] = self._aligner.answer([texts])
+        aligner = self._store.aligner
+        _, [found] = aligner.answer([aligner.texts.running().pair(source, target)])
         posterior = found.posterior
         return LinkedWords(
             found.source, found.target, [(i, j, round(float(posterior[i, j]), 3)) for i, j in found.links]
@@ -97,13 +84,12 @@ class Desk:
 
     def terms(self, containing: str, limit: int) -> list[UsualTerm]:
         """Return terms whose sides hold a text, the best first; raises `InputError`."""
-        from hierogram.daemon.terms.extraction import extract_terms
-        from hierogram.daemon.terms.options import MOST_TERMS, TermOptions
+        from hierogram.daemon.terms.options import MOST_TERMS
 
         def wanted(term: "Term") -> bool:
             return containing.lower() in f"{term.source}\n{term.target}".lower()
 
-        found = extract_terms(self._store, TermOptions(top=MOST_TERMS, min_words=1))
+        found = self._store.terms(top=MOST_TERMS, min_words=1)
         chosen = [term for term in found.terms if wanted(term)][: min(limit, MOST_LINES)]
         return [UsualTerm(term.source, term.target, term.pairs, term.source_pairs) for term in chosen]
 
@@ -112,7 +98,7 @@ class Desk:
 
         Raises `InputError` where it has no word.
         """
-        with self._reader.look() as look:
+        with self._store.reader.look() as look:
             texts = pipeline_of(look.settings()).to_words().running()
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
                 words = side.tokens(phrase).split()

@@ -7,14 +7,14 @@ from anyio import to_thread
 from pydantic import Field
 from starlette.types import ASGIApp
 
-from hierogram.daemon.answering.corrections import Corrections, Withdraw
+from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.answering.translating import FollowedGrammar, PlainTranslation, PlainTranslator
 from hierogram.daemon.decoding.options import TranslateOptions
+from hierogram.daemon.evidence.options import MOST_CHARACTERS
 from hierogram.daemon.exceptions import DaemonError, UsageError
-from hierogram.daemon.mcp.desk import MOST_CHARACTERS, MOST_LINES, ConcordanceLine, Desk, LinkedWords, UsualTerm
-from hierogram.storage.browsing.reader import Reader
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.mcp.desk import MOST_LINES, ConcordanceLine, Desk, LinkedWords, UsualTerm
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +37,12 @@ Text = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
 Lines = Annotated[int, Field(ge=1, le=MOST_LINES, description="Most lines of the answer.")]
 
 
-def desk_of(store: Store, reader: Reader, withdraw: Withdraw, options: TranslateOptions) -> Desk:
+def desk_of(opened: GrammarStore, options: TranslateOptions) -> Desk:
     """Return what answers for a store that is open."""
-    corrections = Corrections(store, reader, withdraw)
+    store, reader = opened.store, opened.reader
+    corrections = Corrections(store, reader, opened.withdraw)
     grammar = FollowedGrammar(store, options)
-    return Desk(store, reader, PlainTranslator(store, reader, lambda: grammar.now()[0], corrections), corrections)
+    return Desk(opened, PlainTranslator(store, reader, lambda: grammar.now()[0], corrections), corrections)
 
 
 def make_server(desk: Desk, *, may_add: bool) -> "MCPServer":

@@ -14,6 +14,7 @@ from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.learner import holding_lease
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.memory import give_back, share_arenas
 from hierogram.daemon.serving.health import Condition, HealthRegistry
 from hierogram.daemon.serving.logs import Log, open_log
@@ -60,7 +61,9 @@ class Daemon:
     `doors` makes the loops by which others reach the daemon, over HTTP for one, from the daemon that they belong to.
     """
 
-    def __init__(self, store: Store, configuration: Configuration, log: Log, doors: "Doors | None" = None) -> None:
+    def __init__(
+        self, store: GrammarStore, configuration: Configuration, log: Log, doors: "Doors | None" = None
+    ) -> None:
         self.store = store
         self.configuration = configuration
         self.health = HealthRegistry()
@@ -68,13 +71,13 @@ class Daemon:
         self._started = time.monotonic()
         self._stopping = False
         self.lease_trouble: str | None = None
-        shared: tuple[Store, Callable[[], Configuration]] = store, lambda: self.configuration
+        shared: tuple[Store, Callable[[], Configuration]] = store.store, lambda: self.configuration
         loops: list[Loop] = [
             SpoolLoop(*shared, self.health, log),
             SamplingLoop(*shared, self.health, log),
             ScheduleLoop(*shared, log),
             WebhookLoop(*shared, log),
-            ScoringLoop(store, lambda: self.configuration.scores.options(), log.bind(loop="score").info),
+            ScoringLoop(store.store, lambda: self.configuration.scores.options(), log.bind(loop="score").info),
         ]
         self.supervisor = Supervisor(
             [*loops, *(doors(self) if doors else ())], configuration.daemon, self._note_failure
@@ -113,8 +116,9 @@ class Daemon:
         Waits until they have left, which sampling sees to between two of its turns; where it is kept from that for
         long (the store is gone, say), they leave as soon as it can.
         """
-        found = self.store.request_withdrawals(pair_ids)
-        self._wait_for(lambda: not (found and self.store.pairs_by_id(found)))
+        store = self.store.store
+        found = store.request_withdrawals(pair_ids)
+        self._wait_for(lambda: not (found and store.pairs_by_id(found)))
         return found
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
@@ -122,9 +126,10 @@ class Daemon:
 
         None where there is no such pair. Waits as `withdraw` does. Raises `HumanLinksError`.
         """
-        if not self.store.set_human_links(pair_id, links, origin):
+        store = self.store.store
+        if not store.set_human_links(pair_id, links, origin):
             return None
-        return self._wait_for(lambda: self.store.is_corrected(pair_id))
+        return self._wait_for(lambda: store.is_corrected(pair_id))
 
     def _wait_for(self, done: Callable[[], bool]) -> bool:
         """Return whether it is done by the time that nobody waits any longer."""
@@ -169,7 +174,11 @@ Doors = Callable[[Daemon], Sequence[Loop]]
 
 
 def serve(
-    store: Store, configuration: Configuration, file: Path | None, given: dict[str, object], doors: Doors | None = None
+    store: GrammarStore,
+    configuration: Configuration,
+    file: Path | None,
+    given: dict[str, object],
+    doors: Doors | None = None,
 ) -> None:
     """Run the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again, `doors` see `Daemon`.
 
@@ -179,7 +188,7 @@ def serve(
     share_arenas()
     log = open_log(configuration.log)
     service = Daemon(store, configuration, log, doors)
-    lease = holding_lease(store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
+    lease = holding_lease(store.store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
     with lease:
         service.supervisor.prepare(configuration)
         # Before the daemon says that it is ready, and while a signal still ends it at once.
@@ -190,7 +199,7 @@ def serve(
 def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     store, log = service.store, service.log
     with heeding_signals() as signals:
-        for batch in store.close_abandoned_batches():
+        for batch in store.store.close_abandoned_batches():
             log.warning("closed the batch of a reader that had ended", batch=batch)
         service.supervisor.start()
         notify(READY)

@@ -74,15 +74,15 @@ def build_app(
     `limits` bound how much of a body may be rejected; `translating` says what sentences are translated with.
     """
     metrics = RequestMetrics()
-    reader = Reader(service.store.engine.url)
+    store, reader = service.store.store, service.store.reader
     asker = _asker(reader, configuration) if configuration.pages else None
-    translations = Translations(service.store, translating or TranslateOptions())
-    corrections = Corrections(service.store, reader, service.withdraw)
-    translator = PlainTranslator(service.store, reader, lambda: translations.now()[0], corrections)
+    translations = Translations(store, translating or TranslateOptions())
+    corrections = Corrections(store, reader, service.withdraw)
+    translator = PlainTranslator(store, reader, lambda: translations.now()[0], corrections)
     models: ASGIApp | None = None
     running: Running = nullcontext
     if configuration.mcp != "off":
-        desk = Desk(service.store, reader, translator, corrections)
+        desk = Desk(service.store, translator, corrections)
         models, running = over_http(make_server(desk, may_add=configuration.mcp == "add"))
     app = FastAPI(
         title="Hierogram",
@@ -102,9 +102,9 @@ def build_app(
     app.include_router(event_routes(service, ending or service.stopping))
     app.include_router(align_routes(service))
     app.include_router(link_routes(service))
-    app.include_router(evidence_routes(reader))
-    app.include_router(memory_routes(service, reader))
-    app.include_router(translate_routes(translations))
+    app.include_router(evidence_routes(service))
+    app.include_router(memory_routes(service))
+    app.include_router(translate_routes(translations, corrections))
 
     @app.get("/openapi.json", include_in_schema=False)
     def document() -> JSONResponse:
@@ -118,7 +118,7 @@ def build_app(
         )
     door: ASGIApp | None = None
     if configuration.libretranslate:
-        door = libretranslate(service.store, translator, corrections, sessions)
+        door = libretranslate(translator, corrections, sessions)
 
     async def by_address(scope: Scope, receive: Receive, send: Send) -> None:
         if models and scope["type"] == "http" and scope["path"] == PATH:

@@ -340,17 +340,17 @@ def _room() -> int:
     return 1 << 30 if limit == resource.RLIM_INFINITY else limit - min(_KEPT_BACK, limit // 2)
 
 
-def browse(reader: Reader, configuration: HttpConfiguration, ready: Callable[[str], None]) -> None:
-    """Serves the pages of a store, without a daemon, until a signal ends it; `ready` hears the address.
+def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:
+    """Serves the pages of a store, without a daemon, until a signal ends it; `ready` hears its URL and the address.
 
-    Raises `DaemonError` where the address cannot be listened at.
+    Raises `DaemonError` where the address cannot be listened at, and what `Reader` raises.
     """
-    with _bound(configuration) as listener:
+    with Reader(store) as reader, _bound(configuration) as listener:
         server = _server(build_browser(reader, configuration), configuration, _BROWSING_GRACE_SECONDS)
         listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        ready(f"http://{shown}:{port}/")
+        ready(reader.url, f"http://{shown}:{port}/")
         # Signals are uvicorn's here: it ends in good order, and passes them on.
         server.run(sockets=[listener])
 

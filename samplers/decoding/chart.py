@@ -60,27 +60,48 @@ single rule that is in no grammar: `rules` is 0, `rule` is the rule of its edges
 
 CANDIDATE = np.dtype(
     [
-        ("priority", np.float64),
-        ("score", np.float64),
-        ("own", np.float64),
-        ("lm", np.float64),
-        ("promised", np.float64),
+        ("apart", np.float64),
         ("cube", np.int32),
         ("place", np.int32),
         ("rule", np.int32),
+        ("grown", np.int32),
+    ],
+    align=True,
+)
+"""A place in a cube: what its rule and items promise, each on its own; its rule and coordinates; the first axis along
+which it may still grow."""
+
+JOINED = np.dtype(
+    [
+        ("score", np.float64),
+        ("rank", np.float64),
+        ("own", np.float64),
+        ("lm", np.float64),
+        ("promised", np.float64),
+        ("rule", np.int32),
+        ("place", np.int32),
+        ("arity", np.int32),
         ("state", np.int32),
-        ("grown", np.int16),
         ("open", np.int16),
         ("closed", np.int16),
     ],
     align=True,
 )
-"""A place in a cube: what it promises, its rule and coordinates, the first axis along which it may still grow. Once its
-items are joined, `priority` is the rank of the item that it makes alone, and the others are as in EDGE and ITEM; its
-open words are in `joined`."""
+"""A candidate whose items are joined: as in EDGE and ITEM; its open words are in `opened`."""
 
-MEMO = np.dtype([("log10", np.float64), ("state", np.int32), ("word", np.int32), ("next", np.int32)], align=True)
-"""A word after a state of the language model (`NONE`: nothing is kept here), as the model scores it."""
+MEMO = np.dtype(
+    [
+        ("log10", np.float64),
+        ("state", np.int32),
+        ("word", np.int32),
+        ("next", np.int32),
+        ("length", np.int16),
+        ("open", np.int16),
+    ],
+    align=True,
+)
+"""A word after a state of the language model (`NONE`: nothing is kept here), as the model scores it; length of the next
+state (`NONE`: nobody has asked for it), and whether a longer one ends with it."""
 _MEMORIES = 1 << 14
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
@@ -88,8 +109,9 @@ MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), 
 
 FRAME = np.dtype([("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)], align=True)
 
-ITEMS, EDGES, TAILS, CUBES, CUBE_CELLS, CANDIDATES, COORDINATES, HEAP, KEPT, MATCHES, MATCH_CELLS, STAMP = range(12)
-_POOLS = 12
+_POOLS = 14
+ITEMS, EDGES, TAILS, CUBES, CUBE_CELLS, CANDIDATES, COORDINATES = range(7)
+HEAP, KEPT, MATCHES, MATCH_CELLS, STAMP, SPARE, SLOTS = range(7, _POOLS)
 
 
 class InputSentence(NamedTuple):
@@ -128,18 +150,22 @@ class DecodingTask(NamedTuple):
 
 class DecodingChart(NamedTuple):
     """Pools: `items` ITEM, `fronts` int32[items, w] their open words, `ranked` int32[items] each cell's, best first,
-    `edges` EDGE, `tails` int32 their tails' items. `cells` int32[C, 2]: first and last item + 1; X over [i, j) is cell
-    i (n + 1) + j, S over [0, j) is (n + 1)² + j, the goal follows. `slots` int32[h, 2]: the items of the cell at hand
-    by state, and the stamp of the cell. `candidates` CANDIDATE, `joined` int32[candidates, w] the open words of those
-    that are joined; numbers int32 of candidates, as heaps: `heap`, those to be joined, best first, `kept`, those that
-    are joined and not given up, worst first. `memo` MEMO[m]: what the language model was asked last. The others are for
-    the cell or the start at hand. `taken` int64: how many records of each pool are in use. `front` int32[w + 1]: the
-    open words of what is joined at hand.
+    `ranks` float64[items] their ranks, `edges` EDGE, `tails` int32 their tails' items. `cells` int32[C, 2]: first and
+    last item + 1; X over [i, j) is cell i (n + 1) + j, S over [0, j) is (n + 1)² + j, the goal follows. `slots`
+    int32[h, 2]: the items of the cell at hand by state, and the stamp of the cell. `candidates` CANDIDATE;
+    `coordinates` int32: the place of a rule in the grammar's order, and of an item for each nonterminal among the
+    ranked ones. `heap` int32: candidates to be joined, a heap with the best one first; `promises` float64 what they
+    promise. `joined` JOINED, `opened` int32[joined, w] their open words; `kept` int32: those that are not given up, a
+    heap with the worst one first (without a bound, in the order in which they are joined); `kept_ranks` float64 their
+    ranks. `memo` MEMO[m]: what the language model was asked last. The others are for the cell or the start at hand.
+    `taken` int64: how many records of each pool are in use; the stamp of the cell; the record of `joined` that is
+    spare; how many slots are in use. `front` int32[w + 1]: the open words of what is joined at hand.
     """
 
     items: NDArray[np.void]
     fronts: NDArray[np.int32]
     ranked: NDArray[np.int32]
+    ranks: NDArray[np.float64]
     edges: NDArray[np.void]
     tails: NDArray[np.int32]
     cells: NDArray[np.int32]
@@ -147,10 +173,13 @@ class DecodingChart(NamedTuple):
     cubes: NDArray[np.void]
     cube_cells: NDArray[np.int32]
     candidates: NDArray[np.void]
-    joined: NDArray[np.int32]
     coordinates: NDArray[np.int32]
     heap: NDArray[np.int32]
+    promises: NDArray[np.float64]
+    joined: NDArray[np.void]
+    opened: NDArray[np.int32]
     kept: NDArray[np.int32]
+    kept_ranks: NDArray[np.float64]
     memo: NDArray[np.void]
     matches: NDArray[np.void]
     match_cells: NDArray[np.int32]
@@ -171,6 +200,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
         items=np.zeros(size, ITEM),
         fronts=np.zeros((size, width), np.int32),
         ranked=np.zeros(size, np.int32),
+        ranks=np.zeros(size),
         edges=np.zeros(2 * size, EDGE),
         tails=np.zeros(4 * size, np.int32),
         cells=np.zeros((cells, 2), np.int32),
@@ -178,10 +208,14 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
         cubes=np.zeros(size, CUBE),
         cube_cells=np.zeros(2 * size, np.int32),
         candidates=np.zeros(size, CANDIDATE),
-        joined=np.zeros((size, width), np.int32),
         coordinates=np.zeros(4 * size, np.int32),
         heap=np.zeros(size, np.int32),
+        promises=np.zeros(size),
+        # One more is spare.
+        joined=np.zeros(size + 1, JOINED),
+        opened=np.zeros((size + 1, width), np.int32),
         kept=np.zeros(size, np.int32),
+        kept_ranks=np.zeros(size),
         memo=memo,
         matches=np.zeros(size, MATCH),
         match_cells=np.zeros(2 * size, np.int32),

@@ -22,11 +22,15 @@ from hierogram.samplers.decoding.chart import (
     ITEMS,
     KEPT,
     NONE,
+    SLOTS,
+    SPARE,
     STAMP,
     TAILS,
 )
 from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
-from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, home_of, score
+from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, score
+
+_ONE, _HALF, _WORD = np.uint64(1), np.uint64(32), np.uint64(0xBF58476D1CE4E5B9)
 
 
 @njit_inline
@@ -39,31 +43,33 @@ def lm_word(task, word):
 
 
 @njit_inline
-def _score(task, chart, state, word):
-    """Return what the language model says of a word after a state: asked once as long as nothing else takes its slot.
+def _asked(task, chart, state, word):
+    """Return where it stands what the language model says of a word after a state, which is asked if it is not there.
 
     A sentence asks the same again and again, and the model's tables are much larger than the processor's caches.
     """
-    slot = np.int64(home_of(state, word, mask_of(chart.memo)))
+    home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD) >> _HALF
+    slot = np.int64(home & mask_of(chart.memo))
     there = chart.memo[slot]
     if there.state != state or there.word != word:
         log10, following = score(task.model, state, word)
-        there.state, there.word, there.log10, there.next = state, word, log10, following
-    return there.log10, there.next
+        there.state, there.word, there.log10, there.next, there.length = state, word, log10, following, NONE
+    return slot
 
 
 @njit_inline
 def _word(task, chart, word, joined):
     """One word more: `joined` is (open words, state, whether they are closed, log10 final, log10 promised)."""
     size, state, closed, final, promised = joined
-    model = task.model
-    log10, state = _score(task, chart, state, word)
+    there = chart.memo[_asked(task, chart, state, word)]
     if closed:
-        return size, state, closed, final + log10, promised
+        return size, there.next, closed, final + there.log10, promised
     chart.front[size] = word
-    there = model.states[state]
+    if there.length == NONE:
+        after = task.model.states[there.next]
+        there.length, there.open = after.length, after.open
     closed = there.length <= size or there.open == 0
-    return size + 1, state, closed, final, promised + log10
+    return size + 1, there.next, closed, final, promised + there.log10
 
 
 @njit_inline
@@ -104,8 +110,8 @@ def _side(task, chart, rule, tails):
     return joined
 
 
-@njit
-def join(task, chart, rule, tails):
+@njit_inline
+def _state_of(task, chart, rule, tails):
     """The state of what a rule makes of items, `chart.tails[tails:]`.
 
     (number of open words, which stand in `front`; state; whether others follow them; natural log probability of the
@@ -119,9 +125,9 @@ def join(task, chart, rule, tails):
         begun = np.int32(model.begin) if rule == GLUE_START else np.int32(chart.items[chart.tails[tails]].state)
         joined = (np.int64(0), begun, True, 0.0, 0.0)
         if rule == GOAL:
-            log10, _ = _score(task, chart, begun, np.int32(END))
             # Nothing comes after it.
-            joined = (np.int64(0), np.int32(EMPTY), True, np.float64(log10), 0.0)
+            end = chart.memo[_asked(task, chart, begun, np.int32(END))]
+            joined = (np.int64(0), np.int32(EMPTY), True, end.log10, 0.0)
         else:
             joined = _item(task, chart, chart.tails[tails + (1 if rule == GLUE_NEXT else 0)], joined)
     else:
@@ -130,7 +136,6 @@ def join(task, chart, rule, tails):
     return size, state, closed, final * LN_10, promised
 
 
-_ONE = np.uint64(1)
 MARGIN, NEAR_MARGIN = 3.0, 0.75
 """Natural log probability by which a nonterminal's words may fit to their neighbours better than they promise: a place
 is joined as long as this could make it one of those that are popped. The first is for a rule over the best items of its
@@ -140,73 +145,55 @@ INHERITED = 0.75
 
 
 @njit_inline
-def _rule_at(task, chart, candidate):
-    cube = chart.cubes[chart.candidates[candidate].cube]
-    if cube.rules == 0:
-        return np.int64(cube.rule)
-    return np.int64(task.weighed.order[cube.rule + chart.coordinates[chart.candidates[candidate].place]])
-
-
-@njit_inline
-def _item_at(chart, candidate, tail):
-    there = chart.candidates[candidate]
-    cell = chart.cube_cells[chart.cubes[there.cube].cells + tail]
-    return chart.ranked[chart.cells[cell, 0] + chart.coordinates[there.place + 1 + tail]]
-
-
-@njit_inline
 def _apart(task, chart, candidate):
     """Return what the rule and the items of a candidate promise, each on its own."""
-    cube = chart.cubes[chart.candidates[candidate].cube]
+    cube = chart.cubes[candidate.cube]
     total = cube.base
     if cube.rules > 0:
-        total = task.weighed.ahead[chart.candidates[candidate].rule]
+        total = task.weighed.ahead[candidate.rule]
     for k in range(cube.arity):
-        total += chart.items[_item_at(chart, candidate, k)].rank
+        total += chart.ranks[chart.coordinates[candidate.place + 1 + k]]
     return total
 
 
 @njit_inline
 def _estimate(task, chart, candidate, gained):
-    """Return what a candidate promises before its items are joined; `gained` by the place that it is reached from."""
-    there = chart.candidates[candidate]
-    arity = chart.cubes[there.cube].arity
-    best = True
-    for k in range(arity):
-        best &= chart.coordinates[there.place + 1 + k] == 0
-    margin = (MARGIN if best else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * arity
-    return _apart(task, chart, candidate) + INHERITED * gained + margin
+    """Return what a candidate promises before its items are joined; `gained` by the place that it is reached from.
 
-
-@njit_inline
-def _comes_before(chart, one, other):
-    a, b = chart.candidates[one].priority, chart.candidates[other].priority
-    return a > b or (a == b and one < other)
+    The items are the best ones until the place has gone along the axis of one.
+    """
+    arity = chart.cubes[candidate.cube].arity
+    margin = (MARGIN if candidate.grown == 0 else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * arity
+    return candidate.apart + INHERITED * gained + margin
 
 
 @njit_inline
 def _pop(chart):
-    heap = chart.heap
-    best = heap[0]
+    """Take the best candidate from the heap, the first of those that promise the same."""
+    heap, promises = chart.heap, chart.promises
+    best = np.int64(heap[0])
     size = chart.taken[HEAP] - 1
     chart.taken[HEAP] = size
-    moved = heap[size]
+    moved, promise = heap[size], promises[size]
     position = 0
     while True:
         below = 2 * position + 1
         if below >= size:
             break
-        if below + 1 < size and _comes_before(chart, heap[below + 1], heap[below]):
-            below += 1
-        if not _comes_before(chart, heap[below], moved):
+        other = below + 1
+        if other < size and (
+            promises[other] > promises[below] or (promises[other] == promises[below] and heap[other] < heap[below])
+        ):
+            below = other
+        if not (promises[below] > promise or (promises[below] == promise and heap[below] < moved)):
             break
-        heap[position] = heap[below]
+        heap[position], promises[position] = heap[below], promises[below]
         position = below
-    heap[position] = moved
+    heap[position], promises[position] = moved, promise
     return best
 
 
-@njit
+@njit_inline
 def _push(task, chart, cube, place, axis, gained):
     """Make a candidate of a cube's place, whose coordinates stand at `place`; put it on the heap by what it promises.
 
@@ -215,102 +202,100 @@ def _push(task, chart, cube, place, axis, gained):
     """
     taken = chart.taken
     number = taken[CANDIDATES]
-    candidate = chart.candidates[number]
+    of, candidate = chart.cubes[cube], chart.candidates[number]
     candidate.cube, candidate.place, candidate.grown = cube, place, axis
-    candidate.rule = _rule_at(task, chart, number)
-    candidate.priority = _estimate(task, chart, number, gained)
-    if _is_worse(task, chart, number):
+    candidate.rule = of.rule if of.rules == 0 else task.weighed.order[chart.coordinates[place]]
+    candidate.apart = _apart(task, chart, candidate)
+    promise = _estimate(task, chart, candidate, gained)
+    if _is_worse(task, chart, promise):
         return
     taken[CANDIDATES] += 1
-    taken[COORDINATES] = place + chart.cubes[cube].arity + 1
+    taken[COORDINATES] = place + of.arity + 1
     position = taken[HEAP]
     taken[HEAP] = position + 1
+    heap, promises = chart.heap, chart.promises
     while position > 0:
         above = (position - 1) >> 1
-        if not _comes_before(chart, number, chart.heap[above]):
+        # Those that are on the heap have smaller numbers.
+        if promises[above] >= promise:
             break
-        chart.heap[position] = chart.heap[above]
+        heap[position], promises[position] = heap[above], promises[above]
         position = above
-    chart.heap[position] = number
+    heap[position], promises[position] = number, promise
 
 
 @njit_inline
-def _is_worse(task, chart, candidate):
-    """Return whether as many are joined as may be popped, and all of them are better than the candidate."""
-    return (
-        0 < task.limits.pops <= chart.taken[KEPT]
-        and chart.candidates[candidate].priority <= chart.candidates[chart.kept[0]].priority
-    )
+def _is_worse(task, chart, promise):
+    """Return whether as many are joined as may be popped, and all of them are better than what promises this."""
+    return 0 < task.limits.pops <= chart.taken[KEPT] and promise <= chart.kept_ranks[0]
 
 
-@njit
-def _keep(task, chart, candidate):
-    """Put a joined candidate among those to be popped; the worst goes where there are too many."""
-    kept, candidates, priority = chart.kept, chart.candidates, chart.candidates[candidate].priority
-    size = chart.taken[KEPT]
-    if size < task.limits.pops:
-        chart.taken[KEPT] = size + 1
-        position = size
-        while position > 0:
+@njit_inline
+def _keep(task, chart):
+    """Put what is joined at hand among those to be popped; where there are too many, the worst gives it its room."""
+    kept, ranks, taken = chart.kept, chart.kept_ranks, chart.taken
+    made = taken[SPARE]
+    rank = chart.joined[made].rank
+    size = taken[KEPT]
+    position = size
+    if task.limits.pops == 0 or size < task.limits.pops:
+        taken[KEPT] = size + 1
+        taken[SPARE] = size + 1
+        while task.limits.pops > 0 and position > 0:
             above = (position - 1) >> 1
-            if candidates[kept[above]].priority <= priority:
+            if ranks[above] <= rank:
                 break
-            kept[position] = kept[above]
+            kept[position], ranks[position] = kept[above], ranks[above]
             position = above
-        kept[position] = candidate
+    elif rank <= ranks[0]:
         return
-    if priority <= candidates[kept[0]].priority:
-        return
-    position = 0
-    while True:
-        below = 2 * position + 1
-        if below >= size:
-            break
-        if below + 1 < size and candidates[kept[below + 1]].priority < candidates[kept[below]].priority:
-            below += 1
-        if candidates[kept[below]].priority >= priority:
-            break
-        kept[position] = kept[below]
-        position = below
-    kept[position] = candidate
+    else:
+        taken[SPARE] = kept[0]
+        position = 0
+        while True:
+            below = 2 * position + 1
+            if below >= size:
+                break
+            if below + 1 < size and ranks[below + 1] < ranks[below]:
+                below += 1
+            if ranks[below] >= rank:
+                break
+            kept[position], ranks[position] = kept[below], ranks[below]
+            position = below
+    kept[position], ranks[position] = made, rank
 
 
 @njit_inline
 def _has_room(chart, arity):
-    """Return whether one more candidate, edge and item can be made."""
-    taken = chart.taken
+    """Return whether an edge and an item can be made, and a candidate along each axis."""
+    taken, axes = chart.taken, arity + 1
     return (
-        taken[CANDIDATES] < len(chart.candidates)
-        and taken[COORDINATES] + arity + 1 <= len(chart.coordinates)
+        taken[CANDIDATES] + axes <= len(chart.candidates)
+        and taken[COORDINATES] + axes * axes <= len(chart.coordinates)
         and taken[TAILS] + arity <= len(chart.tails)
         and taken[EDGES] < len(chart.edges)
         and taken[ITEMS] < len(chart.items)
     )
 
 
-@njit
-def _grow(task, chart, candidate):
-    """Push the places that are reached from a joined candidate's; False where there is no room."""
-    gained = chart.candidates[candidate].priority - _apart(task, chart, candidate)
-    cube = chart.candidates[candidate].cube
-    place = chart.candidates[candidate].place
-    arity = chart.cubes[cube].arity
-    for axis in range(chart.candidates[candidate].grown, arity + 1):
+@njit_inline
+def _grow(task, chart, candidate, rank):
+    """Push the places that are reached from that of a joined candidate, for which there is room."""
+    there = chart.candidates[candidate]
+    gained = rank - there.apart
+    cube, place = np.int64(there.cube), np.int64(there.place)
+    of = chart.cubes[cube]
+    arity = of.arity
+    for axis in range(there.grown, arity + 1):
         # The first axis is that of the rules.
-        places = chart.cubes[cube].rules
-        if axis > 0:
-            cell = chart.cube_cells[chart.cubes[cube].cells + axis - 1]
-            places = chart.cells[cell, 1] - chart.cells[cell, 0]
-        if chart.coordinates[place + axis] + 1 >= places:
+        end = of.rule + of.rules if axis == 0 else chart.cells[chart.cube_cells[of.cells + axis - 1], 1]
+        if chart.coordinates[place + axis] + 1 >= end:
             continue
-        if not _has_room(chart, arity):
-            return False
         to = chart.taken[COORDINATES]
         for k in range(arity + 1):
             chart.coordinates[to + k] = chart.coordinates[place + k]
         chart.coordinates[to + axis] += 1
-        _push(task, chart, cube, to, axis, gained)
-    return True
+        _push(task, chart, cube, to, np.int64(axis), gained)
 
 
 @njit_inline
@@ -332,72 +317,75 @@ def own_score(task, rule):
     return total
 
 
-@njit
+@njit_inline
 def _join(task, chart, candidate):
-    """Join the items of a candidate by its rule; from now on its place in the order is that of the item it would be."""
+    """Join the items of a candidate by its rule, into the room that is spare; return its rank."""
     there = chart.candidates[candidate]
+    spare = chart.taken[SPARE]
+    made = chart.joined[spare]
     arity = chart.cubes[there.cube].arity
     tails = chart.taken[TAILS]
     for k in range(arity):
-        chart.tails[tails + k] = _item_at(chart, candidate, k)
-    size, state, closed, final, promised = join(task, chart, np.int64(there.rule), tails)
-    there.own = own_score(task, np.int64(there.rule)) + task.weighed.weights[LM] * final
+        chart.tails[tails + k] = chart.ranked[chart.coordinates[there.place + 1 + k]]
+    size, state, closed, final, promised = _state_of(task, chart, np.int64(there.rule), tails)
+    made.own = own_score(task, np.int64(there.rule)) + task.weighed.weights[LM] * final
     # Summed in the order in which k-best lists sum it.
-    there.score = there.own
+    made.score = made.own
     for k in range(arity):
-        there.score += chart.items[chart.tails[tails + k]].score
-    there.lm, there.promised = final, promised
-    there.state, there.open, there.closed = state, size, closed
+        made.score += chart.items[chart.tails[tails + k]].score
+    made.lm, made.promised = final, promised
+    made.rule, made.place, made.arity = there.rule, there.place, arity
+    made.state, made.open, made.closed = state, size, closed
     for k in range(size):
-        chart.joined[candidate, k] = chart.front[k]
-    there.priority = there.score + task.weighed.weights[LM] * LN_10 * promised
+        chart.opened[spare, k] = chart.front[k]
+    made.rank = made.score + task.weighed.weights[LM] * LN_10 * promised
+    return made.rank
 
 
 @njit_inline
-def _is_state(chart, item, candidate):
-    """Return whether an item has the state of a candidate."""
-    there, made = chart.items[item], chart.candidates[candidate]
+def _is_state(chart, item, joined):
+    """Return whether an item has the state of what is joined."""
+    there, made = chart.items[item], chart.joined[joined]
     same = there.state == made.state and there.open == made.open and there.closed == made.closed
     for k in range(there.open):
-        same &= chart.fronts[item, k] == chart.joined[candidate, k]
+        same &= chart.fronts[item, k] == chart.opened[joined, k]
     return same
 
 
-@njit
-def _find(chart, candidate):
-    """The slot of a candidate's item within its cell, or the free one where it would go; -1: there are too many."""
-    there = chart.candidates[candidate]
-    key = mix(np.uint64(there.state) * GOLDEN + np.uint64(2 * there.open + there.closed))
-    for k in range(there.open):
-        key = mix(key + np.uint64(chart.joined[candidate, k]) * GOLDEN + _ONE)
-    mask = mask_of(chart.slots)
+@njit_inline
+def _find(chart, joined):
+    """The slot within its cell of an item that is joined, or the free one where it would go; -1: there are too many."""
+    made = chart.joined[joined]
+    key = mix(np.uint64(made.state) * GOLDEN + np.uint64(2 * made.open + made.closed))
+    for k in range(made.open):
+        key = mix(key + np.uint64(chart.opened[joined, k]) * GOLDEN + _ONE)
+    mask = np.uint64(chart.taken[SLOTS] - 1)
     slot = np.int64(key & mask)
     stamp = chart.taken[STAMP]
-    for _ in range(len(chart.slots) >> 1):
-        if chart.slots[slot, 1] != stamp or _is_state(chart, chart.slots[slot, 0], candidate):
+    for _ in range(chart.taken[SLOTS] >> 1):
+        if chart.slots[slot, 1] != stamp or _is_state(chart, chart.slots[slot, 0], joined):
             return slot
         slot = np.int64(np.uint64(slot + 1) & mask)
     return np.int64(NONE)
 
 
-@njit
-def _add_edge(chart, cell, candidate):
-    """Make the edge of a joined candidate, and its item in the cell; False where there is no room."""
+@njit_inline
+def _add_edge(chart, cell, joined):
+    """Make the edge of what is joined, and its item in the cell; False where there is no room."""
     taken = chart.taken
-    there = chart.candidates[candidate]
-    slot = _find(chart, candidate)
+    there = chart.joined[joined]
+    slot = _find(chart, joined)
     if slot < 0:
         return False
-    arity = chart.cubes[there.cube].arity
     tails = taken[TAILS]
-    taken[TAILS] += arity
-    for k in range(arity):
-        chart.tails[tails + k] = _item_at(chart, candidate, k)
+    taken[TAILS] += there.arity
+    for k in range(there.arity):
+        chart.tails[tails + k] = chart.ranked[chart.coordinates[there.place + 1 + k]]
     edge = taken[EDGES]
     taken[EDGES] += 1
     made = chart.edges[edge]
     made.score, made.own, made.lm = there.score, there.own, there.lm
-    made.rule, made.tails, made.arity = there.rule, tails, arity
+    made.rule, made.tails, made.arity = there.rule, tails, there.arity
     if chart.slots[slot, 1] == taken[STAMP]:
         item = np.int64(chart.slots[slot, 0])
         made.next = chart.items[item].edges
@@ -412,11 +400,11 @@ def _add_edge(chart, cell, candidate):
         new.promised = there.promised
         new.cell, new.state, new.open, new.closed = cell, there.state, there.open, there.closed
         for k in range(there.open):
-            chart.fronts[item, k] = chart.joined[candidate, k]
+            chart.fronts[item, k] = chart.opened[joined, k]
     of = chart.items[item]
     of.edges = edge
     if there.score > of.score:
-        of.score, of.rank, of.best = there.score, there.priority, edge
+        of.score, of.rank, of.best = there.score, there.rank, edge
     return True
 
 
@@ -471,6 +459,22 @@ def _sort(chart, first, last):
 
 
 @njit
+def begin_chart(task, chart):
+    """Make all that was made for another sentence go.
+
+    As few slots as can be are used: they stay in the processor's caches.
+    """
+    chart.taken[:] = 0
+    n = len(task.sentence.words)
+    chart.cells[: (n + 1) * (n + 1) + n + 3, :] = 0
+    slots = len(chart.slots)
+    while 0 < 4 * task.limits.pops < slots:
+        slots >>= 1
+    chart.taken[SLOTS] = slots
+    chart.slots[:slots, 1] = 0
+
+
+@njit
 def begin_cell(chart):
     """Make the cubes and candidates of the last cell go."""
     chart.taken[CUBES] = 0
@@ -478,6 +482,7 @@ def begin_cell(chart):
     chart.taken[COORDINATES] = 0
     chart.taken[HEAP] = 0
     chart.taken[KEPT] = 0
+    chart.taken[SPARE] = 0
     chart.taken[STAMP] += 1
 
 
@@ -486,34 +491,33 @@ def fill_cell(task, chart, cell):
     """Fill a cell from the cubes that were added since `begin_cell`; False where there is no room."""
     taken = chart.taken
     first = taken[ITEMS]
-    for cube in range(taken[CUBES]):
-        arity = chart.cubes[cube].arity
-        if not _has_room(chart, arity):
+    for number in range(taken[CUBES]):
+        cube = chart.cubes[number]
+        if not _has_room(chart, cube.arity):
             return False
         place = taken[COORDINATES]
-        for k in range(arity + 1):
-            chart.coordinates[place + k] = 0
-        _push(task, chart, cube, place, 0, 0.0)
+        chart.coordinates[place] = cube.rule
+        for k in range(cube.arity):
+            chart.coordinates[place + 1 + k] = chart.cells[chart.cube_cells[cube.cells + k], 0]
+        _push(task, chart, number, place, np.int64(0), 0.0)
     while taken[HEAP] > 0:
-        candidate = _pop(chart)
-        if _is_worse(task, chart, candidate):
+        if _is_worse(task, chart, chart.promises[0]):
             break
+        candidate = _pop(chart)
         if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
             return False
-        _join(task, chart, candidate)
-        if task.limits.pops > 0:
-            _keep(task, chart, candidate)
-        elif not _add_edge(chart, cell, candidate):
-            return False
-        if not _grow(task, chart, candidate):
-            return False
+        rank = _join(task, chart, candidate)
+        _keep(task, chart)
+        _grow(task, chart, candidate, rank)
     for k in range(taken[KEPT]):
-        candidate = np.int64(chart.kept[k])
-        if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
+        joined = np.int64(chart.kept[k])
+        if not _has_room(chart, chart.joined[joined].arity):
             return False
-        if not _add_edge(chart, cell, candidate):
+        if not _add_edge(chart, cell, joined):
             return False
     chart.cells[cell, 0] = first
     chart.cells[cell, 1] = taken[ITEMS]
     _sort(chart, first, taken[ITEMS])
+    for place in range(first, taken[ITEMS]):
+        chart.ranks[place] = chart.items[chart.ranked[place]].rank
     return True

@@ -19,7 +19,7 @@ from hierogram.samplers.decoding.chart import (
     s_cell,
     x_cell,
 )
-from hierogram.samplers.decoding.cubes import add_cube, begin_cell, fill_cell, lm_word, own_score
+from hierogram.samplers.decoding.cubes import add_cube, begin_cell, begin_chart, fill_cell, lm_word, own_score
 from hierogram.samplers.decoding.grammar import LM, LN_10, gap_child, word_child
 from hierogram.samplers.language_models.model import EMPTY, score
 
@@ -203,9 +203,7 @@ def fill(task, chart):
     The number of its goal item, or -1 where a pool is full.
     """
     n = len(task.sentence.words)
-    chart.taken[:] = 0
-    chart.cells[: (n + 1) * (n + 1) + n + 3, :] = 0
-    chart.slots[:, 1] = 0
+    begin_chart(task, chart)
     for start in range(n - 1, -1, -1):
         if not _fill_start(task, chart, start):
             return np.int64(NONE)

@@ -322,10 +322,10 @@ def best_entries(
     while True:
         # Beside the first entries.
         lists = Lists(
-            np.zeros(items + size, ENTRY),
-            np.zeros(int(chart.taken[TAILS]) + 2 * size, np.int32),
-            np.zeros(items, SOURCE_ITEM),
-            np.zeros(items + 1, np.int32),
+            np.empty(items + size, ENTRY),
+            np.empty(int(chart.taken[TAILS]) + 2 * size, np.int32),
+            np.empty(items, SOURCE_ITEM),
+            np.empty(items + 1, np.int32),
             np.zeros(capacity_for(items + size, 2) if distinct else 1, np.uint64),
             np.zeros(2, np.int64),
         )

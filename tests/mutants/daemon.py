@@ -108,6 +108,13 @@ DAEMON_FAULTS = (
         (_JOINING, "-k", "comes_back"),
     ),
     Fault(
+        "straight quotation marks open and close wherever they stand",
+        "daemon/corpora/languages.py",
+        "early = 2 * k < len(self._tokens)",
+        "early = False",
+        (_JOINING, "-k", "comes_back"),
+    ),
+    Fault(
         "a sentence begins with a small letter",
         "daemon/corpora/languages.py",
         "if following.islower():",

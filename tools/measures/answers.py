@@ -18,6 +18,7 @@ from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web.pages.rendering import address
@@ -73,10 +74,12 @@ def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
             yield name, url, made
 
 
-def browsed(reader: Reader) -> str:
+def browsed(store: str) -> str:
     """Show a store's pages from a thread as long as the process lives; returns the address."""
     addresses: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(target=browse, args=(reader, _PATIENT, addresses.put), daemon=True).start()
+    threading.Thread(
+        target=browse, args=(store, _PATIENT, lambda _url, address: addresses.put(address)), daemon=True
+    ).start()
     return addresses.get().rstrip("/")
 
 
@@ -87,7 +90,7 @@ def _ask_all(url: str, seed: int) -> Figures:
             last = look.row("SELECT last_rule_id FROM store_state")
             ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _ASKED)) if last else "0"
             rows = look.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
-        connection = http.client.HTTPConnection(urlsplit(browsed(reader)).netloc)
+        connection = http.client.HTTPConnection(urlsplit(browsed(url)).netloc)
         questions = list(_questions([(row[0], row[1]) for row in rows], random.Random(seed)))
         times: dict[str, list[float]] = {}
         # Templates are compiled, and what the database keeps in memory is there, after some questions.
@@ -138,7 +141,7 @@ class _Quiet:
     """A daemon that only answers: it has no pair that anyone could change."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store = GrammarStore(store)
 
     def condition(self) -> Condition:
         return Condition((), Lag())

@@ -10,7 +10,6 @@ is such a program. What is found is kept in the folder; the same command goes on
 
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -38,7 +37,7 @@ from hierogram.samplers.alignment.models.registry import every_model
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.storage.options import Option
-from hierogram.tools.compare_aligners import EFLOMAL, read_directions, run_eflomal
+from hierogram.tools.comparison.aligners import EFLOMAL, FAST_ALIGN, read_directions, run_eflomal, run_fast_align
 from hierogram.tools.measures.results import Kept, drawn
 from hierogram.tools.papers.translations import (
     HIERO,
@@ -52,7 +51,6 @@ from hierogram.tools.papers.translations import (
     timed_translations,
 )
 
-FAST_ALIGN = "fast_align"
 ALIGNERS = ("bhmm", "bhmm-z", *(name for name in every_model() if name not in ("bhmm", "bhmm-z")), EFLOMAL, FAST_ALIGN)
 """The paper's models first; numbers of links are compared with those of the first."""
 ONE, BOTH = "directional", "symmetrised"
@@ -90,16 +88,6 @@ def installed(aligner: str) -> bool:
     if aligner == EFLOMAL:
         return find_spec(EFLOMAL) is not None
     return aligner != FAST_ALIGN or shutil.which(FAST_ALIGN) is not None
-
-
-def run_fast_align(source: Path, target: Path, forward: Path, backward: Path) -> None:
-    """Write the links of two files by fast_align with the options that its authors name, both ways."""
-    both = forward.with_name("both")
-    pairs = zip(read_sentences(str(source)), read_sentences(str(target)), strict=True)
-    write_lines(both, (f"{one} ||| {other}" for one, other in pairs))
-    for path, more in ((forward, ()), (backward, ("-r",))):
-        command = [FAST_ALIGN, "-i", str(both), "-d", "-o", "-v", *more]
-        path.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout, encoding="utf-8")
 
 
 def both_directions(aligner: str, files: tuple[Path, Path], sides: tuple[Side, Side], folder: Path) -> Links:

@@ -1,8 +1,7 @@
 """Links of words: POST /v1/align, and those of a stored pair that people fix and forbid."""
 
-import threading
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
@@ -13,13 +12,9 @@ from hierogram.daemon.corpora.segments import InWords
 from hierogram.daemon.web.protocol.bodies import PairId, json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import HumanLinksError
-
-if TYPE_CHECKING:
-    from hierogram.daemon.alignment.answering import AnsweringAligner
-
 
 MOST_PAIRS = 100
 MOST_LETTERS = 10_000
@@ -106,22 +101,18 @@ def align_routes(service: Service) -> APIRouter:
     """Return the routes of texts to align."""
     router = APIRouter(prefix="/v1", tags=["aligning"])
     threads = CapacityLimiter(_AT_ONCE)
-    lock = threading.Lock()
-    made: list[AnsweringAligner] = []
 
     def work(body: AlignBody) -> object:
-        from hierogram.daemon.alignment.answering import AnsweringAligner, as_plain
+        from hierogram.daemon.alignment.answering import as_plain
 
-        with lock:
-            if not made:
-                made.append(AnsweringAligner(service.store))
+        aligner = service.store.aligner
         texts = [(pair.source, pair.target) for pair in body.pairs]
-        prepared = made[0].prepared(texts, body.tokenized)
-        position, found = made[0].answer(prepared, body.symmetrization)
+        prepared = aligner.prepared(texts, body.tokenized)
+        position, found = aligner.answer(prepared, body.symmetrization)
         return {
             "position": position,
             "pairs": [as_plain(pair, body.least) for pair in found],
-            "advice": None if body.tokenized else made[0].advice(texts),
+            "advice": None if body.tokenized else aligner.advice(texts),
         }
 
     @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
@@ -176,10 +167,10 @@ class LinksAnswer(BaseModel):
 def link_routes(service: Service) -> APIRouter:
     """Return the routes of a pair's links."""
     router = APIRouter(prefix="/v1/pairs/{pair_id}/links", tags=["aligning"])
-    store = service.store
+    store = service.store.store
 
     def correct(pair_id: int, known: KnownLinks, origin: str) -> bool:
-        notation = notation_of(store.settings().grammar)
+        notation = service.store.notation()
         if notation.takes != PAIRS:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: it has sentences of one language")
         pair = store.find_pair(pair_id)

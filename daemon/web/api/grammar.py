@@ -9,9 +9,8 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from hierogram.daemon.evidence.options import EvidenceOptions
+from hierogram.daemon.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.grammar.finding import find_rules
 from hierogram.daemon.grammar.options import RuleQuery
 from hierogram.daemon.scoring.records import PairScore, score_of
 from hierogram.daemon.web.protocol.bodies import PairId
@@ -19,8 +18,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
-from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.options import constraints
+from hierogram.storage.options import Declared
 from hierogram.storage.records import PairRecord
 
 SVG = "image/svg+xml"
@@ -30,9 +28,11 @@ _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
 """Uses, source and target of a page's last rule: whatever has this form is a place among the rules."""
 
 _SIDE = {"max_length": 10_000, "pattern": _NO_NUL}
-SourceSide = Annotated[str | None, Query(**_SIDE, **constraints(RuleQuery, "source"))]
-TargetSide = Annotated[str | None, Query(**_SIDE, **constraints(RuleQuery, "target"))]
-Limit = Annotated[int, Query(le=1_000, **constraints(RuleQuery, "limit"))]
+_OF_RULES, _OF_EVIDENCE = Declared.of(RuleQuery), Declared.of(EvidenceOptions)
+
+SourceSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["source"].constraints())]
+TargetSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["target"].constraints())]
+Limit = Annotated[int, Query(le=1_000, **_OF_RULES["limit"].constraints())]
 Word = Annotated[str, Query(max_length=1_024, pattern=_NO_NUL)]
 
 _MISSING: dict[int | str, dict[str, object]] = {404: {"description": "There is no such pair."}}
@@ -90,7 +90,7 @@ class ScoreAnswer(PairScore):
 def grammar_routes(service: Service) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
-    store = service.store
+    store = service.store.store
 
     @router.get("/rules", responses={409: {"description": "Nothing is learned yet."}})
     def rules(
@@ -112,9 +112,9 @@ def grammar_routes(service: Service) -> APIRouter:
         if cursor is not None:
             uses, *sides = cursor.split("\t")
             after = (int(uses) / unit, sides[0], sides[1])
-        found, _ = find_rules(store, source, target, containing or (), limit=limit + 1, after=after, drawn=drawn)
-        if not found and not store.status().rules:
-            raise ProblemError(HTTPStatus.CONFLICT, "nothing is learned yet: GET /v1/status says how far sampling is")
+        found, _ = service.store.find_rules(
+            source, target, containing=containing or (), limit=limit + 1, after=after, drawn=drawn
+        )
         page = [RuleAnswer.model_validate(rule) for rule in found[:limit]]
         following = None
         if len(found) > limit:
@@ -179,7 +179,7 @@ def grammar_routes(service: Service) -> APIRouter:
 def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
     from hierogram.daemon.grammar.derivations import derivation_of
 
-    rows = service.store.pairs_by_id([pair_id])
+    rows = service.store.store.pairs_by_id([pair_id])
     if not rows:
         raise no_pair(pair_id)
     [row] = rows
@@ -193,16 +193,17 @@ _UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\
 _SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
 """What has a word: white space and control characters alone have none."""
 
-_Pairs = Annotated[int, Query(**constraints(EvidenceOptions, "pairs"))]
-_Rules = Annotated[int, Query(**constraints(EvidenceOptions, "rules"))]
-_Renderings = Annotated[int, Query(**constraints(EvidenceOptions, "renderings"))]
-_Tokenized = Annotated[bool, Query(**constraints(EvidenceOptions, "tokenized"))]
+_Pairs = Annotated[int, Query(**_OF_EVIDENCE["pairs"].constraints())]
+_Rules = Annotated[int, Query(**_OF_EVIDENCE["rules"].constraints())]
+_Renderings = Annotated[int, Query(**_OF_EVIDENCE["renderings"].constraints())]
+_Tokenized = Annotated[bool, Query(**_OF_EVIDENCE["tokenized"].constraints())]
 
 
-def evidence_routes(reader: Reader) -> APIRouter:
+def evidence_routes(service: Service) -> APIRouter:
     """Return the route of evidence."""
     # The pages alone need no numpy.
-    from hierogram.daemon.evidence.gathering import Evidence, as_prompt, gather
+    from hierogram.daemon.evidence.budget import within
+    from hierogram.daemon.evidence.gathering import Evidence, as_prompt
 
     router = APIRouter(prefix="/v1", tags=["grammar"])
 
@@ -224,14 +225,27 @@ def evidence_routes(reader: Reader) -> APIRouter:
         format: Annotated[
             Literal["json", "prompt"], Query(description="JSON, or text that is ready for a prompt.")
         ] = "json",
+        characters: Annotated[
+            int | None,
+            Query(
+                ge=1,
+                le=MOST_CHARACTERS,
+                description="With `format=prompt`: rules and pairs alone, chosen together for what they cover, within "
+                "this number of characters.",
+            ),
+        ] = None,
     ) -> Response:
         """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
         wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
-        with reader.look() as look:
-            found = gather(look, source, wanted)
-            languages = look.settings().languages
+        if characters is not None:
+            if format != "prompt":
+                raise InputError("characters bounds text for a prompt: ask for format=prompt, too")
+            wanted = to_choose_from(tokenized=tokenized)
+        found = service.store.evidence(source, options=wanted)
+        if characters is not None:
+            return PlainTextResponse(within(found, characters))
         if format == "prompt":
-            return PlainTextResponse(as_prompt(found, source, tuple(languages or ())))
+            return PlainTextResponse(as_prompt(found, source, tuple(service.store.settings().languages or ())))
         return JSONResponse(asdict(found))
 
     return router

@@ -28,7 +28,6 @@ from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.serving.health import Condition, Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.protocol.service import Service
-from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import IngestTotals, StoreStatus
 
@@ -197,17 +196,12 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     router = APIRouter(tags=["health"])
     answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
 
-    def ask() -> StoreStatus:
-        # Raises where the store does not answer, or has another schema by now.
-        check_schema(service.store.engine)
-        return service.store.status()
-
     async def look() -> tuple[Condition, StoreStatus | None, str | None]:
         """The daemon with its present lag, and what the store holds, or why it does not answer within some seconds."""
         status, fault = None, f"the store has not answered for {_STORE_SECONDS:.0f} s"
         with move_on_after(_STORE_SECONDS):
             try:
-                status = await to_thread.run_sync(ask, abandon_on_cancel=True)
+                status = await to_thread.run_sync(service.store.status, abandon_on_cancel=True)
             except StoreError as error:
                 fault = str(error)
         condition = service.condition()

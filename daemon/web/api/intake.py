@@ -26,6 +26,7 @@ from hierogram.daemon.corpora.reading import Checks, IngestOptions
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, Limits, RejectionError
 from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import ClientGoneError, check_content, line_chunks
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
@@ -34,7 +35,6 @@ from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
 from hierogram.storage.pairs.ingest import LONGEST_KEY, Receipt
 from hierogram.storage.records import UNSETTLED, IngestTotals, RejectedLine, RequestRow
-from hierogram.storage.store import Store
 
 _SHOWN_REJECTIONS = 100
 _SHOWN_FIELDS = 20
@@ -117,9 +117,9 @@ class Body:
     """
 
     def __init__(
-        self, store: Store, corpus: str, key: str | None, max_line_bytes: int, limits: Limits = DEFAULT_LIMITS
+        self, store: GrammarStore, corpus: str, key: str | None, max_line_bytes: int, limits: Limits = DEFAULT_LIMITS
     ) -> None:
-        self._store = store
+        self._store = store.store
         self._corpus = corpus
         self._key = key
         self._max_line_bytes = max_line_bytes
@@ -127,7 +127,7 @@ class Body:
         self._digest = blake2b(digest_size=16)
         self._seen = 0
         self._intake: tuple[Checks, Batch] | None = None
-        self._earlier = store.find_request(key) if key is not None else None
+        self._earlier = self._store.find_request(key) if key is not None else None
         self._since = self._earlier.lines if self._earlier else None
         self.answer = (
             IntakeAnswer.model_validate_json(self._earlier.answer) if self._earlier else IntakeAnswer.empty(corpus)
@@ -321,7 +321,7 @@ class _Intakes:
             return
         self._pruned = time.monotonic()
         oldest = datetime.now(UTC) - timedelta(hours=self._configuration.idempotency_hours)
-        await self.in_thread(lambda: self._service.store.forget_requests(oldest))
+        await self.in_thread(lambda: self._service.store.store.forget_requests(oldest))
 
     async def wait_for_lag(self) -> None:
         """Returns when not too many pairs wait for sampling; raises `ProblemError` after the configured patience."""
@@ -329,7 +329,7 @@ class _Intakes:
         while True:
             if self._ending():
                 raise try_later("the daemon is stopping: send the rest to the next one", STORE_RETRY_SECONDS)
-            waiting = await self.in_thread(partial(self._service.store.count_pairs, UNSETTLED))
+            waiting = await self.in_thread(partial(self._service.store.store.count_pairs, UNSETTLED))
             if waiting <= self._configuration.max_lag:
                 return
             if time.monotonic() - since >= self._configuration.lag_patience:
@@ -405,7 +405,7 @@ def intake_routes(
     return router
 
 
-def _check_languages(store: Store, given: str | None) -> None:
+def _check_languages(store: GrammarStore, given: str | None) -> None:
     if given is None:
         return
     try:

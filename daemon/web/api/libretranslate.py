@@ -24,7 +24,6 @@ from hierogram.daemon.web.protocol.bodies import whole
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_of
 from hierogram.daemon.web.protocol.sessions import Sessions, from_elsewhere
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.store import Store
 
 MOST_LETTERS = 10_000
 MOST_TEXTS = 100
@@ -140,8 +139,7 @@ def _number(values: Values, name: str, most: int) -> int:
 class _Door:
     """The answers; those that ask the store or translate are made in threads of their own."""
 
-    def __init__(self, store: Store, translator: PlainTranslator, corrections: Corrections, sessions: Sessions) -> None:
-        self._store = store
+    def __init__(self, translator: PlainTranslator, corrections: Corrections, sessions: Sessions) -> None:
         self._translator = translator
         self._corrections = corrections
         self._sessions = sessions
@@ -166,7 +164,7 @@ class _Door:
 
     def languages(self) -> tuple[str, str]:
         """Return the store's languages; raises `_RefusalError`."""
-        found = self._store.settings().languages
+        found = self._translator.languages()
         if not found:
             raise _RefusalError(
                 "the store does not say its languages: hierogram init --languages fr,en",
@@ -287,14 +285,12 @@ class _Door:
         return JSONResponse({"status": "ok"})
 
 
-def libretranslate(
-    store: Store, translator: PlainTranslator, corrections: Corrections, sessions: Sessions
-) -> Starlette:
+def libretranslate(translator: PlainTranslator, corrections: Corrections, sessions: Sessions) -> Starlette:
     """Return the application that answers this protocol; it looks after `api_key` itself, and the guard after rates.
 
     Pages of other sites may ask only where a key is needed, as browsers would ask for them without anybody's knowing.
     """
-    door = _Door(store, translator, corrections, sessions)
+    door = _Door(translator, corrections, sessions)
     cors = _CORS if sessions.needed else {}
 
     def route(

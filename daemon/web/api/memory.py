@@ -1,7 +1,6 @@
 """GET /tmserver/{source}/{target}/unit/{text}: the nearest pairs, as amagama gives them; and all pairs as TMX."""
 
 import re
-from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated
 
@@ -9,18 +8,13 @@ from fastapi import APIRouter, Path, Query
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 from starlette.responses import Response, StreamingResponse
 
-from hierogram.daemon.answering.exchange import memory_file
 from hierogram.daemon.answering.languages import base
-from hierogram.daemon.answering.memory import nearest_pairs
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.service import Service
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.store import Store
+from hierogram.samplers.grammar.kinds import PAIRS
 
 _LONGEST = 2_000
 _TMX = "application/x-tmx+xml"
-_SECONDS = 600.0
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 _CODE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"
 _LANGUAGES: dict[int | str, dict[str, object]] = {
@@ -53,14 +47,14 @@ def _dated(time: str) -> str:
     return time
 
 
-def memory_routes(service: Service, reader: Reader) -> APIRouter:
+def memory_routes(service: Service) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(tags=["memory"])
 
     @router.get("/tmserver/languages/", responses={409: _LANGUAGES[409]})
     def languages() -> LanguagesAnswer:
         """Return the store's languages; none where it does not say which it has."""
-        codes = [_code(language) for language in _languages(service.store)]
+        codes = [_code(language) for language in _languages(service)]
         return LanguagesAnswer(sourceLanguages=codes[:1], targetLanguages=codes[1:])
 
     @router.get("/tmserver/{source}/{target}/unit/{text:path}", responses=_LANGUAGES)
@@ -72,13 +66,12 @@ def memory_routes(service: Service, reader: Reader) -> APIRouter:
         max_candidates: Annotated[int, Query(ge=1, le=50, description="Most pairs.")] = 5,
     ) -> list[NearAnswer]:
         """Return the pairs that are nearest to a text, the best first."""
-        own = _languages(service.store)
+        own = _languages(service)
         if own and [base(source), base(target)] != [base(code) for code in own]:
             raise ProblemError(
                 HTTPStatus.NOT_FOUND, f"this memory is from {own[0]} into {own[1]}, not from {source} into {target}"
             )
-        with reader.look() as look:
-            found = nearest_pairs(look, text, min_similarity, max_candidates)
+        found = service.store.nearest(text, min_similarity, max_candidates)
         return [
             NearAnswer(source=one.source, target=one.target, quality=one.quality, rank=one.rank, context=one.corpus)
             for one in found
@@ -97,24 +90,18 @@ def memory_routes(service: Service, reader: Reader) -> APIRouter:
         ] = None,
     ) -> Response:
         """Return pairs as a translation memory, TMX 1.4: all, or those of a corpus, or that came since a time."""
-        _languages(service.store)
-
-        def pieces() -> Iterator[str]:
-            with reader.look(_SECONDS) as look:
-                yield from memory_file(look, corpus, since)
-
-        return StreamingResponse(pieces(), media_type=_TMX)
+        _languages(service)
+        return StreamingResponse(service.store.memory(corpus, since), media_type=_TMX)
 
     return router
 
 
-def _languages(store: Store) -> tuple[str, ...]:
+def _languages(service: Service) -> tuple[str, ...]:
     """Return source and target language, or nothing where the store does not say them; raises `ProblemError`."""
-    settings = store.settings()
-    notation = notation_of(settings.grammar)
+    notation = service.store.notation()
     if notation.takes != PAIRS:
         raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('be a memory')}: it has sentences of one language")
-    return tuple(settings.languages or ())
+    return tuple(service.store.settings().languages or ())
 
 
 def _code(language: str) -> str:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, Response
 
+from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.web.protocol.bodies import json_body, read_json
 from hierogram.daemon.web.protocol.translations import Translations
 from hierogram.samplers.grammar.rules import RuleUse
@@ -65,7 +66,10 @@ class SentenceAnswer(BaseModel):
     """A sentence and its translations."""
 
     source: str
-    translation: str = Field(description="The best one; empty where the sentence has no words.")
+    translation: str = Field(
+        description="The best one, or what people corrected it to; empty where the sentence has no words."
+    )
+    corrected: bool = Field(description="Whether somebody corrected the translation; the candidates are by the rules.")
     tokens: str = Field(description="The sentence as tokens separated by spaces.")
     parts: int = Field(description="In how many parts it was translated: several where it is too long for one.")
     candidates: list[CandidateAnswer] = Field(description="Translations, best first.")
@@ -79,17 +83,19 @@ class TranslateAnswer(BaseModel):
     advice: str | None = Field(description="What to do where sentences look as if they should be divided into tokens.")
 
 
-def translate_routes(translations: Translations) -> APIRouter:
+def translate_routes(translations: Translations, corrections: Corrections) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["translating"])
     threads = CapacityLimiter(_AT_ONCE)
 
     def work(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.corpora.texts import AS_IT_IS, IN_REQUESTS, text_advice
+        from hierogram.daemon.decoding.documents import HTML
         from hierogram.daemon.decoding.text_translator import TOKENS, as_plain, of_tokens
 
         texts, position = translations.now()
         translator = texts.translator
+        format = TOKENS if body.tokenized else body.format or texts.usual
         if body.tokenized:
             found = [
                 of_tokens(line, translator.translate(line, best, markup=body.markup, texts=AS_IT_IS))
@@ -97,14 +103,20 @@ def translate_routes(translations: Translations) -> APIRouter:
             ]
             advice = None
         else:
-            format = body.format or texts.usual
             found = [
                 texts.translate(line, format=format, alternatives=best - 1, markup=body.markup)
                 for line in body.sentences
             ]
             side = (translator.texts if format == TOKENS else texts.texts).source
             advice = text_advice(side, "sentences", body.sentences, *IN_REQUESTS)
-        return {"position": position, "sentences": [as_plain(one) for one in found], "advice": advice}
+        sentences = []
+        for line, one in zip(body.sentences, found, strict=True):
+            # Tokens are what a program works on, and the choices of markup come before all others.
+            asked = format != TOKENS and not body.markup
+            corrected = corrections.known(line, html=format == HTML) if asked else None
+            own = {"translation": one.text if corrected is None else corrected, "corrected": corrected is not None}
+            sentences.append(as_plain(one) | own)
+        return {"position": position, "sentences": sentences, "advice": advice}
 
     @router.post(
         "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from hierogram.daemon.web.protocol.bodies import LARGEST_ID, check_content, whole
 from hierogram.daemon.web.protocol.problems import ProblemError, query_of
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions, from_elsewhere
-from hierogram.storage.options import Declared, OptionError, check, declared
+from hierogram.storage.options import Declared, OptionError, check
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -34,7 +34,7 @@ def texts(request: Request, *known: str) -> dict[str, str]:
 
 def options(request: Request, kind: type[Options], *more: str) -> tuple[Options, dict[str, str]]:
     """The declared options that the query names, and its other values; raises `ProblemError`."""
-    fields = declared(kind)
+    fields = Declared.of(kind)
     given = texts(request, *fields, *more)
     values = {name: _typed(fields[name], value) for name, value in given.items() if name in fields}
     made = kind(**values)

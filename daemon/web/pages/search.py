@@ -30,7 +30,7 @@ from hierogram.storage.browsing.search import (
     search,
 )
 from hierogram.storage.browsing.words import word_count
-from hierogram.storage.options import declared
+from hierogram.storage.options import Declared
 from hierogram.storage.pairs.vocabulary import like_words
 from hierogram.storage.records import PART_MARK
 
@@ -66,7 +66,7 @@ def search_routes(page: PageContext) -> APIRouter:
                 "store": {"rules": status.rules, "uses": status.rule_tokens, "pairs": status.pairs},
                 "corpora": progress.corpus_names(look),
                 "two_sides": TWO_SIDES in notation.offers,
-                "_values": {name: field.option.values for name, field in declared(Query).items()},
+                "_values": {name: field.option.values for name, field in Declared.of(Query).items()},
                 "_orders": ORDERS,
                 "_matches": MATCHES,
                 "_one": notation.one,

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.answering.corrections import Corrections
-from hierogram.daemon.corpora.texts import TextSide
 from hierogram.daemon.exceptions import DaemonError, InputError
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
@@ -21,7 +20,7 @@ from hierogram.storage.browsing.looking import uses_of
 from hierogram.storage.browsing.reader import Look
 
 if TYPE_CHECKING:
-    from hierogram.daemon.decoding.text_translator import TextParagraph, TextTranslation, TextTranslator
+    from hierogram.daemon.decoding.text_translator import TextParagraph, TextTranslation
 
 MOST_LETTERS = 5_000
 _PAIRS = 5
@@ -90,7 +89,7 @@ def translation_routes(page: PageContext, translations: Translations, correction
                     content |= {
                         "translation": found.text,
                         "paragraphs": _paragraphs(look, found),
-                        "corrections": [_known(translator, corrections, one.text) for one in found.paragraphs],
+                        "corrections": [corrections.known(one.text) for one in found.paragraphs],
                         "position": position,
                         "_symbols": lambda side: symbols_of(side, settings),
                         "sql": look.asked,
@@ -124,33 +123,20 @@ def translation_routes(page: PageContext, translations: Translations, correction
         values = await form_values(request)
         ours(request, page.sessions, values)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
-        outcome = await to_thread.run_sync(lambda: _put(translations, corrections, pair[0], pair[1]))
+        outcome = await to_thread.run_sync(lambda: _put(corrections, pair[0], pair[1]))
         back = address("/translate", q=values.get("q") or pair[0], corrected=outcome)
         return RedirectResponse(back, HTTPStatus.SEE_OTHER)
 
     return router
 
 
-def _put(translations: Translations, corrections: Corrections, source: str, target: str) -> str:
+def _put(corrections: Corrections, source: str, target: str) -> str:
     """Store a correction, and return what became of it."""
-    translator, _ = translations.now()
-    sides = translator.texts.source, translator.texts.target
     try:
-        corrections.put(_as_stored(translator, sides[0], source), _as_stored(translator, sides[1], target), "page")
+        corrections.put(source, target, "page")
     except InputError:
         return _REFUSED
     return _STORED
-
-
-def _known(translator: "TextTranslator", corrections: Corrections, text: str) -> str | None:
-    """Return what somebody said that a text means."""
-    known = corrections.known(_as_stored(translator, translator.texts.source, text.strip()))
-    return None if known is None else translator.texts.target.text_of(known)
-
-
-def _as_stored(translator: "TextTranslator", side: TextSide, text: str) -> str:
-    """Return text as a store takes it: in tokens, where it does not divide text itself."""
-    return side.tokens(text) if translator.translator.texts.rules is None else text
 
 
 def _paragraphs(look: Look, found: "TextTranslation") -> list[dict[str, Any]]:

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.health import Condition
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.store import Store
 
 
 class Service(Protocol):
     """The daemon as the HTTP part sees it; every method may be called from any thread."""
 
-    store: Store
+    store: GrammarStore
 
     def condition(self) -> Condition:
         """Return how the daemon is; quick, and asks no database."""

@@ -36,7 +36,7 @@ def test_what_arrives_is_aligned_and_counted(store: Store) -> None:
     assert error_rate(store, 0, 100) < 0.15
     put(store, 100, 110)
     done = align_pending(store)
-    assert (done.pairs, done.rejuvenated) == (10, 10)
+    assert (done.pairs, done.rejuvenated) == (10, 0)
     assert error_rate(store, 100, 110) < 0.15
     learn(store, sweeps=1)
     assert verify(store).problems == []

@@ -9,9 +9,7 @@ from tests.daemon.conftest import Run
 from translate.storage.tmx import tmxfile
 
 import hierogram as hg
-from hierogram.daemon.answering.exchange import memory_file
 from hierogram.storage.browsing.looking import named_pairs
-from hierogram.storage.browsing.reader import Reader
 
 FIRST = {"1": ("La maison est grande.", "The house is big."), "2": ("La porte & <le> mur", "The door & <the> wall")}
 
@@ -32,12 +30,11 @@ def memory(path: Path, units: dict[str, tuple[str, str]]) -> Path:
 
 
 def written(store: hg.GrammarStore, corpus: str | None = None, since: datetime | None = None) -> str:
-    with Reader(store.store.engine.url) as reader, reader.look() as look:
-        return "".join(memory_file(look, corpus, since))
+    return "".join(store.memory(corpus, since))
 
 
 def stored(store: hg.GrammarStore) -> dict[str | None, tuple[int, str]]:
-    with Reader(store.store.engine.url) as reader, reader.look() as look:
+    with store.reader.look() as look:
         return {pair.external_id: (pair.id, pair.target) for pair in named_pairs(look, "memory")}
 
 

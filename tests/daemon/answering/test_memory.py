@@ -13,8 +13,7 @@ from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService, connect
 
 import hierogram as hg
-from hierogram.daemon.answering.memory import edits, nearest_pairs
-from hierogram.storage.browsing.reader import Reader
+from hierogram.daemon.answering.memory import edits
 
 __all__ = ["connect"]
 
@@ -49,13 +48,12 @@ def opened(tmp_path: Path) -> Iterator[hg.GrammarStore]:
 
 
 def test_the_nearest_pairs_come_first(opened: hg.GrammarStore) -> None:
-    with Reader(opened.store.engine.url) as reader, reader.look() as look:
-        same, near = nearest_pairs(look, "La maison est grande.", 50, 5)
-        assert (same.source, same.target, same.quality, same.rank) == (*PAIRS[0], 100, 100)
-        assert (near.source, 50 < near.quality < 100, 50 < near.rank < 100) == (PAIRS[1][0], True, True)
-        assert [pair.id for pair in nearest_pairs(look, "La maison est grande.", 50, 1)] == [same.id]
-        assert nearest_pairs(look, "La maison est grande.", 99, 5) == [same]
-        assert nearest_pairs(look, "xyz", 0, 5) == []
+    same, near = opened.nearest("La maison est grande.")
+    assert (same.source, same.target, same.quality, same.rank) == (*PAIRS[0], 100, 100)
+    assert (near.source, 50 < near.quality < 100, 50 < near.rank < 100) == (PAIRS[1][0], True, True)
+    assert [pair.id for pair in opened.nearest("La maison est grande.", most=1)] == [same.id]
+    assert opened.nearest("La maison est grande.", 99) == [same]
+    assert opened.nearest("xyz", 0) == []
 
 
 def test_programs_ask_as_they_ask_amagama(opened: hg.GrammarStore, connect: Connect) -> None:

@@ -17,7 +17,7 @@ from tests.daemon.conftest import LINES, Run
 from hierogram.daemon.main import app
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.storage.database.connection import make_engine, parse_url
-from hierogram.storage.options import declared
+from hierogram.storage.options import Declared
 from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.size import commands_and_options
@@ -68,7 +68,7 @@ def test_init_shows_the_options_of_a_kind(hierogram: Run) -> None:
         True,
     )
     assert ("--base" in shown["synchronous"], "--model" in shown["synchronous"]) == (False, True)
-    for name in declared(Settings):
+    for name in Declared.of(Settings):
         assert any(re.search(rf"\b{name}\b|--{name.replace('_', '-')}\b", one) for one in shown.values()) or (
             name in ("grammar", "samples")
         )

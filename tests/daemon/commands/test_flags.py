@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from hierogram.daemon.commands.flags import flag_of, given, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.options import Option, OptionError, all_plain, as_plain, check, declared, from_plain
+from hierogram.storage.options import Declared, Option, OptionError, all_plain, as_plain, check, from_plain
 
 
 class Colour(StrEnum):
@@ -125,7 +125,7 @@ def test_plain_values_and_back() -> None:
     plain = as_plain(made)
     assert json.loads(json.dumps(plain)) == {"what": "wall", "colour": "green", "into": "tin", "names": ["a"]}
     assert from_plain(Paint, plain) == made
-    assert set(all_plain(made)) == set(declared(Paint))
+    assert set(all_plain(made)) == set(Declared.of(Paint))
 
 
 def test_unknown_keys_are_refused() -> None:
@@ -134,14 +134,14 @@ def test_unknown_keys_are_refused() -> None:
 
 
 def test_flags_are_named_as_people_type_them() -> None:
-    assert [flag_of(field) for field in declared(Paint).values()][:3] == ["WHAT", "--coats", "--share"]
+    assert [flag_of(field) for field in Declared.of(Paint).values()][:3] == ["WHAT", "--coats", "--share"]
 
 
 def test_options_for_experts_are_set_by_name() -> None:
     made, chosen, _ = run("wall", "--set", "thinner=0.25", "--set", "layers=a,b", "--set", "sand=true")
     assert (made.thinner, made.layers, made.sand) == (0.25, ("a", "b"), True)
     assert {"thinner", "layers", "sand"} <= chosen
-    assert flag_of(declared(Paint)["thinner"]) == "--set thinner"
+    assert flag_of(Declared.of(Paint)["thinner"]) == "--set thinner"
     assert "--thinner" not in CliRunner().invoke(app, ["--help"]).output
 
 

@@ -15,6 +15,7 @@ from tests.daemon.conftest import Run
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.daemon.commands.stores import _display
+from hierogram.daemon.library.store import Glance
 from hierogram.storage.browsing.progress import latest_rules
 from hierogram.storage.browsing.reader import Reader
 
@@ -70,7 +71,7 @@ def test_words_that_look_like_markup_are_shown_as_they_are(hierogram: Run, learn
     seen = json.loads(ran.out.splitlines()[0])
     seen["latest_rules"] = [{"source": "[red]la", "target": "[X,1] the", "uses": 3}]
     console = Console(file=io.StringIO(), width=100)
-    console.print(_display(seen))
+    console.print(_display(Glance(**seen)))
     shown = console.file.getvalue()
     assert "[red]la" in shown
     assert "[X,1] the" in shown

@@ -87,6 +87,7 @@ def test_commands_take_and_write_it(hierogram: Run, files: tuple[str, str, str],
     assert (done.code, "2 pairs stored" in done.out) == (0, True), done
     with hg.open(store) as opened:
         assert opened.pair(1).links == [(0, 0), (0, 1), (1, 2)]
+        assert opened.add(*files, format="burrito", corpus="nt").totals.duplicates == 2
     out = tmp_path / "out.json"
     done = hierogram("align", files[1], files[2], "-o", str(out))
     assert done.code == 0, done

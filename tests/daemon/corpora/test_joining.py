@@ -38,7 +38,17 @@ SAME = {
     ],
     "de": ["Er sagte: „Das ist gut“, und ging.", "»Ja«, sagte sie.", "Das kostet 3,50 € (ca. 4 $)."],
     "es": ["¿Qué? ¡No!", "Dijo: «Sí» y se fue."],
-    "sw": ["Nzige hao ni kama ng'e, na wanyang'anyi.", 'Akasema, "Njoo." Akaja.', "tayari--kuingia"],
+    "sw": [
+        "Nzige hao ni kama ng'e, na wanyang'anyi.",
+        'Akasema, "Njoo." Akaja.',
+        'Mwana wa Mtu ana amri ya kusamehe watu dhambi duniani." Hapo akamwambia huyo mtu.',
+        "tayari--kuingia",
+    ],
+    "jiv": [
+        'Tutai Jesus Tímiayi "Nekas wetarum. Nui pujustarum.',
+        'Nu nekas Kristu asa Táatsain anaikiatniuiti" Tímiayi.',
+        '"Nunkén wetarum." Tura Jesus Tímiayi "Antsu suritkiairap.',
+    ],
     "ppk": ["Ngkai Abraham rata hi Daud, hanga' ntu'a-na.", "pai' ompi' -ompi' -na"],
     "hi": ["यह घर है। वह पानी है।"],
 }

@@ -55,12 +55,22 @@ def use_a_store(folder: Path) -> None:
         assert store.diagnose(options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules
         assert store.notation().one == "pair"
+        assert store.glance().rules
+        assert store.upgraded_from is None
+        store.aligner.prepared([("la maison", "the house")])
+        with store.reader.look() as look:
+            assert look.settings() == store.settings()
         assert store.writer() is None
         assert list(store.kept_scores()) == []
         assert store.pair(1).links == [(0, 0), (1, 1)]
         assert isinstance(store.pair(1), hg.StoredPair)
         rule = store.rules(drawn=True).top(1, "count")[0]
+        assert store.index()
         assert store.pairs_using(rule.source, rule.target)
+        assert store.find_rules("maison").rules[0].target == "house"
+        assert store.nearest("la maison")[0].target == "the house"
+        assert "the house" in "".join(store.memory())
+        assert [pair.number for pair in store.pairs()] == [1, 2, 3, 4, 5]
         assert store.set_links({1: hg.KnownLinks(frozenset({(0, 0)}), frozenset())}) is None
         assert store.ask("SELECT count(*) FROM sentence_pairs").rows == [(len(PAIRS),)]
         assert store.events().events is not None

@@ -36,6 +36,11 @@ again = [found.text for found in hg.Decoder(store, lm="english.lm").translate_al
 hg.evaluate(["baseline.en", "averaged.en"], "test.en", resamples=100)
 hg.evaluate("averaged.en", ["test.en", "test2.en"], tokenizer="none", metrics=("bleu", "chrf"), resamples=100)
 """),
+    "events": (NEWS + 'store.export("grammar.cdec")\n', """
+found = store.events().events
+news = store.events(after=2, kinds=("rule-new", "rule-gone", "rule-moved")).events
+store.store.keep_events(500_000)
+"""),
     "evidence": (NEWS, """
 rules = store.evidence("elle ne vient pas à la maison").rules
 pairs = store.evidence("elle ne vient pas à la maison", pairs=3).pairs
@@ -119,7 +124,7 @@ def test_the_first_commands_of_a_page_in_python(page: str, folder: Path, store_u
         exec(before + job, names)
     for name, found in names.items():
         if isinstance(found, list):
-            assert found or name in ("doubtful", "strange", "departures", "glossary"), name
+            assert found or name in ("doubtful", "strange", "departures", "glossary", "news"), name
         elif isinstance(found, hg.GrammarStore):
             assert found is store or found.status().pairs
             found.close()
@@ -130,5 +135,5 @@ def test_every_page_with_commands_is_there() -> None:
         path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"```sh\nhierogram", path.read_text())
     }
     # Daemons, pages in a browser, comparisons and measures have no place in the library; SQL is asked by `ask`.
-    others = {"comparison", "daemon", "events", "http", "integrations", "pages", "performance"}
+    others = {"comparison", "daemon", "http", "integrations", "pages", "performance"}
     assert with_commands - others == PAGES.keys()

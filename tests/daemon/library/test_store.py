@@ -19,7 +19,7 @@ from tests.daemon.conftest import LINES
 from tests.daemon.learning.stores import contents, some_pairs
 
 import hierogram as hg
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exceptions import InputError, UsageError, WrongKindError
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.storage.exceptions import StoreError, StoreHeldError, StoreMissingError
 from hierogram.storage.store import open_store
@@ -66,6 +66,22 @@ def test_the_tour_of_the_readme_in_python(files: Path, store_url: str) -> None:
     assert (files / "grammar.cdec.gz").is_file()
     assert store.verify().problems == []
     store.close()
+
+
+def test_settings_of_the_readme_in_python(files: Path, store_url: str) -> None:
+    readme = (ROOT / "README.md").read_text()
+    [shown] = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if " init " in block]
+    job = """
+store = hg.open(url, create=True, seed=7, discount=0.4, span_limit=10)
+store.add("news.fr", "news.en", "news.align")
+"""
+    assert len(job.strip().splitlines()) == len(shown.splitlines())
+    names: dict[str, Any] = {"hg": hg, "url": store_url}
+    exec(job, names)
+    with names["store"] as store:
+        settings = store.settings()
+        assert (settings.seed, settings.discount, settings.span_limit) == (7, 0.4, 10)
+        assert store.status().pairs["waiting"] == len(LINES)
 
 
 def test_pairs_of_every_form_are_the_same_pairs(new: hg.GrammarStore, files: Path) -> None:
@@ -269,7 +285,13 @@ def test_looking(opened: hg.GrammarStore) -> None:
 def test_a_copy_of_a_store(tmp_path: Path) -> None:
     with hg.open(tmp_path / "one.db", create=True) as store:
         store.add(PAIRS)
-        assert store.back_up(tmp_path / "two.db") > 1_000
+        size = store.back_up(tmp_path / "two.db")
+        assert size > 1_000
+        with pytest.raises(UsageError, match=r"two\.db: is there already"):
+            store.back_up(tmp_path / "two.db")
+        assert store.back_up(tmp_path / "two.db", force=True) == size
+        with pytest.raises(UsageError, match="is the store itself"):
+            store.back_up(tmp_path / "one.db", force=True)
     with hg.open(tmp_path / "two.db") as copy:
         assert copy.status().pairs["waiting"] == len(PAIRS)
         assert "GrammarStore" in repr(copy)
@@ -305,8 +327,10 @@ def test_trees(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "trees").write_text("".join(tree + "\n" for tree in TREES * 3))
     with hg.open(store_url, create=True, grammar="trees", annealing=5) as store:
         assert store.add(tmp_path / "trees").totals.accepted == 6
-        with pytest.raises(UsageError, match="takes one file"):
+        with pytest.raises(WrongKindError, match="cannot take sentence pairs"):
             store.add(PAIRS)
+        with pytest.raises(UsageError, match="takes one file"):
+            store.add(tmp_path / "trees", tmp_path / "trees")
         store.learn(sweeps=5).run()
         parsed = hg.parse(["the dog sleeps", "", "the cat sleeps"], store)
         (tmp_path / "fragments").write_text("".join(f"{r.target} ||| {r.count}\n" for r in store.rules(drawn=True)))

@@ -17,7 +17,6 @@ from tests.daemon.web.running import Running
 import hierogram as hg
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.mcp.server import desk_of, make_server
-from hierogram.storage.browsing.reader import Reader
 
 READING = ["evidence", "translate", "align", "terms", "concordance"]
 TOKEN = "a token of sixteen"
@@ -62,44 +61,41 @@ async def round_trip(client: Client) -> None:
         assert [line["source"] for line in lines] == ["la porte"] * 2
 
 
-def served(store: hg.GrammarStore, reader: Reader, *, may_add: bool = False) -> Any:
-    return make_server(desk_of(store.store, reader, store.withdraw, TranslateOptions()), may_add=may_add)
+def served(store: hg.GrammarStore, *, may_add: bool = False) -> Any:
+    return make_server(desk_of(store, TranslateOptions()), may_add=may_add)
 
 
 def test_every_tool_answers(opened: hg.GrammarStore) -> None:
-    async def run(reader: Reader) -> None:
-        async with Client(served(opened, reader)) as client:
+    async def run() -> None:
+        async with Client(served(opened)) as client:
             await round_trip(client)
             assert await ask(client, "concordance", phrase="la girafe") == []
 
-    with Reader(opened.store.engine.url) as reader:
-        asyncio.run(run(reader))
+    asyncio.run(run())
 
 
 def test_pairs_are_added_only_where_that_is_allowed(opened: hg.GrammarStore) -> None:
-    async def run(reader: Reader) -> None:
-        async with Client(served(opened, reader)) as client:
+    async def run() -> None:
+        async with Client(served(opened)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == READING
-        async with Client(served(opened, reader, may_add=True)) as client:
+        async with Client(served(opened, may_add=True)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == [*READING, "add_pair"]
             number = await ask(client, "add_pair", source="La girafe", target="The giraffe")
             assert opened.pair(number).target == "the giraffe"
             assert (await ask(client, "translate", text="La girafe"))["text"] == "The giraffe"
 
-    with Reader(opened.store.engine.url) as reader:
-        asyncio.run(run(reader))
+    asyncio.run(run())
 
 
 def test_what_is_wrong_is_said_to_the_model(opened: hg.GrammarStore) -> None:
-    async def run(reader: Reader) -> None:
-        async with Client(served(opened, reader)) as client:
+    async def run() -> None:
+        async with Client(served(opened)) as client:
             answer = await client.call_tool("evidence", {"sentence": "la " * 300})
             assert (answer.is_error, "at most 200" in str(answer.content)) == (True, True)
             answer = await client.call_tool("evidence", {"sentence": "la", "characters": 0})
             assert answer.is_error
 
-    with Reader(opened.store.engine.url) as reader:
-        asyncio.run(run(reader))
+    asyncio.run(run())
 
 
 def test_the_command_speaks_on_standard_input_and_output(url: str) -> None:
@@ -131,8 +127,5 @@ def test_without_the_package_it_says_what_to_install(
     opened: hg.GrammarStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
-    with (
-        Reader(opened.store.engine.url) as reader,
-        pytest.raises(hg.UsageError, match=r"pip install 'hierogram\[mcp\]'"),
-    ):
-        served(opened, reader)
+    with pytest.raises(hg.UsageError, match=r"pip install 'hierogram\[mcp\]'"):
+        served(opened)

@@ -251,7 +251,7 @@ def test_a_request_that_broke_off_goes_on_where_it_stopped(
     client = connect(service)
     body = BODY + b"bad\nbad\n" + BODY
     lines = 2 * len(LINES) + 2
-    monkeypatch.setattr(service, "store", Breaking(store, chunks, after_commit=after_commit))
+    monkeypatch.setattr(service.store, "store", Breaking(store, chunks, after_commit=after_commit))
     broken = post(client, body, "k1")
     assert broken.status_code == 503
     assert "the disk is full" in broken.json()["detail"]
@@ -282,7 +282,7 @@ def test_two_requests_with_one_key(
             assert go_on.wait(60)
             return self._store.add_pairs(*arguments)
 
-    monkeypatch.setattr(service, "store", Waiting(store, 0, after_commit=False))
+    monkeypatch.setattr(service.store, "store", Waiting(store, 0, after_commit=False))
     client = connect(service, max_intakes=2)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(post(client, BODY, "k1")))
@@ -309,7 +309,7 @@ def test_bodies_at_a_time_are_bounded(
             inner.append(post(client, BODY))
             return self._store.add_pairs(*arguments)
 
-    monkeypatch.setattr(service, "store", Asking(store, 0, after_commit=False))
+    monkeypatch.setattr(service.store, "store", Asking(store, 0, after_commit=False))
     client = connect(service, max_intakes=1)
     assert post(client, BODY).status_code == 200
     [refused] = inner
@@ -331,9 +331,9 @@ def test_a_request_recorded_by_another_daemon_meanwhile(
             return self._store.add_pairs(*arguments)
 
     client = connect(service)
-    before = service.store.count_pairs()
-    store = service.store
-    monkeypatch.setattr(service, "store", Overtaken(store, 0, after_commit=False))
+    store = service.store.store
+    before = store.count_pairs()
+    monkeypatch.setattr(service.store, "store", Overtaken(store, 0, after_commit=False))
     answer = post(client, BODY, "k1")
     assert answer.status_code == 409
     assert store.count_pairs() == before
@@ -379,7 +379,7 @@ def test_a_body_goes_on_when_fewer_pairs_wait(
             return 4 if len(looks) in (3, 4, 5) else 0
 
     monkeypatch.setattr(intake, "_LAG_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(service, "store", Lagging(store, 0, after_commit=False))
+    monkeypatch.setattr(service.store, "store", Lagging(store, 0, after_commit=False))
     answer = post(connect(service, max_lag=3, lag_patience=60), BODY)
     assert answer.json()["accepted"] == len(LINES)
     assert len(looks) > 5

@@ -209,6 +209,23 @@ def test_a_correction_comes_before_other_translations(asked: TestClient, correct
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
 
 
+def test_every_door_answers_with_the_correction(asked: TestClient, correct: Callable[[str, str], str]) -> None:
+    def answered(**body: object) -> dict[str, Any]:
+        [found] = asked.post("/v1/translate", json={"sentences": ["La maison verte."], **body}).json()["sentences"]
+        return dict(found)
+
+    by_rules = answered()
+    assert not by_rules["corrected"]
+    said = correct("La maison verte.", "a greenhouse & more.")
+    assert said == "A greenhouse & more."
+    assert answered() == by_rules | {"translation": said, "corrected": True}
+    assert asked.get("/translate.json", params={"q": "La maison verte."}).json()["corrections"] == [said]
+    html = asked.post("/translate", json={"q": "La maison verte.", "format": "html", **FR_EN}).json()["translatedText"]
+    assert (html, answered(format="html")["translation"]) == (said.replace("&", "&amp;"),) * 2
+    assert not answered(format="tokens")["corrected"]
+    assert not answered(markup=True)["corrected"]
+
+
 def test_markup_stays_where_it_was(asked: TestClient) -> None:
     body = {"q": "<p>la <b>maison</b> &amp; la porte</p>", "format": "html", **FR_EN}
     found = asked.post("/translate", json=body).json()["translatedText"]

@@ -51,13 +51,13 @@ def test_a_model_is_added_by_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, LAST, AlignerModel(LAST, "links to the last word", few_sweeps, last_words))
     request = Request(model=LAST, symmetrization="union")
     assert list(align(["a b", "c"], ["x", "y z"], request).lines()) == ["0-0 1-0", "0-0 0-1"]
-    assert described_default("candidates") == "0; 2 for bhmm, bhmm-z; 7 for last"
+    assert described_default("candidates") == "0; 2 for bhmm-z; 7 for last"
 
 
 def test_what_help_texts_say() -> None:
     assert DEFAULT_MODEL == "bhmm-f"
     assert described_default("chains") == "9; 1 for bhmm, bhmm-z; 4 for itg"
-    assert described_default("candidates") == "0; 2 for bhmm, bhmm-z"
+    assert described_default("candidates") == "0; 2 for bhmm-z"
     assert described_default("similarity") == "1; 0 for bhmm, bhmm-z"
 
 

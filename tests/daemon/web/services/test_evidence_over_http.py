@@ -30,6 +30,12 @@ def test_text_for_a_prompt(reading_client: TestClient) -> None:
     assert answer.text.endswith("source: la porte\ntarget:\n")
 
 
+def test_text_within_characters(client: TestClient) -> None:
+    asked = {"source": "la porte est verte", "format": "prompt", "characters": 60}
+    found = client.get("/v1/evidence", params=asked).text
+    assert ("door" in found, "target:" in found, len(found) <= 60) == (True, False, True)
+
+
 @pytest.mark.parametrize(
     ("query", "code"),
     [
@@ -40,6 +46,8 @@ def test_text_for_a_prompt(reading_client: TestClient) -> None:
         ("source=a&pairs=-1", 422),
         ("source=a&pairs=51", 422),
         ("source=a&k=2", 400),
+        ("source=a&characters=9", 422),
+        ("source=a&format=prompt&characters=0", 422),
     ],
 )
 def test_what_is_wrong_is_refused(reading_client: TestClient, query: str, code: int) -> None:

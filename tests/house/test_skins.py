@@ -1,0 +1,48 @@
+"""Commands and HTTP are skins of the library: of what lies below it they know values and errors alone."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from enum import Enum
+from importlib import import_module
+from types import FunctionType, ModuleType
+
+from tests.house.sources import ROOT, imports, modules, tree
+
+SKINS = ("daemon/commands", "daemon/web/api")
+BELOW = ("hierogram.storage.", "hierogram.samplers.")
+
+
+def is_value(found: object) -> bool:
+    """Return whether a name stands for a constant, a type of plain values, or an error: nothing that does work."""
+    if isinstance(found, type):
+        return is_dataclass(found) or issubclass(found, Enum | BaseException) or hasattr(found, "_fields")
+    return not isinstance(found, FunctionType | ModuleType)
+
+
+def services(syntax: ast.Module) -> Iterator[str]:
+    """Yield what a module imports from below that is no value."""
+    for name, _ in imports(syntax):
+        module, _, last = name.rpartition(".")
+        if name.startswith(BELOW) and not is_value(getattr(import_module(module), last, None) or import_module(name)):
+            yield name
+
+
+def test_skins_know_values_and_errors_of_what_is_below_the_library() -> None:
+    skins = [path for path in modules() if str(path.relative_to(ROOT).parent) in SKINS]
+    assert len(skins) > 20
+    assert not [f"{path.relative_to(ROOT)}: {name}" for path in skins for name in services(tree(path))]
+
+
+def test_services_are_seen() -> None:
+    seen = (
+        "from hierogram.storage.store import Store, open_store\n"
+        "from hierogram.storage.browsing import progress\n"
+        "from hierogram.samplers.grammar.rules import Rule, render_side\n"
+        "from hierogram.storage.records import Settings\n"
+        "from hierogram.storage.exceptions import StoreError\n"
+        "from hierogram.samplers.grammar.known_links import Link\n"
+    )
+    assert [name.rpartition(".")[2] for name in services(ast.parse(seen))] == [
+        "Store", "open_store", "progress", "render_side",
+    ]  # fmt: skip
