@@ -327,7 +327,7 @@ def _processor() -> float:
 def prepare(data: Inputs) -> None:
     """Align the bitext, and learn fragments of some trees; what is there already stays."""
     align = ("align", data.source, data.target, "--symmetrize")
-    wanted = {
+    wanted: dict[str, list[tuple[str, ...]]] = {
         "links": [(*align, "union", "--score", "-o", "links")],
         "links.gdfa": [(*align, "gdfa", "-o", "links.gdfa")],
     }
@@ -368,9 +368,8 @@ def main(
         if only not in experiment.program:
             continue
         arguments = experiment.arguments(data)
-        said, seconds = kept.find(
-            " ".join([experiment.program, *arguments]), partial(_ran, f"tools.{experiment.program}", *arguments)
-        )
+        run: Callable[[], tuple[str, float]] = partial(_ran, f"tools.{experiment.program}", *arguments)
+        said, seconds = kept.find(" ".join([experiment.program, *arguments]), run)
         note(f"{experiment.program}: {seconds:.0f} s of processor time")
         for finding in experiment.findings(data, said):
             failed += not finding.holds
