@@ -2,6 +2,7 @@
 
 from html import escape
 
+from hierogram.daemon.alignment.evaluation import links_of
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.derivations import derivation_of, expected_rules
 from hierogram.daemon.grammar.drawing import draw
@@ -41,8 +42,7 @@ class StoredPair:
     @property
     def links(self) -> list[Link]:
         """Positions of linked words, from 0, sorted."""
-        places = (link.partition("-") for link in self._row.alignment.split())
-        return [(int(source), int(target)) for source, _, target in places]
+        return sorted(links_of(self._row.alignment))
 
     def derivation(self) -> list[RuleUse]:
         """Return the rules of the present derivation, the root's first; none before the pair is sampled."""

@@ -6,7 +6,7 @@ What it is asked follows from the store's pairs and links, so that a model is as
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any, overload
 
@@ -16,6 +16,7 @@ from machine.translation.transductive_word_alignment_model import TransductiveWo
 from machine.translation.word_vocabulary import WordVocabulary
 from machine.utils import ProgressStatus
 
+from hierogram.daemon.alignment.evaluation import links_of
 from hierogram.daemon.library.store import open as open_grammar
 from hierogram.storage.browsing.looking import NamedPair, named_pairs
 from hierogram.storage.exceptions import StoreMissingError
@@ -103,7 +104,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         """Return the links of a row that it was trained with, as all pairs together gave them."""
         pair, sources, targets = self._rows[n]
         rows = self.store.store.pairs_by_id([pair]) if pair is not None else []
-        links = [link for row in rows for link in _links(row.alignment)]
+        links = [link for row in rows for link in links_of(row.alignment)]
         return WordAlignmentMatrix.from_word_pairs(sources, targets, links)
 
     @property
@@ -154,7 +155,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
                 sources.update(source)
                 targets.update(target)
                 linked = set()
-                for i, j in _links(row.alignment):
+                for i, j in links_of(row.alignment):
                     links[source[i]][target[j]] += 1
                     linked.add(j)
                 links[NULL].update(word for j, word in enumerate(target) if j not in linked)
@@ -241,9 +242,3 @@ def tokens_of(segment: Sequence[str]) -> list[str]:
 
 def _name(row: ParallelTextRow) -> str:
     return f"{row.text_id}:{row.ref}"
-
-
-def _links(alignment: str) -> Iterator[tuple[int, int]]:
-    for link in alignment.split():
-        source, _, target = link.partition("-")
-        yield int(source), int(target)

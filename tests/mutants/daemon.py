@@ -19,6 +19,7 @@ _STEMS = "tests/daemon/alignment/test_stems.py"
 _ARRIVALS = "tests/daemon/alignment/test_incremental.py"
 _TEXT = "tests/daemon/decoding/test_text.py"
 _JOINING = "tests/daemon/corpora/test_joining.py"
+_COMPILING = "tests/daemon/scoring/test_compiling.py"
 
 DAEMON_FAULTS = (
     # The aligner.
@@ -439,5 +440,19 @@ DAEMON_FAULTS = (
         "autoescape=True",
         "autoescape=False",
         ("tests/daemon/web/pages/test_escaping.py", "-k", "sqlite and are_inert"),
+    ),
+    Fault(
+        "a daemon that shall end waits until kernels of scores are compiled",
+        "daemon/scoring/compiling.py",
+        "                wait()",
+        "                threading.Event().wait(1)",
+        (_COMPILING, "-k", "in_time"),
+    ),
+    Fault(
+        "the process that compiles kernels of scores goes on without its daemon",
+        "daemon/scoring/compiling.py",
+        "    threading.Thread(target=end_with_parent, daemon=True).start()",
+        "    pass",
+        (_COMPILING, "-k", "killed"),
     ),
 )

@@ -10,6 +10,7 @@ _WITHDRAWALS = "tests/storage/pairs/test_withdrawals.py"
 _EVENTS = "tests/storage/events/test_events.py"
 _KEY_RUNS = "tests/storage/grammar/test_key_runs.py"
 _QUERIES = "tests/storage/grammar/test_queries.py"
+_VERIFYING = "tests/daemon/learning/test_verifying.py"
 _EVERY_KIND = "tests/daemon/learning/test_every_kind.py"
 
 STORE_FAULTS = (
@@ -104,6 +105,27 @@ STORE_FAULTS = (
         "kept_younger[gone if oldest else gone[numbers[same]]] = False",
         "kept_younger[gone] = False",
         (_KEY_RUNS, "-k", "merging"),
+    ),
+    Fault(
+        "the last slice of rows that were set aside is read in no part",
+        "storage/checks/spill.py",
+        "    yield first, SLICES",
+        "    yield first, SLICES - 1",
+        ("tests/storage/checks/test_spill.py",),
+    ),
+    Fault(
+        "the words of the first rule of a range of ids are not compared",
+        "storage/checks/integrity.py",
+        "stored_rules(connection, first - 1,",
+        "stored_rules(connection, first,",
+        (_VERIFYING, "-k", "sqlite and words"),
+    ),
+    Fault(
+        "of a rule that several parts of the pairs count, the first part's counts are those of all",
+        "daemon/learning/verifying.py",
+        "counted.added_up(firsts)",
+        "counted",
+        (_VERIFYING, "-k", "sqlite and nothing"),
     ),
     Fault(
         "rules that are used as often as the last one of a page are on no page",

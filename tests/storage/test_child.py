@@ -81,7 +81,7 @@ def test_what_goes_wrong_is_named_and_the_next_work_is_done(
 
 
 def test_work_that_stands_still_is_killed_and_slow_work_is_not(child: Child) -> None:
-    assert list(child.run(nothing, child_work.sleep, 5.0, True)) == [1]
+    assert list(child.run(nothing, child_work.sleep, 3.6, True)) == [1]
     before = child.pid
     assert before is not None
     with pytest.raises(ChildError, match="stood still for 3 s"):

@@ -1,6 +1,6 @@
 """Pages are for everyone: all scripts and lengths, light and dark, wide and narrow, with whatever help people use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise, product
 from typing import Any
 from urllib.parse import quote
@@ -67,8 +67,17 @@ def test_nobody_is_barred(many: Store, serve: Serve, visit: Visit) -> None:
 
 
 def test_whoever_translates_is_barred_nowhere(learned: Store, serve: Serve, visit: Visit) -> None:
-    address = serve(learned)
-    for width, scheme in product((390, 1280), ("light", "dark")):
+    look_at_translations(learned, serve, visit, [(390, "light"), (1280, "dark")])
+
+
+@pytest.mark.campaign
+def test_whoever_translates_is_barred_nowhere_however_it_looks(learned: Store, serve: Serve, visit: Visit) -> None:
+    look_at_translations(learned, serve, visit, product((390, 1280), ("light", "dark")))
+
+
+def look_at_translations(store: Store, serve: Serve, visit: Visit, looks: Iterable[tuple[int, str]]) -> None:
+    address = serve(store)
+    for width, scheme in looks:
         page = visit(address, viewport={"width": width, "height": 800}, color_scheme=scheme)
         look_everywhere(page, ["/translate", "/translate?q=La+maison+verte.%0A%0ALa+maison.+Xyz&corrected=stored"])
         page.locator(".translated .w").first.hover()
