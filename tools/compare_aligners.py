@@ -17,7 +17,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -136,7 +136,8 @@ def align_thot(source: Path, target: Path, output: Path) -> float:
 
     started = time.perf_counter()
     corpus = TextFileTextCorpus(str(source)).align_rows(TextFileTextCorpus(str(target))).lowercase()
-    model = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
+    # Its setter stands apart from its getter, which hides it from mypy.
+    model: Any = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
     model.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
     model.emit_training_alignments = True
     with model.create_trainer(corpus) as trainer:

@@ -129,13 +129,13 @@ def _store() -> Iterator[Store]:
 def _grown(sources: Sequence[str], targets: Sequence[str], threads: int) -> tuple[float, list[str]]:
     """Let the pairs arrive in batches, which are aligned one after the other; processor seconds, and alignments."""
     order = [number for first in range(_BATCHES) for number in range(first, len(sources), _BATCHES)]
-    shuffled = [[side[number] for number in order] for side in (sources, targets)]
+    source, target = ([side[number] for number in order] for side in (sources, targets))
     seconds = 0.0
     stored = 0
     with _store() as store:
         for first in range(_BATCHES):
             last = stored + len(range(first, len(sources), _BATCHES))
-            put_pairs(store, *shuffled, stored, last)
+            put_pairs(store, source, target, stored, last)
             seconds += timed(lambda: align_pending(store, threads), time.process_time)[0]
             stored = last
         found = [row.alignment for row in store.pairs()]

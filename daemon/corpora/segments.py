@@ -23,7 +23,6 @@ from hierogram.storage.records import PART_MARK, Settings
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.validation import LineColumns
 
-MARK = PART_MARK
 WITHIN = "-"
 """What people read before a part whose word began elsewhere."""
 _GUARD = "￬"
@@ -58,8 +57,8 @@ class Segmenter:
         return known
 
     def _divided(self, word: str) -> str:
-        if MARK in word:
-            return word.replace(MARK, _GUARD + MARK)
+        if PART_MARK in word:
+            return word.replace(PART_MARK, _GUARD + PART_MARK)
         parts = list(word)
         while len(parts) > 1:
             ranked = [(self._ranks[pair], k) for k, pair in enumerate(pairwise(parts)) if pair in self._ranks]
@@ -67,7 +66,7 @@ class Segmenter:
                 break
             _, at = min(ranked)
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        return f" {MARK}".join(parts)
+        return f" {PART_MARK}".join(parts)
 
 
 def joined(tokens: str) -> str:
@@ -75,9 +74,9 @@ def joined(tokens: str) -> str:
 
     A mark at the beginning of the line joins nothing and is left out.
     """
-    if MARK not in tokens:
+    if PART_MARK not in tokens:
         return tokens
-    return tokens.removeprefix(MARK).replace(f" {MARK}", "").replace(_GUARD + MARK, MARK)
+    return tokens.removeprefix(PART_MARK).replace(f" {PART_MARK}", "").replace(_GUARD + PART_MARK, PART_MARK)
 
 
 def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
@@ -86,7 +85,9 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
     Words count as often as they are there. Of pairs that are equally frequent the first in the order of their letters
     is joined, so the same words give the same joins in whatever order they come.
     """
-    counts = Counter(word for line in lines for word in line.replace("\t", " ").split(" ") if word and MARK not in word)
+    counts = Counter(
+        word for line in lines for word in line.replace("\t", " ").split(" ") if word and PART_MARK not in word
+    )
     words = sorted(counts)
     parts = [list(word) for word in words]
     often = [counts[word] for word in words]
@@ -193,7 +194,7 @@ def _between_parts(links: Iterable[Link], source: Sequence[range], target: Seque
 
 def words_of_parts(tokens: Sequence[str]) -> list[int]:
     """Return which word of a line each token belongs to, and how many words there are."""
-    begun = [int(k > 0 and not token.startswith(MARK)) for k, token in enumerate(tokens)]
+    begun = [int(k > 0 and not token.startswith(PART_MARK)) for k, token in enumerate(tokens)]
     return [*accumulate(begun), sum(begun) + 1] if tokens else [0]
 
 
@@ -248,7 +249,7 @@ class InWords:
         symbols: list[Symbol] = []
         for symbol in parse_side(text):
             # What begins with a mark is a part already.
-            divided = isinstance(symbol, str) and not symbol.startswith(MARK)
+            divided = isinstance(symbol, str) and not symbol.startswith(PART_MARK)
             symbols += self.parts(side, str(symbol)).split(" ") if divided else [symbol]
         return render_side(tuple(symbols))
 
@@ -260,7 +261,7 @@ class InWords:
         for symbol in side:
             if not isinstance(symbol, str):
                 found.append(symbol)
-            elif not symbol.startswith(MARK):
+            elif not symbol.startswith(PART_MARK):
                 found.append(joined(symbol))
             elif found and isinstance(found[-1], str):
                 found[-1] += joined(symbol)
@@ -270,7 +271,7 @@ class InWords:
 
     def side(self, text: str) -> str:
         """Return a rule's side, in the notation of rules, with its parts joined; what is no side stays as it is."""
-        if MARK not in text or not self.joins:
+        if PART_MARK not in text or not self.joins:
             return text
         try:
             return render_side(tuple(self.symbols(parse_side(text))))

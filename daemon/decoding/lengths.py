@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.corpora.segments import MARK, joined
+from hierogram.daemon.corpora.segments import joined
 from hierogram.daemon.decoding.grammars import TextLengths, TranslationGrammar
 from hierogram.samplers.decoding.chart import InputSentence
 from hierogram.samplers.decoding.decoder import Decoded, Decoder
+from hierogram.storage.records import PART_MARK
 
 STEP = 0.125
 """Between two weights of words that are tried."""
@@ -61,7 +62,7 @@ def letters_of(words: Sequence[str]) -> NDArray[np.int64]:
 
 def words_begun(tokens: Sequence[str]) -> NDArray[np.int64]:
     """Return for each word, or part of a word, whether a word begins with it, int64[len(tokens)]."""
-    return np.array([not token.startswith(MARK) for token in tokens], np.int64)
+    return np.array([not token.startswith(PART_MARK) for token in tokens], np.int64)
 
 
 class LengthFitter:

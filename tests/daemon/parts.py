@@ -4,7 +4,8 @@ from itertools import product
 from pathlib import Path
 
 import hierogram as hg
-from hierogram.daemon.corpora.segments import MARK, InWords
+from hierogram.daemon.corpora.segments import InWords
+from hierogram.storage.records import PART_MARK
 
 WHO = {"nina": "i", "una": "you", "ana": "she", "tuna": "we"}
 DO = {"kula": "eat", "leta": "bring", "penda": "like", "taka": "want"}
@@ -28,6 +29,6 @@ def a_divided_word(store: hg.GrammarStore) -> str:
     view = InWords(store.settings().joins)
     for rule in store.rules().top(10_000):
         for word in view.side(rule.source).split(" "):
-            if word in SOURCE_WORDS and MARK in view.parts(0, word):
+            if word in SOURCE_WORDS and PART_MARK in view.parts(0, word):
                 return word
     raise AssertionError("no rule holds a whole word of several parts")

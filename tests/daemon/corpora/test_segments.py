@@ -10,7 +10,6 @@ from hypothesis import given
 
 import hierogram as hg
 from hierogram.daemon.corpora.segments import (
-    MARK,
     Segmenter,
     joined,
     joins_as_text,
@@ -19,6 +18,7 @@ from hierogram.daemon.corpora.segments import (
     words_of_parts,
 )
 from hierogram.samplers.grammar.known_links import Link
+from hierogram.storage.records import PART_MARK
 
 VERSES = {
     "en": "This is the record of the genealogy of Jesus Christ , the son of David , the son of Abraham :",
@@ -39,12 +39,12 @@ PAIRS = [
 @pytest.mark.parametrize("language", VERSES)
 def test_parts_of_each_language_join_to_what_went_in(language: str) -> None:
     divided = Segmenter(learn_joins([VERSES[language]], 20)).tokens(VERSES[language])
-    assert MARK in divided
+    assert PART_MARK in divided
     assert joined(divided) == VERSES[language]
 
 
 words = st.text(st.characters(blacklist_characters=" \t\n\r\0", blacklist_categories=("Cs",)), min_size=1, max_size=8)
-marked = st.text(f"ab{MARK}￬", min_size=1, max_size=6)
+marked = st.text(f"ab{PART_MARK}￬", min_size=1, max_size=6)
 
 
 @given(st.lists(words | marked, min_size=1), st.integers(0, 30))
@@ -72,18 +72,18 @@ def test_what_is_seen_once_is_not_joined() -> None:
 
 
 def test_joins_are_applied_in_their_order() -> None:
-    assert Segmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {MARK}bc"
+    assert Segmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {PART_MARK}bc"
 
 
 def test_joins_are_a_setting() -> None:
     joins = learn_joins(VERSES.values(), 40)
     assert segmenter_of(joins_as_text(joins)).joins == tuple(joins)
-    assert segmenter_of("").tokens("ab") == f"a {MARK}b"
+    assert segmenter_of("").tokens("ab") == f"a {PART_MARK}b"
 
 
 def test_a_mark_at_the_beginning_of_a_line_joins_nothing() -> None:
-    assert joined(f"{MARK}a {MARK}b c") == "ab c"
-    assert words_of_parts(f"{MARK}a {MARK}b c".split()) == [0, 0, 1, 2]
+    assert joined(f"{PART_MARK}a {PART_MARK}b c") == "ab c"
+    assert words_of_parts(f"{PART_MARK}a {PART_MARK}b c".split()) == [0, 0, 1, 2]
     assert words_of_parts([]) == [0]
 
 
@@ -94,7 +94,7 @@ def _links_of_words(links: Iterable[Link], source: str, target: str) -> list[Lin
 
 def test_links_of_parts_are_links_of_their_words() -> None:
     links = [(0, 0), (1, 0), (2, 1), (2, 2)]
-    assert _links_of_words(links, f"a {MARK}b c", f"x y {MARK}z") == [(0, 0), (1, 1)]
+    assert _links_of_words(links, f"a {PART_MARK}b c", f"x y {PART_MARK}z") == [(0, 0), (1, 1)]
 
 
 @pytest.fixture
@@ -129,17 +129,17 @@ def test_a_store_in_parts_takes_and_gives_words(in_parts: hg.GrammarStore, tmp_p
         store.learn(threads=1).run()
         assert store.verify().problems == []
         found = hg.Decoder(store).translator().translate("unakula maji")
-        assert MARK not in found.text
+        assert PART_MARK not in found.text
         assert found.source == ("unakula", "maji")
         linked = np.array(found.alignment())
         assert (linked.max(axis=0) < [2, len(found.text.split())]).all()
         whole, *uses = found.derivation()
         assert (whole.source_span, whole.target_span) == ((0, 2), (0, len(found.text.split())))
-        assert any(MARK in use.target for use in (whole, *uses))
+        assert any(PART_MARK in use.target for use in (whole, *uses))
         assert all(0 <= start < end <= 2 for start, end in (use.source_span for use in uses))
         store.export(tmp_path / "grammar.cdec")
         # A file takes and gives words, too.
-        assert MARK not in hg.Decoder(tmp_path / "grammar.cdec").translate("unakula maji").text
+        assert PART_MARK not in hg.Decoder(tmp_path / "grammar.cdec").translate("unakula maji").text
         store.withdraw(external_ids=["tea"], corpus="named")
         assert store.verify().problems == []
 

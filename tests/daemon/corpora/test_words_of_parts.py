@@ -8,9 +8,10 @@ from tests.daemon.conftest import Run
 from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, a_divided_word, make_parts
 
 import hierogram as hg
-from hierogram.daemon.corpora.segments import MARK, InWords, PairInWords, joined
+from hierogram.daemon.corpora.segments import InWords, PairInWords, joined
 from hierogram.daemon.mcp.desk import Desk
 from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.records import PART_MARK
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -28,24 +29,24 @@ def parts(parts_url: str) -> Iterator[hg.GrammarStore]:
 
 def test_a_side_of_parts_is_read_in_words() -> None:
     view = InWords(("", ""))
-    assert view.side(f"a {MARK}b [X,1] {MARK}c {MARK}d e") == "ab [X,1] -cd e"
-    assert view.side(f"{MARK}c") == "-c"
+    assert view.side(f"a {PART_MARK}b [X,1] {PART_MARK}c {PART_MARK}d e") == "ab [X,1] -cd e"
+    assert view.side(f"{PART_MARK}c") == "-c"
     assert view.side("a") == "a"
     # A word with a mark of its own.
-    assert view.side(f"[X,1] ￬{MARK}x") == f"[X,1] {MARK}x"
-    assert InWords(()).side(f"a {MARK}b") == f"a {MARK}b"
+    assert view.side(f"[X,1] ￬{PART_MARK}x") == f"[X,1] {PART_MARK}x"
+    assert InWords(()).side(f"a {PART_MARK}b") == f"a {PART_MARK}b"
 
 
 def test_typed_words_are_divided() -> None:
     view = InWords(("a b", ""))
-    assert view.typed(0, "abc [X,1] c") == f"ab {MARK}c [X,1] c"
-    assert view.typed(1, "ab") == f"a {MARK}b"
-    assert view.typed(0, f"{MARK}c") == f"{MARK}c"
+    assert view.typed(0, "abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
+    assert view.typed(1, "ab") == f"a {PART_MARK}b"
+    assert view.typed(0, f"{PART_MARK}c") == f"{PART_MARK}c"
     assert InWords(()).typed(0, "abc") == "abc"
 
 
 def test_links_of_a_pair_are_of_its_words() -> None:
-    pair = InWords(("", "")).pair(f"a {MARK}b c", f"x y {MARK}z", "0-0 1-0 2-1 2-2")
+    pair = InWords(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z", "0-0 1-0 2-1 2-2")
     assert pair == PairInWords("ab c", "x yz", "0-0 1-1", [0, 0, 1, 2], [0, 1, 1, 2])
     assert InWords(()).pair("a b", "x", "1-0") == PairInWords("a b", "x", "1-0", [0, 1, 2], [0, 1])
 
@@ -55,7 +56,7 @@ def test_rules_are_found_by_words_and_shown_in_words(parts: hg.GrammarStore, hie
     for arguments in (("mkate",), (word, "--containing")):
         ran = hierogram("--store", parts.url, "rules", *arguments)
         assert ran.code == 0
-        assert MARK not in ran.out
+        assert PART_MARK not in ran.out
     rows = hierogram("--store", parts.url, "rules", word, "--containing", "--limit", "5").out.splitlines()[1:]
     assert rows
     assert all(word in row for row in rows)
@@ -70,7 +71,7 @@ def test_pairs_of_a_rule_are_shown_in_words(parts: hg.GrammarStore, hierogram: R
     [rule] = parts.rules(limit=1)
     ran = hierogram("--store", parts.url, "rules", "--pairs", f"{rule.source} ||| {rule.target}")
     assert ran.code == 0
-    assert MARK not in ran.out
+    assert PART_MARK not in ran.out
     assert any(target in ran.out for _, target in VERSES)
 
 
@@ -78,7 +79,7 @@ def test_evidence_is_in_words(parts: hg.GrammarStore) -> None:
     word = a_divided_word(parts)
     found = parts.evidence(f"{word} mkate nyeusi")
     assert found.words == [word, "mkate", "nyeusi"]
-    assert MARK not in repr(found)
+    assert PART_MARK not in repr(found)
     assert found.pairs[0].source in dict(VERSES)
     assert found.pairs[0].covers[0][0] == 0
     spans = [span for rule in found.rules for place in rule.places for span in (*place.words, *place.gaps)]
@@ -108,22 +109,19 @@ def test_links_are_of_words(parts: hg.GrammarStore) -> None:
     assert (1, 2) in {(i, j) for i, j, _ in links}
 
 
-def test_a_concordance_and_links_for_machines_are_of_words(parts: hg.GrammarStore, parts_url: str) -> None:
-    from hierogram.storage.browsing.reader import Reader
-
+def test_a_concordance_and_links_for_machines_are_of_words(parts: hg.GrammarStore) -> None:
     word = a_divided_word(parts)
-    with Reader(parts_url) as reader:
-        desk = Desk.__new__(Desk)
-        desk._reader = reader
-        found = desk.concordance(word, 3)
-        assert found
-        assert all(word in line.source.split() for line in found)
-        assert MARK not in repr(found)
-        assert MARK not in desk.evidence(f"{word} chai", 300)
+    desk = Desk.__new__(Desk)
+    desk._store = parts
+    found = desk.concordance(word, 3)
+    assert found
+    assert all(word in line.source.split() for line in found)
+    assert PART_MARK not in repr(found)
+    assert PART_MARK not in desk.evidence(f"{word} chai", 300)
 
 
 def test_what_people_say_of_words_holds_for_their_parts() -> None:
-    pair = InWords(("", "")).pair(f"a {MARK}b c", f"x y {MARK}z")
+    pair = InWords(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z")
     said = KnownLinks(frozenset({(0, 1)}), frozenset({(1, 0)}))
     parts = KnownLinks(frozenset({(0, 1), (0, 2), (1, 1), (1, 2)}), frozenset({(2, 0)}))
     assert pair.of_tokens(said) == parts
@@ -138,7 +136,9 @@ def test_links_of_people_withdrawal_and_verify_hold(tmp_path: Path) -> None:
         words.add(VERSES[:40])
         with words.in_parts(tmp_path / "parts.db", joins=24) as store:
             store.learn(2, threads=1).run()
-            row = next(row for row in store.store.pairs() if MARK in row.source.partition(" ")[2].partition(" ")[0])
+            row = next(
+                row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0]
+            )
             view = InWords(store.settings().joins)
             # The first word has several parts.
             assert view.pair(row.source, row.target).source_places[:2] == [0, 0]

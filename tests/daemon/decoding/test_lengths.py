@@ -7,9 +7,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from hierogram.daemon.corpora.segments import MARK
 from hierogram.daemon.decoding.grammars import TextLengths
 from hierogram.daemon.decoding.lengths import HIGHEST, LOWEST, STEP, LengthFitter, words_begun
+from hierogram.storage.records import PART_MARK
 
 WORDS, LETTERS = 20, 5
 
@@ -82,6 +82,6 @@ def test_short_words_are_long_by_their_number() -> None:
 
 
 def test_a_part_of_a_word_begins_none() -> None:
-    assert words_begun(["a", f"{MARK}b", "c"]).tolist() == [1, 0, 1]
-    fitter = LengthFitter(Decoders(lambda more: 20), ["abc", f"{MARK}d"], TextLengths(1.0, 4.0))
+    assert words_begun(["a", f"{PART_MARK}b", "c"]).tolist() == [1, 0, 1]
+    fitter = LengthFitter(Decoders(lambda more: 20), ["abc", f"{PART_MARK}d"], TextLengths(1.0, 4.0))
     assert fitter._known.tolist() == [3.5, 0.5]

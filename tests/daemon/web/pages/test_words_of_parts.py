@@ -8,7 +8,8 @@ from tests.daemon.parts import TARGET_WORDS, VERSES, a_divided_word, make_parts
 from tests.daemon.web.conftest import Connect, FakeService
 
 import hierogram as hg
-from hierogram.daemon.corpora.segments import MARK, InWords, joined
+from hierogram.daemon.corpora.segments import InWords, joined
+from hierogram.storage.records import PART_MARK
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -69,7 +70,7 @@ def test_pages_speak_of_words(client: TestClient, parts: hg.GrammarStore) -> Non
         assert page.status_code == 200
         shown = page.text.partition("<main")[2].partition('class="behind"')[0]
         # Addresses name rules as the store has them.
-        assert MARK not in shown.replace("%EF%BF%AD", "")
+        assert PART_MARK not in shown.replace("%EF%BF%AD", "")
     assert 'data-key="s0" data-to="' in pages[4].text
     words = client.get("/word.json", params={"side": "source", "token": word}).json()
     holding = [source for source, _ in VERSES if word in source.split()]
@@ -95,7 +96,7 @@ def test_links_are_lit_by_words(client: TestClient, parts: hg.GrammarStore) -> N
 
 
 def test_links_of_people_count_words_over_http(client: TestClient, parts: hg.GrammarStore) -> None:
-    pair = next(row for row in parts.store.pairs() if MARK in row.source.partition(" ")[2].partition(" ")[0])
+    pair = next(row for row in parts.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0])
     words = InWords(parts.settings().joins).pair(pair.source, pair.target, pair.alignment)
     address = f"/v1/pairs/{pair.id}/links"
     assert client.get(address).json()["alignment"] == words.alignment
