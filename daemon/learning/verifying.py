@@ -133,7 +133,7 @@ def _set_aside(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SetAside:
 def _taken_up(spill: Spill, first: int, last: int) -> StoredRules:
     """Return the rules of some slices, and their numbers in the place of ids."""
     rows, sides = spill.read(first, last)
-    columns = {name: np.ascontiguousarray(rows[name]) for name in _COLUMNS}
+    columns: dict[str, Any] = {name: np.ascontiguousarray(rows[name]) for name in _COLUMNS}
     sources, targets = (Texts(*side) for side in sides)
     return StoredRules(np.ascontiguousarray(rows["number"]), RuleDeltas(sources=sources, targets=targets, **columns))
 

@@ -217,12 +217,13 @@ def word_differences(
                 for row, form in zip(rows, forms, strict=True)
                 if row.folded != form
             ]
-            _spill_words(words, [(row.side, row.token) for row in rows], [(True, row.id, row.count) for row in rows])
+            names = [(side, token) for _, side, token, _, _ in rows]
+            _spill_words(words, names, [(True, word_id, count) for word_id, _, _, count, _ in rows])
         for first, last in parts([words], _WORDS_AT_ONCE):
-            rows, [texts] = words.read(first, last)
+            numbers, [texts] = words.read(first, last)
             stored: dict[bytes, tuple[int, int]] = {}
             counted: dict[bytes, tuple[int, int]] = {}
-            for name, (of_store, number, count) in zip(split_blobs(texts), rows.tolist(), strict=True):
+            for name, (of_store, number, count) in zip(split_blobs(texts), numbers.tolist(), strict=True):
                 if of_store:
                     stored[name] = number, count
                 else:

@@ -97,7 +97,7 @@ class Spill:
 
     def _read(self, place: int, column: Rows) -> None:
         self._file.seek(place)
-        self._file.readinto(column.view(np.uint8).data)  # type: ignore[attr-defined]
+        self._file.readinto(column.view(np.uint8).data)
 
 
 def parts(spills: Sequence[Spill], most: int) -> Iterator[tuple[int, int]]:
