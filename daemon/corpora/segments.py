@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.samplers.grammar.numbers import LONGEST_SIDE
 from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
-from hierogram.storage.records import PART_MARK as MARK
-from hierogram.storage.records import Settings
+from hierogram.storage.records import PART_MARK, Settings
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.validation import LineColumns
 
+MARK = PART_MARK
 WITHIN = "-"
 """What people read before a part whose word began elsewhere."""
 _GUARD = "￬"
