@@ -24,6 +24,8 @@ from hierogram.storage.records import AlignerCounts, AnsweringCounts
 from hierogram.storage.store import Store
 
 _DIGITS = 5
+_CHAINS = 6
+"""Of an answer: fewer than where pairs are stored, since somebody waits."""
 
 Texts = tuple[str, str]
 """Source and target."""
@@ -134,7 +136,7 @@ def _answered(
 ) -> AnsweredPair:
     """Sample the links of one pair beside the counts of others, given what people say of them."""
     source, target = sides
-    options = incremental_options(1, Request(seed=seed))
+    options = incremental_options(1, Request(seed=seed, chains=_CHAINS))
     marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
     for way in ways_of(source, target, options, prior):

@@ -8,7 +8,6 @@ Biblical Literature and Logos Bible Software), text of the Berean Standard Bible
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,6 @@ import unicodedata
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from hierogram.daemon.corpora.burrito import common_verses, links_by_verse, token_text
@@ -84,15 +82,8 @@ def fetch() -> Path:
     return kept
 
 
-def _pip() -> list[str]:
-    """Return the command of pip; environments that uv makes have none, and uv runs one of its own."""
-    if find_spec("pip") is None and (uv := os.environ.get("UV") or shutil.which("uv")):
-        return [uv, "tool", "run", "pip"]
-    return [sys.executable, "-m", "pip"]
-
-
 def _download(folder: Path) -> Path:
-    command = [*_pip(), "download", "--no-deps", "--only-binary=:all:", "--quiet", "--no-input"]
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", "--no-input"]
     # The package names Python versions for its code; only its data are used here.
     command += ["--ignore-requires-python", "--disable-pip-version-check", "--dest", str(folder), PACKAGE]
     try:

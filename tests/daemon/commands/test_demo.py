@@ -3,7 +3,6 @@
 import hashlib
 import json
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -133,23 +132,6 @@ def test_without_a_network_the_demo_says_what_to_do(
     assert "the demo's data could not be fetched (" in said.err
     assert "--data" in said.err
     assert list((tmp_path / "cache" / "hierogram").iterdir()) == []
-
-
-def test_an_environment_without_pip_has_that_of_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetches = []
-
-    def download(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
-        fetches.append(command[: command.index("download")])
-        return subprocess.CompletedProcess(command, 1, "", "no network")
-
-    monkeypatch.setenv("HIEROGRAM_CACHE", str(tmp_path))
-    monkeypatch.setenv("UV", "/somewhere/uv")
-    monkeypatch.setattr(subprocess, "run", download)
-    for found in (object(), None):
-        monkeypatch.setattr(demo_data, "find_spec", {"pip": found}.get)
-        with pytest.raises(DaemonError, match="no network"):
-            fetch()
-    assert fetches == [[sys.executable, "-m", "pip"], ["/somewhere/uv", "tool", "run", "pip"]]
 
 
 def test_what_was_fetched_is_kept_and_checked(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
