@@ -175,7 +175,7 @@ _ROUTES = (
     "/v1/status", "/v1/rules?source=f1", "/v1/rules?containing=f1&limit=5", "/v1/pairs/1", "/v1/pairs/1/links",
     "/v1/events", "/openapi.json",
 )  # fmt: skip
-_SAMPLES_NOTHING = '[http]\nport = 0\n[sampling]\nidle_share = 0.0\n[alignment]\npasses = 0\n[log]\nformat = "json"\n'
+_SAMPLES_NOTHING = '[http]\nport = 0\n[sampling]\nidle_share = 0.0\n[log]\nformat = "json"\n'
 _POSTS = {
     "/v1/translate": {"text": "f1 f2 f3"},
     "/v1/align": {"source": "f1 f2 f3", "target": "e1 e2 e3"},

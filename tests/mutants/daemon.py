@@ -163,7 +163,7 @@ DAEMON_FAULTS = (
         "daemon/exports/scratch.py",
         "HAVING sum(uses) >= {_TWICE * ONE_COMPOSITION}",
         "HAVING sum(uses) >= {ONE_COMPOSITION}",
-        (_EXPORTING, "-k", "weights_for_translating"),
+        (_EXPORTING, "-k", "weights_for_translating or read_apart"),
     ),
     Fault(
         "compositions of pairs that are read together alone count as met twice",

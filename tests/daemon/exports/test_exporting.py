@@ -143,8 +143,11 @@ def test_compositions_of_pairs_that_are_read_apart_come_twice(
     export(learned, tmp_path / "together.jsonl", ExportOptions())
     monkeypatch.setattr("hierogram.daemon.exports.scratch._PAIRS_A_READ", 1)
     export(learned, tmp_path / "apart.jsonl", ExportOptions())
-    together, apart = ((tmp_path / f"{name}.jsonl").read_text() for name in ("together", "apart"))
-    assert together == apart
+    # Where all share a place in the table of those that were met, none is left out too soon.
+    monkeypatch.setattr("hierogram.daemon.exports.scratch._BUCKETS", 1)
+    export(learned, tmp_path / "crowded.jsonl", ExportOptions())
+    together, apart, crowded = ((tmp_path / f"{name}.jsonl").read_text() for name in ("together", "apart", "crowded"))
+    assert together == apart == crowded
 
 
 def test_counts_are_means_where_they_are_asked_for(learned: Store, tmp_path: Path) -> None:
