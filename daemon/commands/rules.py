@@ -191,7 +191,7 @@ def evidence(
         if format != PROMPT:
             raise UsageError("--set characters bounds text for a prompt: give --format prompt, too")
         if chosen := given(context, EvidenceOptions) - {"tokenized"}:
-            raise UsageError(f"--set characters bounds rules and pairs together: leave out --{min(chosen)}")
+            raise UsageError(f"--set characters bounds rules and pairs together: leave out {min(chosen)}")
         wanted = to_choose_from(tokenized=wanted.tokenized)
     with chosen_store(context) as opened:
         found, languages = opened.evidence(sentence, options=wanted), tuple(opened.settings().languages or ())

@@ -19,7 +19,9 @@ class EvidenceOptions:
         int, Option("Stored pairs, each chosen for what those before it do not cover.", least=0, most=MOST_PAIRS)
     ] = 5
     rules: Annotated[int, Option("Rules that match, at most.", least=0, most=MOST_RULES)] = 60
-    renderings: Annotated[int, Option("Rules of one source side, the most used first.", least=1, most=20)] = 3
+    renderings: Annotated[
+        int, Option("Rules of one source side, the most used first.", least=1, most=20, expert=True)
+    ] = 3
     tokenized: Annotated[bool, Option("The sentence is tokens separated by spaces: leave them as they are.")] = False
 
 
