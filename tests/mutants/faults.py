@@ -1102,7 +1102,7 @@ FAULTS = (
     Fault(
         "a word's own mark is taken for that of a part",
         "daemon/corpora/segments.py",
-        "            return word.replace(MARK, _GUARD + MARK)\n",
+        "            return word.replace(PART_MARK, _GUARD + PART_MARK)\n",
         "            return word\n",
         (_SEGMENTS, "-k", "any_words"),
     ),
@@ -1130,8 +1130,8 @@ FAULTS = (
     Fault(
         "the loss counts squared weights twice",
         "daemon/tuning/tuning.py",
-        "+ _REGULARIZATION / 2 * (weights @ weights)",
-        "+ _REGULARIZATION * (weights @ weights)",
+        "+= _REGULARIZATION / 2 * (weights @ weights)",
+        "+= _REGULARIZATION * (weights @ weights)",
         _GRADIENT,
     ),
     Fault(

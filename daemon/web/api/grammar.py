@@ -230,20 +230,17 @@ def evidence_routes(service: Service) -> APIRouter:
             Query(
                 ge=1,
                 le=MOST_CHARACTERS,
-                description="With `format=prompt`: rules and pairs alone, chosen together for what they cover, within "
+                description="Text for a prompt, of rules and pairs alone, chosen together for what they cover, within "
                 "this number of characters.",
             ),
         ] = None,
     ) -> Response:
         """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
-        wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
         if characters is not None:
-            if format != "prompt":
-                raise InputError("characters bounds text for a prompt: ask for format=prompt, too")
-            wanted = to_choose_from(tokenized=tokenized)
-        found = service.store.evidence(source, options=wanted)
-        if characters is not None:
+            found = service.store.evidence(source, options=to_choose_from(tokenized=tokenized))
             return PlainTextResponse(within(found, characters))
+        wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
+        found = service.store.evidence(source, options=wanted)
         if format == "prompt":
             return PlainTextResponse(as_prompt(found, source, tuple(service.store.settings().languages or ())))
         return JSONResponse(asdict(found))

@@ -33,4 +33,4 @@ def test_it_is_for_files(hierogram: Run) -> None:
     ran = hierogram("--store", "postgresql://nobody@localhost/nowhere", "export", "--format", "datasette")
     assert ran.code == 2
     assert "hierogram browse" in ran.err
-    assert hierogram("--store", "a.db", "export", "--format", "datasette", "-o", "no/such/folder/x.json").code == 2
+    assert hierogram("--store", "a.db", "export", "--format", "datasette", "-o", "no/such/folder/x.json").code == 3
