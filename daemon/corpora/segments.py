@@ -234,7 +234,7 @@ class PairInWords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InWords:
-    """What people read of a store with these settings of `joins`: words, also where it has parts of them."""
+    """Show people a store with these settings of `joins`: words, also where it has parts of them."""
 
     joins: tuple[str, ...]
 

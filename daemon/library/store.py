@@ -237,7 +237,7 @@ class GrammarStore:
 
     @property
     def reader(self) -> Reader:
-        """What reads the store and cannot write: `with store.reader.look() as look`; it is closed with the store."""
+        """Return a reader, which cannot write: `with store.reader.look() as look`; it is closed with the store."""
         with self._lock:
             if self._reader is None:
                 self._reader = Reader(self.store.engine.url)
@@ -245,7 +245,7 @@ class GrammarStore:
 
     @property
     def aligner(self) -> AnsweringAligner:
-        """What links pairs that are not stored, each for itself, by the counts of then; raises `WrongKindError`."""
+        """Return an aligner of pairs that are not stored, each for itself; raises `WrongKindError`."""
         from hierogram.daemon.alignment.answering import AnsweringAligner
 
         with self._lock:

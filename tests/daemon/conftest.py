@@ -9,7 +9,9 @@ from typing import NamedTuple
 import pytest
 from hypothesis import settings
 from tests.conftest import CopyStore
+from tests.daemon.parts import make_parts
 
+import hierogram as hg
 from hierogram.daemon.main import main
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
@@ -108,4 +110,17 @@ def teach(url: str, corpus: Path) -> None:
 def learned(learned_url: str) -> Iterator[Store]:
     """A store that has learned from the small corpus, once on each database."""
     with open_store(learned_url) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def parts_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the address of a learned store of parts of words, which tests only read."""
+    return make_parts(tmp_path_factory.mktemp("parts"))
+
+
+@pytest.fixture
+def parts(parts_url: str) -> Iterator[hg.GrammarStore]:
+    """Open the store of parts."""
+    with hg.open(parts_url) as store:
         yield store

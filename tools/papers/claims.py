@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the programs read: a bitext and trees; and the folder of all that is made."""
+    """Files that the programs read: a bitext and trees; and the folder of all that is made."""
 
     source: str
     target: str

@@ -132,7 +132,7 @@ def count_hmm(first, sides, chain):
 
 @njit
 def _offers(sides, chain, g, word):
-    """How many of the 2 l options of an emitted position are this conditioning word: no word is as many as all l."""
+    """Count the options of an emitted position, 2 l in all, that are this conditioning word: no word is as many as l."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:
@@ -161,7 +161,7 @@ def _moves_along(sides, chain, g, one, other):
 
 @njit
 def _chance(sides, chain, f, one, other):
-    """How probably a move of the emitted word f is one between these two words, but for a factor (linear)."""
+    """Return how probably a move of the emitted word f is one between these two words, but for a factor (linear)."""
     tokens, total = chain.tokens, 0.0
     for k in range(tokens.offset[f], tokens.offset[f + 1]):
         g = tokens.position[k]

@@ -1,11 +1,10 @@
 """A store of parts of words speaks of words wherever people read: rules, evidence, terms, links."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
-from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, a_divided_word, make_parts
+from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, a_divided_word
 
 import hierogram as hg
 from hierogram.daemon.corpora.segments import InWords, PairInWords, joined
@@ -14,17 +13,6 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import PART_MARK
 
 pytestmark = pytest.mark.database("sqlite")
-
-
-@pytest.fixture(scope="module")
-def parts_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return make_parts(tmp_path_factory.mktemp("parts"))
-
-
-@pytest.fixture
-def parts(parts_url: str) -> Iterator[hg.GrammarStore]:
-    with hg.open(parts_url) as store:
-        yield store
 
 
 def test_a_side_of_parts_is_read_in_words() -> None:

@@ -1,10 +1,8 @@
 """Pages and answers about a store of parts of words speak of words."""
 
-from collections.abc import Iterator
-
 import pytest
 from starlette.testclient import TestClient
-from tests.daemon.parts import TARGET_WORDS, VERSES, a_divided_word, make_parts
+from tests.daemon.parts import TARGET_WORDS, VERSES, a_divided_word
 from tests.daemon.web.conftest import Connect, FakeService
 
 import hierogram as hg
@@ -12,17 +10,6 @@ from hierogram.daemon.corpora.segments import InWords, joined
 from hierogram.storage.records import PART_MARK
 
 pytestmark = pytest.mark.database("sqlite")
-
-
-@pytest.fixture(scope="module")
-def parts_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return make_parts(tmp_path_factory.mktemp("parts"))
-
-
-@pytest.fixture
-def parts(parts_url: str) -> Iterator[hg.GrammarStore]:
-    with hg.open(parts_url) as store:
-        yield store
 
 
 @pytest.fixture
