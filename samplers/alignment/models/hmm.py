@@ -132,7 +132,7 @@ def count_hmm(first, sides, chain):
 
 @njit
 def _offers(sides, chain, g, word):
-    """Count the options of an emitted position, 2 l in all, that are this conditioning word: no word is as many as l."""
+    """Count the options of an emitted position, of 2 l, that are this conditioning word: no word is as many as l."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:
