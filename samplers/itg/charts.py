@@ -11,17 +11,28 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.itg.derivations import INVERTED, PAIR, RULE_TYPES, SOURCE_NULL, STRAIGHT, TARGET_NULL
+from hierogram.samplers.itg.batch import place_in
+from hierogram.samplers.itg.derivations import (
+    INVERTED,
+    PAIR,
+    RULE_TYPES,
+    SOURCE_NULL,
+    STRAIGHT,
+    TARGET_NULL,
+    phrase_rule,
+)
 
 
 class Weights(NamedTuple):
     """Weights of rules over n source and m target words, or items: `pairs` float64[n, m], `source_nulls` float64[n] and
     `target_nulls` float64[m] of emissions, that of their rule type included; `rules` float64[5] of the rule types.
-    `size` int64[2]: n and m of what the whole chart parses. Of a visit by slices, what the emissions weigh that live,
-    else 0.
+    `phrases` float64[n, m, L² - 1] are those of phrase pairs from each position on, 0 where there is none.
+    `size` int64[3]: n and m of what the whole chart parses, and L. Of a visit by slices, what the emissions weigh that
+    live, else 0.
     """
 
     pairs: NDArray[np.float64]
+    phrases: NDArray[np.float64]
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
     rules: NDArray[np.float64]
@@ -37,10 +48,25 @@ class Drawn(NamedTuple):
     stack: NDArray[np.int32]
 
 
-def make_weights(longest_source: int, longest_target: int) -> Weights:
-    """Room for the weights of so many words or items."""
-    n, m = longest_source, longest_target
-    return Weights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES), np.zeros(2, np.int64))
+def make_weights(longest_source: int, longest_target: int, longest_phrase: int = 1) -> Weights:
+    """Room for the weights of so many words or items, emitted by phrases of so many words a side."""
+    n, m, phrase = longest_source, longest_target, longest_phrase
+    return Weights(
+        np.zeros((n, m)), np.zeros((n, m, phrase * phrase - 1)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES),
+        np.array([0, 0, phrase]),
+    )  # fmt: skip
+
+
+@njit_inline
+def is_phrase(longest, height, width):
+    """Return whether a cell of so many words, or items, may be emitted as a pair of phrases, not of words."""
+    return longest > 1 and 0 < height <= longest and 0 < width <= longest and height + width > 2
+
+
+@njit_inline
+def phrase_weight(weights, i, x, height, width):
+    """The weight of the phrase pair from source word i and target word x on."""
+    return weights.phrases[i, x, place_in(weights.size[2], height, width)]
 
 
 def make_drawn(longest_source: int, longest_target: int) -> Drawn:
@@ -85,6 +111,8 @@ def _finish(chart, items, i, j):
                 total += items.source_nulls[i]
             elif i == j and size == 1:
                 total += items.target_nulls[x]
+            elif is_phrase(items.size[2], j - i, size):
+                total += phrase_weight(items, i, x, j - i, size)
             if i == j:
                 for z in range(x + 1, y):
                     total += (straight + inverted) * chart[here + x * (m + 1) + z] * chart[here + z * (m + 1) + y]
@@ -139,6 +167,13 @@ def _split(chart, items, i, j, x, y, left):
         left -= p
         if left < 0.0:
             return best
+    elif is_phrase(items.size[2], j - i, y - x):
+        p = phrase_weight(items, i, x, j - i, y - x)
+        if p > 0.0:
+            best = (phrase_rule(j - i, y - x), i, x)
+            left -= p
+            if left < 0.0:
+                return best
     for rule in (STRAIGHT, INVERTED):
         for k in range(i, j + 1):
             for z in range(x, y + 1):
@@ -180,6 +215,30 @@ def draw_derivation(chart, items, random, drawn):
 
 
 @njit
+def scale_emissions(emissions, n, m, scale):
+    """Multiply each emission by the factors of its words, `scale` float64[n + m]."""
+    for i in range(n):
+        emissions.source_nulls[i] *= scale[i]
+        for x in range(m):
+            emissions.pairs[i, x] *= scale[i] * scale[n + x]
+    for x in range(m):
+        emissions.target_nulls[x] *= scale[n + x]
+    longest = emissions.size[2]
+    if longest == 1:
+        return
+    for i in range(n):
+        by_source = 1.0
+        for s in range(1, min(longest, n - i) + 1):
+            by_source *= scale[i + s - 1]
+            for x in range(m):
+                by = by_source
+                for t in range(1, min(longest, m - x) + 1):
+                    by *= scale[n + x + t - 1]
+                    if s + t > 2:
+                        emissions.phrases[i, x, place_in(longest, s, t)] *= by
+
+
+@njit
 def level_out(items, scale):
     """Scale the weights, word by word, so that the best emission of each is about 1 and sums stay finite.
 
@@ -196,9 +255,4 @@ def level_out(items, scale):
         for i in range(n):
             best = max(best, items.pairs[i, x])
         scale[n + x] = 1.0 / np.sqrt(best)
-    for i in range(n):
-        items.source_nulls[i] *= scale[i]
-        for x in range(m):
-            items.pairs[i, x] *= scale[i] * scale[n + x]
-    for x in range(m):
-        items.target_nulls[x] *= scale[n + x]
+    scale_emissions(items, n, m, scale)

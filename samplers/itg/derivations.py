@@ -1,7 +1,8 @@
-"""ITG derivations as preorder strings of rule types, and the spans that follow from them.
+"""ITG derivations as preorder strings of rules, and the spans that follow from them.
 
-A derivation of n source and m target words is a string of at most 2 (n + m) - 1 rule types, each internal node before
-its left and then its right child. Left and right are in source order.
+A derivation of n source and m target words is a string of at most 2 (n + m) - 1 rules, each internal node before its
+left and then its right child. Left and right are in source order. A rule is its type; that of a pair of phrases that
+are not one word each says how many words they have.
 """
 
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.itg.batch import ItgBatch
@@ -18,14 +19,46 @@ STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
 """Rule types: X → [X X], ⟨X X⟩, f/e, f/ε, ε/e."""
 RULE_TYPES = 5
 
+MOST_PHRASE = 5
+"""Most words of a phrase on either side: s source and t target words, not both 1, are the rule MOST_PHRASE s + t."""
+_FIRST_PHRASE, _LAST_PHRASE = MOST_PHRASE + 2, MOST_PHRASE * MOST_PHRASE + MOST_PHRASE
+
 NODE = np.dtype(
     [
         ("rule", np.int16), ("i", np.int16), ("j", np.int16), ("x", np.int16), ("y", np.int16),
         ("size", np.int16), ("right", np.int16),
     ]
 )  # fmt: skip
-"""A node in preorder: its rule type, its half-open spans [i, j) and [x, y), the nodes of its subtree, and the place of
+"""A node in preorder: its rule, its half-open spans [i, j) and [x, y), the nodes of its subtree, and the place of
 its right child (the left one follows at once)."""
+
+
+@njit_inline
+def source_words(rule):
+    """How many source words an emission has."""
+    if rule > TARGET_NULL:
+        return (rule - 1) // MOST_PHRASE
+    return 0 if rule == TARGET_NULL else 1
+
+
+@njit_inline
+def target_words(rule):
+    """How many target words an emission has."""
+    if rule > TARGET_NULL:
+        return (rule - 1) % MOST_PHRASE + 1
+    return 0 if rule == SOURCE_NULL else 1
+
+
+@njit_inline
+def phrase_rule(height, width):
+    """The rule that emits so many source and target words."""
+    return PAIR if height == 1 and width == 1 else MOST_PHRASE * height + width
+
+
+@njit_inline
+def type_of_rule(rule):
+    """The type of a rule: every pair of phrases is one of `PAIR`."""
+    return PAIR if rule > TARGET_NULL else rule
 
 
 class Derivations(NamedTuple):
@@ -62,11 +95,11 @@ def lay_out(rules, length, nodes):
         node = nodes[at]
         rule = rules[at]
         node["rule"] = rule
-        if rule > TARGET_NULL:
+        if rule > _LAST_PHRASE or TARGET_NULL < rule < _FIRST_PHRASE:
             return False
         if rule >= PAIR:
-            node["j"] = 0 if rule == TARGET_NULL else 1
-            node["y"] = 0 if rule == SOURCE_NULL else 1
+            node["j"] = source_words(rule)
+            node["y"] = target_words(rule)
             node["size"] = 1
             node["right"] = 0
             depth += 1
@@ -101,6 +134,20 @@ def lay_out(rules, length, nodes):
     return True
 
 
+@njit
+def fits(batch, pair, nodes, length):
+    """Return whether the nodes of a derivation are those of a pair: its words, no phrase longer than any may be."""
+    if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
+        return False
+    if nodes[0]["y"] != batch.target_offset[pair + 1] - batch.target_offset[pair]:
+        return False
+    for at in range(length):
+        rule = np.int64(nodes[at]["rule"])
+        if rule > TARGET_NULL and max(source_words(rule), target_words(rule)) > batch.phrases.longest:
+            return False
+    return True
+
+
 def nodes_of(derivations: Derivations, pair: int) -> NDArray[np.void]:
     """The nodes NODE[length] of one pair's derivation, in preorder."""
     nodes = np.zeros(int(derivations.length[pair]), NODE)
@@ -109,7 +156,7 @@ def nodes_of(derivations: Derivations, pair: int) -> NDArray[np.void]:
 
 
 def encode(derivations: Derivations) -> Blobs:
-    """Each pair's derivation as bytes, a rule type each."""
+    """Each pair's derivation as bytes, a rule each."""
     offsets = np.zeros(len(derivations.length) + 1, np.int64)
     np.cumsum(derivations.length, out=offsets[1:])
     content = np.zeros(int(offsets[-1]), np.uint8)
@@ -139,7 +186,7 @@ def _unpack(batch, offsets, content, derivations, nodes):
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         if length == 0 and n + m == 0:
             continue
-        if not lay_out(derivations.rules[first:], length, nodes) or nodes[0]["j"] != n or nodes[0]["y"] != m:
+        if not lay_out(derivations.rules[first:], length, nodes) or not fits(batch, pair, nodes, length):
             return pair
     return -1
 

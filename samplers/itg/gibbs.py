@@ -1,7 +1,7 @@
 """The local Gibbs sampler of ITG derivations [BC10 §3; Blunsom et al. 2009]; docs/model.md, section 7.
 
 A move takes a node, its children, and the children of one of them: up to three subtrees. Words of those that are leaves
-may be emitted anew; what they hang from is drawn anew among all derivations of these pieces.
+may be emitted anew, each alone or in phrases; what they hang from is drawn anew among all derivations of these pieces.
 """
 
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
+from hierogram.samplers.itg.batch import phrase_type, place_in
 from hierogram.samplers.itg.charts import Drawn, Weights, draw_derivation, make_drawn, make_weights, sum_inside
 from hierogram.samplers.itg.derivations import (
     INVERTED,
@@ -21,6 +22,8 @@ from hierogram.samplers.itg.derivations import (
     STRAIGHT,
     TARGET_NULL,
     lay_out,
+    source_words,
+    target_words,
 )
 from hierogram.samplers.itg.model import (
     PAIR_STRENGTH,
@@ -46,7 +49,7 @@ class Local(NamedTuple):
     """Scratch memory of the local sampler.
 
     `items`, `chart`, `drawn`: the pieces' own little chart. `pieces` int32[3] are the nodes of the subtrees, in source
-    order; `source` and `target` int32[3, 2] hold each item's piece (-1: a word of its own) and its word. `old`
+    order; `source` and `target` int32[3 L, 2] hold each item's piece (-1: a word of its own) and its word. `old`
     int32[8, 3] lists the present rules with the words that they emit. `numbers` int64[3] counts pieces, source and
     target items. `nodes` NODE and `rules` uint8 are the pair's derivation and the next one.
     """
@@ -63,15 +66,16 @@ class Local(NamedTuple):
     rules: NDArray[np.uint8]
 
 
-def make_local(longest: int) -> Local:
-    """Scratch memory for derivations of so many rules at most."""
+def make_local(longest: int, longest_phrase: int = 1) -> Local:
+    """Scratch memory for derivations of so many rules at most, with phrases of so many words."""
+    items = PIECES * longest_phrase
     return Local(
-        make_weights(PIECES, PIECES),
-        np.zeros((PIECES + 1) * (PIECES + 2) // 2 * (PIECES + 1) ** 2),
-        make_drawn(PIECES, PIECES),
+        make_weights(items, items, longest_phrase),
+        np.zeros((items + 1) * (items + 2) // 2 * (items + 1) ** 2),
+        make_drawn(items, items),
         np.zeros(PIECES, np.int32),
-        np.zeros((PIECES, 2), np.int32),
-        np.zeros((PIECES, 2), np.int32),
+        np.zeros((items, 2), np.int32),
+        np.zeros((items, 2), np.int32),
         np.zeros((8, 3), np.int32),
         np.zeros(3, np.int64),
         np.zeros(longest, NODE),
@@ -110,16 +114,22 @@ def _list_items(local):
     for number in range(local.numbers[_BLOCKS]):
         piece = local.pieces[number]
         node = nodes[piece]
-        held = _WORD if node["rule"] >= PAIR else piece
-        if node["j"] > node["i"]:
-            local.source[sources, 0], local.source[sources, 1] = held, node["i"]
+        i, j, x, y = np.int64(node["i"]), np.int64(node["j"]), np.int64(node["x"]), np.int64(node["y"])
+        held = piece
+        if node["rule"] >= PAIR:
+            held = _WORD
+        else:
+            # One item, however many words it has.
+            j, y = min(j, i + 1), min(y, x + 1)
+        for word in range(i, j):
+            local.source[sources, 0], local.source[sources, 1] = held, word
             sources += 1
-        if node["y"] > node["x"]:
+        for word in range(x, y):
             to = targets
-            while to > 0 and local.target[to - 1, 1] > node["x"]:
+            while to > 0 and local.target[to - 1, 1] > word:
                 local.target[to, 0], local.target[to, 1] = local.target[to - 1, 0], local.target[to - 1, 1]
                 to -= 1
-            local.target[to, 0], local.target[to, 1] = held, node["x"]
+            local.target[to, 0], local.target[to, 1] = held, word
             targets += 1
     local.numbers[_SOURCES], local.numbers[_TARGETS] = sources, targets
 
@@ -151,6 +161,24 @@ def _take_out(batch, pair, counts, local, number):
 
 
 @njit
+def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
+    """Fill the weights of the phrase pairs from an item on: those of words alone, which stand side by side."""
+    items, source, target = local.items, local.source, local.target
+    longest = items.size[2]
+    items.phrases[p, q] = 0.0
+    for s in range(1, min(longest, items.size[0] - p) + 1):
+        if source[p + s - 1, 0] != _WORD:
+            break
+        for t in range(1, min(longest, items.size[1] - q) + 1):
+            if target[q + t - 1, 0] != _WORD:
+                break
+            if s + t > 2:
+                of_type = phrase_type(batch, pair, source[p, 1], target[q, 1], s, t)
+                mass = pair_mass(batch, base, of_type)
+                items.phrases[p, q, place_in(longest, s, t)] = scale * (counts.pairs[of_type] + mass)
+
+
+@njit
 def _weigh_items(batch, pair, base, counts, local):
     """Fill the weights of the items, given the counts as they are."""
     items, source, target = local.items, local.source, local.target
@@ -170,6 +198,8 @@ def _weigh_items(batch, pair, base, counts, local):
                 items.pairs[p, q] = scale * (counts.pairs[of_type] + pair_mass(batch, base, of_type))
             else:
                 items.pairs[p, q] = 1.0 if source[p, 0] == target[q, 0] else 0.0
+            if items.size[2] > 1:
+                _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale)
     strength = base.strengths[SOURCE_NULL_STRENGTH]
     scale = (counts.rules[SOURCE_NULL] + TYPE_PRIOR) / total / (counts.rules[SOURCE_NULL] + strength)
     for p in range(n):
@@ -195,9 +225,9 @@ def _old_weight(local, k):
     """The frozen weight of one of the listed rules."""
     rule, i, x = local.old[k, 0], local.old[k, 1], local.old[k, 2]
     p = q = 0
-    while rule in (PAIR, SOURCE_NULL) and (local.source[p, 0] != _WORD or local.source[p, 1] != i):
+    while rule >= PAIR and source_words(rule) > 0 and (local.source[p, 0] != _WORD or local.source[p, 1] != i):
         p += 1
-    while rule in (PAIR, TARGET_NULL) and (local.target[q, 0] != _WORD or local.target[q, 1] != x):
+    while rule >= PAIR and target_words(rule) > 0 and (local.target[q, 0] != _WORD or local.target[q, 1] != x):
         q += 1
     return frozen_weight(local.items, rule, p, q)
 
@@ -222,8 +252,8 @@ def _add_new(batch, pair, base, counts, local, length, change):
         if _is_piece(local, rule, p, q):
             continue
         # An item that a null does not emit may lie beyond the last one.
-        i = local.source[p, 1] if rule in (PAIR, SOURCE_NULL) else 0
-        x = local.target[q, 1] if rule in (PAIR, TARGET_NULL) else 0
+        i = local.source[p, 1] if rule >= PAIR and source_words(rule) > 0 else 0
+        x = local.target[q, 1] if rule >= PAIR and target_words(rule) > 0 else 0
         if change < 0:
             count_rule(batch, pair, counts, rule, i, x, -1)
         else:
@@ -331,7 +361,7 @@ def resample_locally(batch, pair, base, counts, local, rules, length, random):
         random = advance(random)
         side = 0 if uniform(random) < 0.5 else 1
         # A rank that no node has, or a word's own null: nothing can be otherwise.
-        if at < length and local.nodes[at]["rule"] <= PAIR:
+        if at < length and local.nodes[at]["rule"] not in (SOURCE_NULL, TARGET_NULL):
             drawn_length, random = _move(batch, pair, base, counts, local, at, side, random)
             if drawn_length > 0:
                 accepted += 1

@@ -15,8 +15,16 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.slices import slice_sample
 from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
 from hierogram.samplers.compiled.variates import draw_gamma
-from hierogram.samplers.itg.batch import ItgBatch
-from hierogram.samplers.itg.derivations import PAIR, RULE_TYPES, SOURCE_NULL, TARGET_NULL
+from hierogram.samplers.itg.batch import ItgBatch, phrase_type, place_in
+from hierogram.samplers.itg.derivations import (
+    PAIR,
+    RULE_TYPES,
+    SOURCE_NULL,
+    TARGET_NULL,
+    source_words,
+    target_words,
+    type_of_rule,
+)
 from hierogram.samplers.itg.model1 import Model1
 
 PAIR_STRENGTH, SOURCE_NULL_STRENGTH, TARGET_NULL_STRENGTH, SOURCE_STRENGTH, TARGET_STRENGTH = range(5)
@@ -35,7 +43,8 @@ class ItgSettings:
     `long_shape`: that of flat slices of pairs whose whole chart takes more than `short_chart` products, as 41 words a
     side do; None for the same.
     `strengths`: those of the start; `sampled_strengths`: whether they are drawn anew after each sweep. `sampled_words`:
-    whether P_f and P_e are, or stay the words' relative frequencies.
+    whether P_f and P_e are, or stay the words' relative frequencies. `phrase_end`: that a phrase ends after a word,
+    before it has all that it may have, is so probable in the base distribution.
     """
 
     slice_shape: float = 0.15
@@ -44,12 +53,14 @@ class ItgSettings:
     sampled_words: bool = True
     long_shape: float | None = None
     short_chart: int = 300_000_000
+    phrase_end: float = 0.8
 
 
 class Base(NamedTuple):
     """Parts of the base distributions.
 
-    `lexical` float64[T] is [P_M1(e|f) P_M1(f|e)]^(1/2) of each type, `null_source` float64[Vf] and `null_target`
+    `lexical` float64[T] is [P_M1(e|f) P_M1(f|e)]^(1/2) of each type, of pairs of phrases too, times the root of what
+    their lengths' probabilities are, `null_source` float64[Vf] and `null_target`
     float64[Ve] are P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2). These stay; `source` float64[Vf] and `target` float64[Ve], the
     roots of P_f and P_e, and `strengths` float64[5] are drawn after each sweep.
     """
@@ -63,7 +74,7 @@ class Base(NamedTuple):
 
 
 class ItgCounts(NamedTuple):
-    """Uses: `pairs` int32[T] of types, `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules` int64[5]."""
+    """Uses: `pairs` int32[T] of types of words and phrases, `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules` int64[5]."""
 
     pairs: NDArray[np.int32]
     source_nulls: NDArray[np.int32]
@@ -71,10 +82,44 @@ class ItgCounts(NamedTuple):
     rules: NDArray[np.int64]
 
 
+@njit
+def _weigh_phrases(batch, model1, lengths, lexical):
+    """Write the lexical part of each phrase pair: a word comes from each of the other side's with the same probability.
+
+    `lengths` float64[L] are the roots of the lengths' probabilities.
+    """
+    sizes, first = batch.phrases.sizes, batch.phrases.first
+    for q in range(len(sizes)):
+        height, width, cell, step = np.int64(sizes[q, 0]), np.int64(sizes[q, 1]), first[q, 2], first[q, 3]
+        p = 1.0
+        for x in range(width):
+            total = 0.0
+            for i in range(height):
+                total += model1.target[batch.types[cell + i * step + x]]
+            p *= total / height
+        for i in range(height):
+            total = 0.0
+            for x in range(width):
+                total += model1.source[batch.types[cell + i * step + x]]
+            p *= total / width
+        lexical[q] = lengths[height - 1] * lengths[width - 1] * math.sqrt(p)
+
+
+def _lexical(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> NDArray[np.float64]:
+    """The lexical part of every type; lengths are geometric up to the longest phrase."""
+    lengths = settings.phrase_end * (1.0 - settings.phrase_end) ** np.arange(batch.phrases.longest)
+    lengths = np.sqrt(lengths / lengths.sum())
+    words = len(batch.type_source)
+    lexical = np.empty(batch.emitted_types)
+    lexical[:words] = lengths[0] ** 2 * np.sqrt(model1.source * model1.target)
+    _weigh_phrases(batch, model1, lengths, lexical[words:])
+    return lexical
+
+
 def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
     """The base distributions before the first draw: P_f and P_e are the words' relative frequencies."""
     return Base(
-        np.sqrt(model1.source * model1.target),
+        _lexical(batch, model1, settings),
         np.sqrt(model1.null_source),
         np.sqrt(model1.null_target),
         np.sqrt(np.bincount(batch.source, minlength=batch.source_words) / max(len(batch.source), 1)),
@@ -86,16 +131,29 @@ def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
 def empty_counts(batch: ItgBatch) -> ItgCounts:
     """No uses."""
     return ItgCounts(
-        np.zeros(len(batch.type_source), np.int32),
+        np.zeros(batch.emitted_types, np.int32),
         np.zeros(batch.source_words, np.int32),
         np.zeros(batch.target_words, np.int32),
         np.zeros(RULE_TYPES, np.int64),
     )
 
 
+@njit
+def _phrase_mass(batch, base, of_type):
+    q = of_type - len(batch.type_source)
+    mass = base.strengths[PAIR_STRENGTH] * base.lexical[of_type]
+    for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
+        mass *= base.source[batch.source[at]]
+    for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
+        mass *= base.target[batch.target[at]]
+    return mass
+
+
 @njit_inline
 def pair_mass(batch, base, of_type):
     """α M0 of a type."""
+    if of_type >= len(batch.type_source):
+        return _phrase_mass(batch, base, of_type)
     return (
         base.strengths[PAIR_STRENGTH]
         * base.lexical[of_type]
@@ -118,8 +176,8 @@ def target_null_mass(base, word):
 
 @njit_inline
 def count_rule(batch, pair, counts, rule, i, x, change):
-    """Add `change` for one rule, an emission of source word i and target word x."""
-    counts.rules[rule] += change
+    """Add `change` for one rule, an emission from source word i and target word x on."""
+    counts.rules[type_of_rule(rule)] += change
     if rule == PAIR:
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
         counts.pairs[batch.types[batch.cell_offset[pair] + i * width + x]] += change
@@ -127,6 +185,8 @@ def count_rule(batch, pair, counts, rule, i, x, change):
         counts.source_nulls[batch.source[batch.source_offset[pair] + i]] += change
     elif rule == TARGET_NULL:
         counts.target_nulls[batch.target[batch.target_offset[pair] + x]] += change
+    elif rule > TARGET_NULL:
+        counts.pairs[phrase_type(batch, pair, i, x, source_words(rule), target_words(rule))] += change
 
 
 @njit
@@ -134,6 +194,24 @@ def count_derivation(batch, pair, nodes, length, counts, change):
     """Add `change` for each rule of a pair's derivation."""
     for at in range(length):
         count_rule(batch, pair, counts, np.int64(nodes[at]["rule"]), nodes[at]["i"], nodes[at]["x"], change)
+
+
+@njit
+def _weigh_phrases_of(batch, pair, base, counts, scale, weights):
+    """Fill the weights of a pair's phrase pairs; `scale` is that of the process. A phrase that would leave the pair: 0."""
+    longest = batch.phrases.longest
+    places = longest * longest - 1
+    height = batch.source_offset[pair + 1] - batch.source_offset[pair]
+    width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+    at = batch.cell_offset[pair] * places
+    for i in range(height):
+        for x in range(width):
+            for place in range(places):
+                of_type = batch.phrases.types[at]
+                weights.phrases[i, x, place] = 0.0
+                if of_type >= 0:
+                    weights.phrases[i, x, place] = scale * (counts.pairs[of_type] + _phrase_mass(batch, base, of_type))
+                at += 1
 
 
 @njit
@@ -155,6 +233,8 @@ def weigh_rules(batch, pair, base, counts, weights):
             here = mass * base.lexical[of_type] * base.target[batch.target[t + x]]
             weights.pairs[i, x] = scale * (counts.pairs[of_type] + here)
         at += width
+    if batch.phrases.longest > 1:
+        _weigh_phrases_of(batch, pair, base, counts, scale, weights)
     scale = weights.rules[SOURCE_NULL] / (counts.rules[SOURCE_NULL] + base.strengths[SOURCE_NULL_STRENGTH])
     for i in range(height):
         word = batch.source[s + i]
@@ -172,17 +252,19 @@ def copy_emissions(weights, to, n, m):
         to.source_nulls[i] = weights.source_nulls[i]
         for x in range(m):
             to.pairs[i, x] = weights.pairs[i, x]
+            for place in range(weights.phrases.shape[2]):
+                to.phrases[i, x, place] = weights.phrases[i, x, place]
     for x in range(m):
         to.target_nulls[x] = weights.target_nulls[x]
 
 
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
-    """Add one rule, an emission of source word i and target word x, to the counts; its probability before."""
+    """Add one rule, an emission from source word i and target word x on, to the counts; its probability before."""
     total = RULE_TYPES * TYPE_PRIOR
     for other in range(RULE_TYPES):
         total += counts.rules[other]
-    of_rule = counts.rules[rule]
+    of_rule = counts.rules[type_of_rule(rule)]
     p = (of_rule + TYPE_PRIOR) / total
     if rule == PAIR:
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
@@ -199,15 +281,21 @@ def add_rule(batch, pair, base, counts, rule, i, x):
         p *= counts.target_nulls[word] + target_null_mass(base, word)
         p /= of_rule + base.strengths[TARGET_NULL_STRENGTH]
         counts.target_nulls[word] += 1
-    counts.rules[rule] += 1
+    elif rule > TARGET_NULL:
+        of_type = phrase_type(batch, pair, i, x, source_words(rule), target_words(rule))
+        p *= (counts.pairs[of_type] + pair_mass(batch, base, of_type)) / (of_rule + base.strengths[PAIR_STRENGTH])
+        counts.pairs[of_type] += 1
+    counts.rules[type_of_rule(rule)] += 1
     return p
 
 
 @njit_inline
 def frozen_weight(weights, rule, i, x):
-    """The weight of one rule, an emission of source word i and target word x."""
+    """The weight of one rule, an emission from source word i and target word x on."""
     if rule == PAIR:
         return weights.pairs[i, x]
+    if rule > TARGET_NULL:
+        return weights.phrases[i, x, place_in(weights.size[2], source_words(rule), target_words(rule))]
     if rule == SOURCE_NULL:
         return weights.source_nulls[i]
     return weights.target_nulls[x] if rule == TARGET_NULL else weights.rules[rule]
@@ -294,6 +382,15 @@ def _tables_of(count, mass, random):
 
 
 @njit
+def _share_words(batch, q, draws, tables):
+    """Count draws of each word of a phrase pair."""
+    for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
+        tables.source[batch.source[at]] += draws
+    for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
+        tables.target[batch.target[at]] += draws
+
+
+@njit
 def draw_tables(batch, base, counts, key, sweep, tables):
     """Seat the customers of every dish anew, given the base distributions."""
     tables.source[:] = 0.0
@@ -305,8 +402,11 @@ def draw_tables(batch, base, counts, key, sweep, tables):
             random = mix(visit + np.uint64(3 * of_type))
             number, random = _tables_of(counts.pairs[of_type], pair_mass(batch, base, of_type), random)
             tables.pairs[of_type] = number
-            tables.source[batch.type_source[of_type]] += SHARE * number
-            tables.target[batch.type_target[of_type]] += SHARE * number
+            if of_type < len(batch.type_source):
+                tables.source[batch.type_source[of_type]] += SHARE * number
+                tables.target[batch.type_target[of_type]] += SHARE * number
+            else:
+                _share_words(batch, of_type - len(batch.type_source), SHARE * number, tables)
     for word in range(len(counts.source_nulls)):
         random = mix(visit + np.uint64(3 * word + 1))
         number, random = _tables_of(counts.source_nulls[word], source_null_mass(base, word), random)

@@ -305,20 +305,20 @@ class ItgKernel:
                 raise AlignmentInputError(f"the shape of slices is {shape}: it must be above 0, at most 1")
         if method == SLICE and shapes[0] != shapes[1]:
             raise AlignmentInputError("only flat slices have another shape in long pairs")
-        n, m = batch.longest_source, batch.longest_target
+        n, m, phrase = batch.longest_source, batch.longest_target, batch.phrases.longest
         self.batch = batch
         self.settings = settings
         self.method = method
         self._how = METHODS.index(method), *shapes, settings.short_chart
         self.first_base = make_base(batch, model1 or train_model1(batch), settings)
-        self._tables = make_tables(len(batch.type_source), batch.source_words, batch.target_words)
+        self._tables = make_tables(batch.emitted_types, batch.source_words, batch.target_words)
         self._scratch = ItgScratch(
             np.zeros(2 * (n + m), NODE),
             np.zeros(2 * (n + m), NODE),
-            make_weights(n, m),
-            make_chart(n, m, exponent=1.0 / settings.slice_shape - 1.0),
-            make_local(2 * (n + m)),
-            make_weights(n, m),
+            make_weights(n, m, phrase),
+            make_chart(n, m, exponent=1.0 / settings.slice_shape - 1.0, longest_phrase=phrase),
+            make_local(2 * (n + m), phrase),
+            make_weights(n, m, phrase),
             make_drawn(n, m),
             np.zeros(self._whole()),
             np.zeros(n + m),

@@ -13,9 +13,20 @@ from hierogram.samplers.compiled.intrinsics import lowest_bit
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.powers import Powers, make_powers, power_of
 from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, uniform
-from hierogram.samplers.itg.charts import Weights, make_weights
-from hierogram.samplers.itg.derivations import INVERTED, NODE, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
-from hierogram.samplers.itg.model import copy_emissions
+from hierogram.samplers.itg.batch import place_in
+from hierogram.samplers.itg.charts import Weights, is_phrase, make_weights, phrase_weight, scale_emissions
+from hierogram.samplers.itg.derivations import (
+    INVERTED,
+    NODE,
+    PAIR,
+    SOURCE_NULL,
+    STRAIGHT,
+    TARGET_NULL,
+    phrase_rule,
+    source_words,
+    target_words,
+)
+from hierogram.samplers.itg.model import copy_emissions, frozen_weight
 
 UNSLICED = 0.0
 """In place of a: rules keep their weights, and no cell is pruned but by its emissions."""
@@ -40,7 +51,7 @@ class Own(NamedTuple):
 class Slices(NamedTuple):
     """All that decides on slice variables: `shape` is a of Beta(a, 1), `powers` are those by 1/a - 1; `key` names the
     visit; the pair's numbers of words; the probabilities of the two rules with children, and these to the power of a;
-    what the present derivation uses, and the probabilities of word pairs float64[n, m].
+    what the present derivation uses, and the probabilities of emissions.
     """
 
     shape: float
@@ -53,7 +64,7 @@ class Slices(NamedTuple):
     straight_survives: float
     inverted_survives: float
     own: Own
-    pairs: NDArray[np.float64]
+    weights: Weights
 
 
 @njit_inline
@@ -112,8 +123,8 @@ def _own_probability(slices, i, j, x, y):
     while at > 0:
         node = slices.own.nodes[at - 1]
         if node["x"] == x and node["y"] == y:
-            if node["rule"] == PAIR:
-                return slices.pairs[i, x]
+            if node["rule"] >= PAIR:
+                return frozen_weight(slices.weights, np.int64(node["rule"]), i, x)
             return slices.straight if node["rule"] == STRAIGHT else slices.inverted
         at = slices.own.next[at - 1]
     return 0.0
@@ -153,6 +164,10 @@ def _cut_own(to, slices, weights, length):
             p = weights.pairs[i, x] if node["rule"] == PAIR else weights.rules[node["rule"]]
             u = p * unit_of(slices.key, i, j, x, y)
             to.pairs[i, x] = weight_of(u, shape) if u <= weights.pairs[i, x] else 0.0
+        elif is_phrase(weights.size[2], j - i, y - x):
+            u = frozen_weight(weights, np.int64(node["rule"]), i, x) * unit_of(slices.key, i, j, x, y)
+            lives = u <= phrase_weight(weights, i, x, j - i, y - x)
+            to.phrases[i, x, place_in(weights.size[2], j - i, y - x)] = weight_of(u, shape) if lives else 0.0
 
 
 @njit_inline
@@ -171,6 +186,7 @@ def cut_emissions(to, slices, weights, length):
     to.pairs[:n, :m] = -1.0
     to.source_nulls[:n] = -1.0
     to.target_nulls[:m] = -1.0
+    to.phrases[:n, :m] = -1.0
     _cut_own(to, slices, weights, length)
     for i in range(n):
         for x in range(m):
@@ -183,6 +199,17 @@ def cut_emissions(to, slices, weights, length):
         if to.target_nulls[x] < 0.0:
             unit = unit_of(slices.key, _NOWHERE, _NOWHERE, x, x + 1)
             to.target_nulls[x] = _cut(slices, unit, weights.target_nulls[x])
+    longest = weights.size[2]
+    if longest == 1:
+        return
+    for i in range(n):
+        for x in range(m):
+            for s in range(1, min(longest, n - i) + 1):
+                for t in range(1, min(longest, m - x) + 1):
+                    place = place_in(longest, s, t)
+                    if s + t > 2 and to.phrases[i, x, place] < 0.0:
+                        unit = unit_of(slices.key, i, i + s, x, x + t)
+                        to.phrases[i, x, place] = _cut(slices, unit, weights.phrases[i, x, place])
 
 
 @njit_inline
@@ -208,6 +235,16 @@ def keep_emissions(to, weights, shape, nodes, length, key):
     for x in range(m):
         unit = unit_of(key, _NOWHERE, _NOWHERE, x, x + 1)
         to.target_nulls[x] = _keep(unit, weights.target_nulls[x], shape)
+    longest = weights.size[2]
+    if longest > 1:
+        for i in range(n):
+            for x in range(m):
+                for s in range(1, min(longest, n - i) + 1):
+                    for t in range(1, min(longest, m - x) + 1):
+                        if s + t > 2:
+                            place = place_in(longest, s, t)
+                            unit = unit_of(key, i, i + s, x, x + t)
+                            to.phrases[i, x, place] = _keep(unit, weights.phrases[i, x, place], shape)
     for at in range(length):
         rule, i, x = nodes[at]["rule"], np.int64(nodes[at]["i"]), np.int64(nodes[at]["x"])
         if rule == PAIR:
@@ -216,6 +253,9 @@ def keep_emissions(to, weights, shape, nodes, length, key):
             to.source_nulls[i] = _keep(0.0, weights.source_nulls[i], shape)
         elif rule == TARGET_NULL:
             to.target_nulls[x] = _keep(0.0, weights.target_nulls[x], shape)
+        elif rule > TARGET_NULL:
+            place = place_in(longest, source_words(np.int64(rule)), target_words(np.int64(rule)))
+            to.phrases[i, x, place] = _keep(0.0, weights.phrases[i, x, place], shape)
 
 
 class Viability(NamedTuple):
@@ -253,6 +293,22 @@ def _spread(within, spans, length, other):
 
 
 @njit
+def _widen_by_phrases(to, emissions, n, m):
+    """Take in what each word can be linked to by the phrase pairs that live."""
+    longest = emissions.size[2]
+    for i in range(n):
+        for x in range(m):
+            for s in range(1, min(longest, n - i) + 1):
+                for t in range(1, min(longest, m - x) + 1):
+                    if s + t == 2 or phrase_weight(emissions, i, x, s, t) == 0.0:
+                        continue
+                    for k in range(i, i + s):
+                        to.source[k, 0], to.source[k, 1] = min(to.source[k, 0], x), max(to.source[k, 1], x + t - 1)
+                    for z in range(x, x + t):
+                        to.target[z, 0], to.target[z, 1] = min(to.target[z, 0], i), max(to.target[z, 1], i + s - 1)
+
+
+@njit
 def find_required(to, emissions, n, m):
     """Find which words must be linked within which spans; of `emissions`, those above 0 live."""
     for i in range(n):
@@ -266,6 +322,8 @@ def find_required(to, emissions, n, m):
                 to.source[i, 1] = x
                 to.target[x, 0] = min(to.target[x, 0], i)
                 to.target[x, 1] = i
+    if emissions.size[2] > 1:
+        _widen_by_phrases(to, emissions, n, m)
     for i in range(n):
         if emissions.source_nulls[i] > 0.0:
             to.source[i, 0], to.source[i, 1] = m, -1
@@ -337,7 +395,11 @@ class SparseChart(NamedTuple):
 
 
 def make_chart(
-    longest_source: int, longest_target: int, capacity: int = SMALLEST, exponent: float = 0.0
+    longest_source: int,
+    longest_target: int,
+    capacity: int = SMALLEST,
+    exponent: float = 0.0,
+    longest_phrase: int = 1,
 ) -> SparseChart:
     """Scratch memory for pairs of so many words, with room for so many cells; `exponent` is 1/a - 1 of its slices."""
     n, m = longest_source, longest_target
@@ -357,7 +419,7 @@ def make_chart(
         np.zeros((2, n * (m + 1) ** 2)),
         np.zeros((n * (m + 1), words), np.uint64),
         np.zeros((m + 1, m + 1)),
-        make_weights(n, m),
+        make_weights(n, m, longest_phrase),
         np.zeros(n + m),
         Viability(*(np.zeros((*size, 2), np.int16) for size in ((n,), (m,), (m + 1, m + 1), (n + 1, n + 1)))),
         Own(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),
@@ -431,12 +493,7 @@ def _level(emissions, n, m, scale):
                 greatest = max(greatest, emissions.pairs[i, x])
                 least = emissions.pairs[i, x] if least == 0.0 else min(least, emissions.pairs[i, x])
         scale[n + x] = (least * greatest) ** -0.25 if least > 0.0 else 1.0
-    for i in range(n):
-        emissions.source_nulls[i] *= scale[i]
-        for x in range(m):
-            emissions.pairs[i, x] *= scale[i] * scale[n + x]
-    for x in range(m):
-        emissions.target_nulls[x] *= scale[n + x]
+    scale_emissions(emissions, n, m, scale)
 
 
 @njit
@@ -507,19 +564,30 @@ def _spread_nulls(chart, i, x, y, value, size):
 def _emission(chart, i, j, x, y):
     """The weight of the emission of a cell with source words, 0 for none."""
     if j - i != 1 or y - x > 1:
+        if is_phrase(chart.emissions.size[2], j - i, y - x):
+            return phrase_weight(chart.emissions, i, x, j - i, y - x)
         return 0.0
     return chart.emissions.source_nulls[i] if x == y else chart.emissions.pairs[i, x]
 
 
 @njit_inline
 def _mark_emissions(chart, i, m):
-    """Mark the cells of a source word's emissions as not 0."""
+    """Mark the cells of all emissions that end with a source word as not 0."""
     for x in range(m + 1):
         corner = i * (m + 1) + x
         if chart.emissions.source_nulls[i] > 0.0:
             chart.columns[corner, word_of(x)] |= bit_of(x)
         if x < m and chart.emissions.pairs[i, x] > 0.0:
             chart.columns[corner, word_of(x + 1)] |= bit_of(x + 1)
+    longest = chart.emissions.size[2]
+    if longest == 1:
+        return
+    for s in range(1, min(longest, i + 1) + 1):
+        for x in range(m):
+            corner = (i + 1 - s) * (m + 1) + x
+            for t in range(1, min(longest, m - x) + 1):
+                if s + t > 2 and phrase_weight(chart.emissions, i + 1 - s, x, s, t) > 0.0:
+                    chart.columns[corner, word_of(x + t)] |= bit_of(x + t)
 
 
 @njit_inline
@@ -661,6 +729,13 @@ def _split(chart, slices, cell, random):
         left -= emission
         if left < 0.0:
             return best
+    elif is_phrase(chart.emissions.size[2], j - i, y - x):
+        emission = phrase_weight(chart.emissions, i, x, j - i, y - x)
+        if emission > 0.0:
+            best = (phrase_rule(j - i, y - x), i, x)
+            left -= emission
+            if left < 0.0:
+                return best
     straight, inverted = rule_weights(slices, i, j, x, y)
     for rule in (STRAIGHT, INVERTED):
         weight = straight if rule == STRAIGHT else inverted
@@ -735,7 +810,7 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     own = Own(chart.own.first, chart.own.next, nodes)
     slices = Slices(
-        shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights.pairs
+        shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights
     )
     enter_own(own, nodes, length, True)
     cut_emissions(chart.emissions, slices, weights, length)
@@ -756,7 +831,7 @@ def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
 def _parse_whole(chart, weights, n, m, key):
     """Draw a derivation from the emissions that live, all rules with children by their probabilities; as `_parse`."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
-    slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights.pairs)
+    slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
     return _parse(chart, slices)
 
 

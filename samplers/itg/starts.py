@@ -1,4 +1,7 @@
-"""Initial derivations [BC10 §3]: LB left-branching and monotone, M1 from a parse by Model 1, M4 from links."""
+"""Initial derivations [BC10 §3]: LB left-branching and monotone, M1 from a parse by Model 1, M4 from links.
+
+All emit words, also where phrases may be emitted.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +52,7 @@ def weigh_by_model1(batch, pair, base, weights):
         for x in range(m):
             near = abs((i + 0.5) / n - (x + 0.5) / m) * longer <= BEAM
             weights.pairs[i, x] = base.lexical[batch.types[at]] if near else 0.0
+            weights.phrases[i, x] = 0.0
             at += 1
         weights.source_nulls[i] = _NULL * base.null_source[batch.source[s + i]] if n > m else 0.0
     for x in range(m):

@@ -1,8 +1,9 @@
 """Links and rules of ITG derivations, and the averages of many: which rules each pair uses, and how often.
 
 The rules that a pair of n and m words can use have places: straight, inverted, the null emissions of its n source and m
-target words, and its n · m word pairs, row by row. A rule's number in a batch goes on in the same way: straight,
-inverted, the null emissions of all words of the batch, then its types of word pairs.
+target words, its n · m word pairs, row by row, and for each of these, in the same order, the phrase pairs that begin
+there. A rule's number in a batch goes on in the same way: straight, inverted, the null emissions of all words of the
+batch, then its types of word pairs and of phrase pairs.
 """
 
 from typing import NamedTuple
@@ -16,16 +17,25 @@ from hierogram.samplers.forests.averages import class_of, error_variance, expect
 from hierogram.samplers.forests.derivations import get_number, put_number
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.numbers import CLASSES, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
-from hierogram.samplers.itg.batch import ItgBatch
-from hierogram.samplers.itg.derivations import NODE, PAIR, SOURCE_NULL, Derivations, lay_out, longest_derivation
+from hierogram.samplers.itg.batch import ItgBatch, place_in
+from hierogram.samplers.itg.derivations import (
+    NODE,
+    PAIR,
+    SOURCE_NULL,
+    TARGET_NULL,
+    Derivations,
+    fits,
+    lay_out,
+    longest_derivation,
+)
 
 LONGEST_CHUNK = 3
 """Words of a chunk's longer side."""
 
 
 class LinkSums(NamedTuple):
-    """Numbers of samples that have a link at each (source, target) position, float32[C]: `pairs` of word pairs that are
-    emitted, `chunks` of words without a link with the only word that their chunk has on the other side. `samples`
+    """Numbers of samples that have a link at each (source, target) position, float32[C]: `pairs` of words that are
+    emitted as a pair, or by a pair of phrases, `chunks` of words without a link with the only word that their chunk has on the other side. `samples`
     int64[1].
     """
 
@@ -41,6 +51,20 @@ def empty_links(batch: ItgBatch) -> LinkSums:
     )
 
 
+@njit_inline
+def _emits_both(node):
+    """Return whether a node emits words of both sides."""
+    return node["rule"] == PAIR or node["rule"] > TARGET_NULL
+
+
+@njit_inline
+def _add_emitted(node, cell, width, sums):
+    """Count a link of each source word that a node emits with each target word."""
+    for i in range(node["i"], node["j"]):
+        for x in range(node["x"], node["y"]):
+            sums[cell + i * width + x] += np.float32(1.0)
+
+
 @njit
 def _add_chunk(nodes, at, cell, width, sums):
     """Count the nulls of a chunk: a subtree with one word on a side, and a word pair in it."""
@@ -48,16 +72,16 @@ def _add_chunk(nodes, at, cell, width, sums):
     tall = node["y"] - node["x"] == 1
     place = at
     for below in range(at, at + node["size"]):
-        if nodes[below]["rule"] == PAIR:
+        if _emits_both(nodes[below]):
             place = below
-    i, x = np.int64(nodes[place]["i"]), np.int64(nodes[place]["x"])
+    i, j, x, y = nodes[place]["i"], nodes[place]["j"], np.int64(nodes[place]["x"]), nodes[place]["y"]
     if tall:
         for k in range(node["i"], node["j"]):
-            if k != i:
+            if not i <= k < j:
                 sums[cell + k * width + x] += np.float32(1.0)
     else:
         for z in range(node["x"], node["y"]):
-            if z != x:
+            if not x <= z < y:
                 sums[cell + i * width + z] += np.float32(1.0)
 
 
@@ -70,7 +94,7 @@ def _is_chunk(nodes, at):
         return False
     linked = False
     for below in range(at, at + node["size"]):
-        linked |= nodes[below]["rule"] == PAIR
+        linked |= _emits_both(nodes[below])
     return linked
 
 
@@ -86,14 +110,13 @@ def _add_links(batch, derivations, nodes, sums):
         at = 0
         while at < length:
             node = nodes[at]
-            if node["rule"] == PAIR:
-                sums.pairs[cell + node["i"] * width + node["x"]] += np.float32(1.0)
+            if _emits_both(node):
+                _add_emitted(node, cell, width, sums.pairs)
             elif _is_chunk(nodes, at):
                 _add_chunk(nodes, at, cell, width, sums.chunks)
                 for below in range(at, at + node["size"]):
-                    if nodes[below]["rule"] == PAIR:
-                        of_pair = cell + nodes[below]["i"] * width + nodes[below]["x"]
-                        sums.pairs[of_pair] += np.float32(1.0)
+                    if _emits_both(nodes[below]):
+                        _add_emitted(nodes[below], cell, width, sums.pairs)
                 at += np.int64(node["size"]) - 1
             at += 1
 
@@ -120,12 +143,13 @@ class ItgAverages(NamedTuple):
 @njit_inline
 def first_place(batch, pair):
     """Where a pair's places begin."""
-    return BINARY * pair + batch.source_offset[pair] + batch.target_offset[pair] + batch.cell_offset[pair]
+    cells = batch.cell_offset[pair] * batch.phrases.longest * batch.phrases.longest
+    return BINARY * pair + batch.source_offset[pair] + batch.target_offset[pair] + cells
 
 
 @njit_inline
-def place_of(node, n, m):
-    """The place of a node's rule among those of its pair of n and m words."""
+def place_of(node, n, m, longest):
+    """The place of a node's rule among those of its pair of n and m words; phrases have `longest` words at most."""
     rule = np.int64(node["rule"])
     if rule < PAIR:
         return rule
@@ -133,12 +157,17 @@ def place_of(node, n, m):
         return BINARY + n + m + np.int64(node["i"]) * m + np.int64(node["x"])
     if rule == SOURCE_NULL:
         return BINARY + np.int64(node["i"])
-    return BINARY + n + np.int64(node["x"])
+    if rule == TARGET_NULL:
+        return BINARY + n + np.int64(node["x"])
+    i, x = np.int64(node["i"]), np.int64(node["x"])
+    place = place_in(longest, np.int64(node["j"]) - i, np.int64(node["y"]) - x)
+    return BINARY + n + m + n * m + (i * m + x) * (longest * longest - 1) + place
 
 
 def empty_averages(batch: ItgBatch) -> ItgAverages:
     """Nothing averaged yet."""
-    places = BINARY * batch.size + len(batch.source) + len(batch.target) + len(batch.types)
+    places = BINARY * batch.size + len(batch.source) + len(batch.target)
+    places += len(batch.types) * batch.phrases.longest**2
     return ItgAverages(np.zeros(places, np.uint32), np.zeros(batch.size, np.int64))
 
 
@@ -153,7 +182,7 @@ def _add(batch, derivations, due, averages, nodes):
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         first = first_place(batch, pair)
         for at in range(length):
-            averages.uses[first + place_of(nodes[at], n, m)] += np.uint32(1)
+            averages.uses[first + place_of(nodes[at], n, m, batch.phrases.longest)] += np.uint32(1)
         averages.sweeps[pair] += 1
         if averages.sweeps[pair] == MOST_SWEEPS:
             # A sweep so far weighs half of one to come; of a place less than one use is lost.
@@ -208,6 +237,14 @@ def next_entry(content, position, last, at, end):
     return at + step, uses, position
 
 
+@njit_inline
+def _has_rule(batch, pair, at):
+    """Return whether there is a rule at a place, counted from the first of the batch: no phrase leaves its pair."""
+    words = batch.source_offset[pair + 1] + batch.target_offset[pair + 1]
+    phrase = at - BINARY * (pair + 1) - words - batch.cell_offset[pair + 1]
+    return phrase < batch.cell_offset[pair] * (batch.phrases.longest**2 - 1) or batch.phrases.types[phrase] >= 0
+
+
 @njit
 def _read(batch, records, averages):
     """The first pair whose record does not fit it, or -1."""
@@ -222,7 +259,7 @@ def _read(batch, records, averages):
         at, end = first_place(batch, pair), first_place(batch, pair + 1)
         while position < last:
             at, uses, position = next_entry(records.content, position, last, at, end)
-            if at < 0:
+            if at < 0 or not _has_rule(batch, pair, at):
                 return pair
             averages.uses[at] = uses
     return -1
@@ -261,7 +298,13 @@ def _rule_at(batch, pair, place, words):
         return BINARY + np.int64(batch.source[s + place - BINARY])
     if place < BINARY + n + m:
         return BINARY + words[0] + np.int64(batch.target[t + place - BINARY - n])
-    return BINARY + words[0] + words[1] + np.int64(batch.types[batch.cell_offset[pair] + place - BINARY - n - m])
+    emitted = BINARY + words[0] + words[1]
+    cell = place - BINARY - n - m
+    if cell < n * m:
+        return emitted + np.int64(batch.types[batch.cell_offset[pair] + cell])
+    longest = batch.phrases.longest
+    first = batch.cell_offset[pair] * (longest * longest - 1)
+    return emitted + np.int64(batch.phrases.types[first + cell - n * m])
 
 
 @njit
@@ -287,13 +330,13 @@ def _list_trees(batch, trees, chosen, first, words, found, nodes):
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         if length > len(nodes) or not lay_out(trees.content[trees.offsets[k] :], length, nodes):
             return taken, k
-        if nodes[0]["j"] != n or nodes[0]["y"] != m:
+        if not fits(batch, pair, nodes, length):
             return taken, k
         # A pair that has averaged over nothing expects to use what it uses now.
         alone = chosen[k] == 2
         weights = 1, ONE_USE if alone else 0, SWEEPS_A_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
-            rule = _rule_at(batch, pair, place_of(nodes[at], n, m), words)
+            rule = _rule_at(batch, pair, place_of(nodes[at], n, m, batch.phrases.longest), words)
             taken = _put(found, taken, rule, pair, weights)
     return taken, -1
 
@@ -312,7 +355,7 @@ def _count_entries(batch, records, first):
         at, end = first_place(batch, first + k), first_place(batch, first + k + 1)
         while position < last:
             at, _, position = next_entry(records.content, position, last, at, end)
-            if at < 0:
+            if at < 0 or not _has_rule(batch, first + k, at):
                 return number, k
             number += 1
     return number, -1

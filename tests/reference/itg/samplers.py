@@ -1,6 +1,7 @@
 """The ITG's model and samplers in plain Python, from the equations of [BC10] and docs/model.md.
 
-A derivation is a nested tuple: (STRAIGHT or INVERTED, left, right), (PAIR,), (SOURCE_NULL,) or (TARGET_NULL,).
+A derivation is a nested tuple: (STRAIGHT or INVERTED, left, right), (PAIR,), (SOURCE_NULL,), (TARGET_NULL,) or
+(phrase(s, t),), a pair of phrases of s and t words.
 """
 
 import math
@@ -17,6 +18,23 @@ Tree = tuple[Any, ...]
 """A rule, and two more trees where it has children."""
 Cell = tuple[int, int, int, int]
 NOWHERE = 0xFFFF
+
+
+def phrase(height: int, width: int) -> int:
+    """The rule that emits so many words of both sides."""
+    return PAIR if height == width == 1 else 5 * height + width
+
+
+def words_of(rule: int) -> tuple[int, int]:
+    """How many words of both sides an emission has."""
+    if rule <= TARGET_NULL:
+        return int(rule != TARGET_NULL), int(rule != SOURCE_NULL)
+    return next((s, t) for s in range(1, 6) for t in range(1, 6) if phrase(s, t) == rule)
+
+
+def type_of(rule: int) -> int:
+    """The rule's type: all pairs of phrases are of one."""
+    return PAIR if rule > TARGET_NULL else rule
 
 
 @dataclass(frozen=True)
@@ -44,12 +62,35 @@ class Corpus:
     base_source_null: Callable[[int], float]
     base_target_null: Callable[[int], float]
     strengths: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    base_phrase: Callable[[tuple[int, ...], tuple[int, ...]], float] = lambda f, e: 0.0
+    longest: int = 1
+    """Most words of a phrase."""
+
+
+def lexical_of(
+    f: tuple[int, ...],
+    e: tuple[int, ...],
+    model1: tuple[Callable[[int, int], float], Callable[[int, int], float]],
+    end: float,
+    longest: int,
+) -> float:
+    """[P(|f|) P_M1(e | f) P(|e|) P_M1(f | e)]^(1/2); `model1` gives P(e | f) and P(f | e) of two words f and e."""
+
+    def length(size: int) -> float:
+        return end * (1 - end) ** (size - 1) / sum(end * (1 - end) ** k for k in range(longest))
+
+    product = length(len(f)) * length(len(e))
+    for of_target in e:
+        product *= sum(model1[0](of_source, of_target) for of_source in f) / len(f)
+    for of_source in f:
+        product *= sum(model1[1](of_source, of_target) for of_target in e) / len(e)
+    return math.sqrt(product)
 
 
 def size_of(tree: Tree) -> tuple[int, int]:
     """Source and target words of a derivation."""
     if tree[0] >= PAIR:
-        return int(tree[0] != TARGET_NULL), int(tree[0] != SOURCE_NULL)
+        return words_of(tree[0])
     (n, m), (k, z) = size_of(tree[1]), size_of(tree[2])
     return n + k, m + z
 
@@ -85,23 +126,33 @@ def tree_of(string: tuple[int, ...]) -> Tree:
 
 
 @cache
-def derivations(n: int, m: int) -> tuple[Tree, ...]:
-    """All derivations of n source and m target words, by brute force."""
+def derivations(n: int, m: int, longest: int = 1) -> tuple[Tree, ...]:
+    """All derivations of n source and m target words with phrases of so many words, by brute force."""
     if (n, m) in ((1, 0), (0, 1)):
         return ((SOURCE_NULL if n else TARGET_NULL,),)
-    found: list[Tree] = [(PAIR,)] if (n, m) == (1, 1) else []
+    found: list[Tree] = [(phrase(n, m),)] if 1 <= min(n, m) and max(n, m) <= longest else []
     for k in range(n + 1):
         for z in range(m + 1):
             if (k, z) not in ((0, 0), (n, m)):
-                for left in derivations(k, z):
-                    for right in derivations(n - k, m - z):
+                for left in derivations(k, z, longest):
+                    for right in derivations(n - k, m - z, longest):
                         found += [(STRAIGHT, left, right), (INVERTED, left, right)]
     return tuple(found)
 
 
 def links_of(tree: Tree) -> frozenset[tuple[int, int]]:
-    """The word pairs that a derivation emits."""
-    return frozenset((use.i, use.x) for use in uses_of(tree) if use.rule == PAIR)
+    """The pairs of words that a derivation emits together."""
+    return frozenset(
+        (i, x)
+        for use in uses_of(tree)
+        if type_of(use.rule) == PAIR
+        for i in range(use.i, use.j)
+        for x in range(use.x, use.y)
+    )
+
+
+Dish = tuple[int, Any, Any]
+"""A rule: its type, or which phrases it has, and the words that it emits: numbers, or tuples of them; -1 for none."""
 
 
 @dataclass
@@ -109,28 +160,33 @@ class Counts:
     """How often rule types, word pairs and nulls are used."""
 
     rules: Counter[int] = field(default_factory=Counter)
-    dishes: Counter[tuple[int, int, int]] = field(default_factory=Counter)
+    dishes: Counter[Dish] = field(default_factory=Counter)
 
-    def add(self, dish: tuple[int, int, int], change: int) -> None:
-        """Count a rule: its type, and the words that it emits."""
-        self.rules[dish[0]] += change
+    def add(self, dish: Dish, change: int) -> None:
+        """Count a rule."""
+        self.rules[type_of(dish[0])] += change
         self.dishes[dish] += change
 
 
-def dish_of(corpus: Corpus, pair: int, use: Use) -> tuple[int, int, int]:
+def dish_of(corpus: Corpus, pair: int, use: Use) -> Dish:
     """What a rule is, wherever it stands: its type and words, -1 for none."""
     source, target = corpus.pairs[pair]
+    if use.rule > TARGET_NULL:
+        return use.rule, source[use.i : use.j], target[use.x : use.y]
     f = source[use.i] if use.rule in (PAIR, SOURCE_NULL) else -1
     e = target[use.x] if use.rule in (PAIR, TARGET_NULL) else -1
     return use.rule, f, e
 
 
-def predictive(corpus: Corpus, counts: Counts, dish: tuple[int, int, int]) -> float:
+def predictive(corpus: Corpus, counts: Counts, dish: Dish) -> float:
     """P(rule | counts)."""
-    rule, f, e = dish
+    rule, f, e = type_of(dish[0]), *dish[1:]
     p = (counts.rules[rule] + 1.0) / (sum(counts.rules.values()) + 5.0)
     if rule < PAIR:
         return p
+    if dish[0] > TARGET_NULL:
+        mass = corpus.strengths[0] * corpus.base_phrase(f, e)
+        return p * (counts.dishes[dish] + mass) / (counts.rules[PAIR] + corpus.strengths[0])
     base = (lambda: corpus.base_pair(f, e), lambda: corpus.base_source_null(f), lambda: corpus.base_target_null(e))
     strength = corpus.strengths[rule - PAIR]
     return p * (counts.dishes[dish] + strength * base[rule - PAIR]()) / (counts.rules[rule] + strength)
@@ -162,7 +218,7 @@ def posterior(corpus: Corpus) -> dict[tuple[Tree, ...], float]:
     """P of all derivations of all pairs."""
     states: list[tuple[Tree, ...]] = [()]
     for source, target in corpus.pairs:
-        states = [(*trees, tree) for trees in states for tree in derivations(len(source), len(target))]
+        states = [(*trees, tree) for trees in states for tree in derivations(len(source), len(target), corpus.longest)]
     logs = [joint(corpus, trees) for trees in states]
     most = max(logs)
     weights = [math.exp(log - most) for log in logs]
@@ -174,11 +230,22 @@ class Chart:
     """Inside sums by recursion, and draws; `emission` and `rules` give the weights of a cell's rules, 0 for none."""
 
     def __init__(
-        self, n: int, m: int, emission: Callable[[Cell], float], rules: Callable[[Cell], tuple[float, float]]
+        self,
+        n: int,
+        m: int,
+        emission: Callable[[Cell], float],
+        rules: Callable[[Cell], tuple[float, float]],
+        longest: int = 1,
     ) -> None:
         self.size = n, m
+        self.longest = longest
         self.emission, self.rules = emission, rules
         self.sums: dict[Cell, float] = {}
+
+    def is_emitted(self, cell: Cell) -> bool:
+        """Whether a cell can be one emission: a word on a side at most, or phrases."""
+        i, j, x, y = cell
+        return max(j - i, y - x) == 1 or (1 <= min(j - i, y - x) and max(j - i, y - x) <= self.longest)
 
     def splits(self, cell: Cell) -> Iterator[tuple[int, Cell, Cell]]:
         """The ways to make a cell of two: straight ones first, by source and target position."""
@@ -194,8 +261,7 @@ class Chart:
     def inside(self, cell: Cell) -> float:
         """The sum over a cell's derivations."""
         if cell not in self.sums:
-            i, j, x, y = cell
-            total = self.emission(cell) if max(j - i, y - x) == 1 else 0.0
+            total = self.emission(cell) if self.is_emitted(cell) else 0.0
             weights = self.rules(cell)
             for rule, left, right in self.splits(cell):
                 if weights[rule]:
@@ -205,14 +271,13 @@ class Chart:
 
     def draw(self, cell: Cell, uniform: Callable[[], float]) -> Tree:
         """A derivation of a cell, drawn top-down, left before right."""
-        i, j, x, y = cell
         left_over = uniform() * self.inside(cell)
         weights = self.rules(cell)
         chosen: tuple[int, Cell, Cell] | None = None
-        if max(j - i, y - x) == 1:
+        if self.is_emitted(cell):
             left_over -= self.emission(cell)
             if left_over < 0:
-                return (TARGET_NULL if i == j else SOURCE_NULL if x == y else PAIR,)
+                return (emission_rule(cell),)
         for rule, left, right in self.splits(cell):
             share = weights[rule] * self.inside(left) * self.inside(right) if weights[rule] else 0.0
             if share > 0:
@@ -267,9 +332,9 @@ def weights_of(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell
 
 
 def emission_rule(cell: Cell) -> int:
-    """The only emission that a cell of one word on a side can have."""
+    """The only emission that a cell can have."""
     i, j, x, y = cell
-    return TARGET_NULL if i == j else SOURCE_NULL if x == y else PAIR
+    return TARGET_NULL if i == j else SOURCE_NULL if x == y else phrase(j - i, y - x)
 
 
 def slice_variables(
@@ -286,9 +351,13 @@ def slice_variables(
 
 
 def sliced_chart(
-    n: int, m: int, weight: Callable[[int, Cell], float], variable: Callable[[Cell], float], shape: float
+    size: tuple[int, int, int], weight: Callable[[int, Cell], float], variable: Callable[[Cell], float], shape: float
 ) -> Chart:
-    """The chart in which all rules above their cell's u weigh 1 / Beta(u; a, 1) [BC10 eq. 4]."""
+    """The chart in which all rules above their cell's u weigh 1 / Beta(u; a, 1) [BC10 eq. 4].
+
+    `size`: numbers of words, and the most of a phrase.
+    """
+    n, m, longest = size
 
     def live(rule: int, cell: Cell) -> float:
         site = site_of(cell)
@@ -298,7 +367,11 @@ def sliced_chart(
         return 1 / (shape * u ** (shape - 1)) if u <= weight(rule, cell) else 0.0
 
     return Chart(
-        n, m, lambda cell: live(emission_rule(cell), cell), lambda cell: (live(STRAIGHT, cell), live(INVERTED, cell))
+        n,
+        m,
+        lambda cell: live(emission_rule(cell), cell),
+        lambda cell: (live(STRAIGHT, cell), live(INVERTED, cell)),
+        longest,
     )
 
 
@@ -319,7 +392,7 @@ def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: fl
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)
-    chart = sliced_chart(n, m, weight, slice_variables(tree, weight, shape, visit), shape)
+    chart = sliced_chart((n, m, corpus.longest), weight, slice_variables(tree, weight, shape, visit), shape)
     proposed = chart.draw((0, n, 0, m), Draws(visit + GOLDEN).uniform)
     return accept(corpus, counts, pair, weight, (tree, proposed), Draws(~visit).uniform())
 
@@ -337,7 +410,7 @@ def flat_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: flo
         assert site is not None
         return p ** (1 - shape) if site in own or unit(visit, site) <= p**shape else 0.0
 
-    chart = Chart(n, m, emission, lambda cell: (weight(STRAIGHT, cell), weight(INVERTED, cell)))
+    chart = Chart(n, m, emission, lambda cell: (weight(STRAIGHT, cell), weight(INVERTED, cell)), corpus.longest)
     proposed = chart.draw((0, n, 0, m), Draws(visit + GOLDEN).uniform)
     return accept(corpus, counts, pair, weight, (tree, proposed), Draws(~visit).uniform())
 
@@ -352,6 +425,7 @@ def exhaustive_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key:
         m,
         lambda cell: weight(emission_rule(cell), cell),
         lambda cell: (weight(STRAIGHT, cell), weight(INVERTED, cell)),
+        corpus.longest,
     )
     proposed = chart.draw((0, n, 0, m), draws.uniform)
     return tree if proposed == tree else accept(corpus, counts, pair, weight, (tree, proposed), draws.uniform())
@@ -395,8 +469,13 @@ def local_move(
     """
     cell, side = at
     pieces = pieces_of(tree, cell, side)
-    sources = [(p, p.cell[0]) for p in pieces if p.cell[0] < p.cell[1]]
-    targets = sorted(((p, p.cell[2]) for p in pieces if p.cell[2] < p.cell[3]), key=lambda item: item[1])
+
+    def items_of(piece: Piece, first: int, last: int) -> list[tuple[Piece, int]]:
+        words = [(piece, word) for word in range(first, last)]
+        return words if piece.tree[0] >= PAIR else words[:1]
+
+    sources = [item for p in pieces for item in items_of(p, *p.cell[:2])]
+    targets = sorted((item for p in pieces for item in items_of(p, *p.cell[2:])), key=lambda item: item[1])
     atoms = {piece.cell: piece for piece in pieces if piece.tree[0] < PAIR}
 
     def rules_of(local: Tree, cell: Cell) -> list[Use]:
@@ -438,6 +517,8 @@ def local_move(
 
     def emission(item: Cell) -> float:
         i, j, x, y = item
+        if max(j - i, y - x) > 1 and any(piece.tree[0] < PAIR for piece, _ in sources[i:j] + targets[x:y]):
+            return 0.0
         source, target = sources[i] if i < j else None, targets[x] if x < y else None
         held = {id(side[0]): side[0] for side in (source, target) if side and side[0].tree[0] < PAIR}
         if held:
@@ -447,12 +528,12 @@ def local_move(
         return weight_of_use(real(emission_rule(item), item))
 
     def real(rule: int, item: Cell) -> Use:
-        i = sources[item[0]][1] if rule in (PAIR, SOURCE_NULL) else 0
-        x = targets[item[2]][1] if rule in (PAIR, TARGET_NULL) else 0
-        return Use(rule, i, i, x, x)
+        i = sources[item[0]][1] if rule != TARGET_NULL else 0
+        x = targets[item[2]][1] if rule != SOURCE_NULL else 0
+        return Use(rule, i, i + item[1] - item[0], x, x + item[3] - item[2])
 
     straight, inverted = (weight_of_use(Use(rule, 0, 0, 0, 0)) for rule in (STRAIGHT, INVERTED))
-    chart = Chart(len(sources), len(targets), emission, lambda _: (straight, inverted))
+    chart = Chart(len(sources), len(targets), emission, lambda _: (straight, inverted), corpus.longest)
     local = chart.draw((0, len(sources), 0, len(targets)), draws.uniform)
     new: list[Use] = []
     whole = False
@@ -511,7 +592,7 @@ def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tupl
         rank = int(draws.uniform() * moves)
         side = 0 if draws.uniform() < 0.5 else 1
         string = string_of(tree)
-        if rank < len(string) and string[rank] <= PAIR:
+        if rank < len(string) and string[rank] not in (SOURCE_NULL, TARGET_NULL):
             use = uses_of(tree)[rank]
             end = rank + 1
             while not _whole(string[rank:end]):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
-from tests.reference.itg.samplers import Corpus, Tree, string_of, tree_of
+from tests.reference.itg.samplers import Corpus, Tree, lexical_of, string_of, tree_of
 
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import Derivations, empty_derivations
@@ -17,14 +17,17 @@ STRENGTHS = (1.0, 0.4, 3.0, 1.7, 0.6)
 Pairs = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 
-def batch_of(pairs: Pairs) -> ItgBatch:
-    """The pairs as the kernels take them, numbered from 0."""
+PHRASE_END = 0.6
+
+
+def batch_of(pairs: Pairs, longest: int = 1) -> ItgBatch:
+    """The pairs as the kernels take them, numbered from 0, with phrases of so many words."""
     sides = []
     for side in (0, 1):
         words = [word for pair in pairs for word in pair[side]]
         offsets = np.cumsum([0, *[len(pair[side]) for pair in pairs]], dtype=np.int64)
         sides += [np.array(words, np.int32), offsets]
-    return make_batch(*sides)
+    return make_batch(*sides, longest_phrase=longest)
 
 
 def model1_of(batch: ItgBatch) -> Model1:
@@ -39,12 +42,19 @@ def model1_of(batch: ItgBatch) -> Model1:
 
 
 def kernel_of(
-    pairs: Pairs, method: str = SLICE, shape: float = 0.15, strength: float = 1.0, of_long: float | None = None
+    pairs: Pairs,
+    method: str = SLICE,
+    shape: float = 0.15,
+    strength: float = 1.0,
+    of_long: float | None = None,
+    longest: int = 1,
 ) -> ItgKernel:
     """A kernel over the pairs whose strengths stay `strength` times `STRENGTHS`; `of_long` is a of two words a side."""
-    batch = batch_of(pairs)
+    batch = batch_of(pairs, longest)
     strengths = tuple(strength * one for one in STRENGTHS)
-    settings = ItgSettings(shape, strengths, sampled_strengths=False, long_shape=of_long, short_chart=40)
+    settings = ItgSettings(
+        shape, strengths, sampled_strengths=False, long_shape=of_long, short_chart=40, phrase_end=PHRASE_END
+    )
     return build(batch, settings, method, model1_of(batch))
 
 
@@ -55,12 +65,21 @@ def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
         (int(f), int(e)): number for number, (f, e) in enumerate(zip(batch.type_source, batch.type_target, strict=True))
     }
     pair, source_null, target_null = base.strengths[:3].tolist()
+    model1, longest = model1_of(batch), batch.phrases.longest
+    both = (lambda f, e: float(model1.target[types[f, e]]), lambda f, e: float(model1.source[types[f, e]]))
+
+    def base_phrase(f: tuple[int, ...], e: tuple[int, ...]) -> float:
+        words = np.prod(base.source[list(f)]) * np.prod(base.target[list(e)])
+        return lexical_of(f, e, both, PHRASE_END, longest) * float(words)
+
     return Corpus(
         pairs,
-        lambda f, e: float(base.lexical[types[f, e]] * base.source[f] * base.target[e]),
+        lambda f, e: base_phrase((f,), (e,)),
         lambda f: float(base.null_source[f] * base.source[f]),
         lambda e: float(base.null_target[e] * base.target[e]),
         (pair, source_null, target_null),
+        base_phrase,
+        longest,
     )
 
 

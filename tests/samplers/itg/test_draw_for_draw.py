@@ -5,6 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 from tests.reference.itg.samplers import (
+    TARGET_NULL,
     Corpus,
     Counts,
     Tree,
@@ -15,6 +16,7 @@ from tests.reference.itg.samplers import (
     joint,
     local_visit,
     slice_visit,
+    string_of,
 )
 from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
 
@@ -59,18 +61,19 @@ def sweep_of_twin(
     return tuple(now), accepted
 
 
+@pytest.mark.parametrize("longest", [1, 2, 3])
 @pytest.mark.parametrize("method", METHODS)
-def test_the_kernels_draw_as_the_twins_do(method: str) -> None:
-    changes = 0
-    for trial in range(40):
+def test_the_kernels_draw_as_the_twins_do(method: str, longest: int) -> None:
+    changes = phrases = 0
+    for trial in range(40 if longest == 1 else 20):
         random = Random(trial)
         pairs = random_pairs(random)
         if trial % 2:
             # Of long pairs many words must be linked, some of them across.
             pairs = tuple(((0, 1, 2), tuple(random.sample(range(3), 3))) for _ in range(3))
         shape = random.choice([0.1, 0.15, 0.25, 1.0])
-        trees = tuple(random.choice(derivations(len(f), len(e))) for f, e in pairs)
-        kernel = kernel_of(pairs, method, shape, strength=random.choice([0.01, 0.3, 1.0, 5.0]))
+        trees = tuple(random.choice(derivations(len(f), len(e), longest)) for f, e in pairs)
+        kernel = kernel_of(pairs, method, shape, strength=random.choice([0.01, 0.3, 1.0, 5.0]), longest=longest)
         state = kernel.resume(put(kernel.batch, trees))
         for number in range(1, 7):
             corpus = corpus_of(pairs, kernel, state)
@@ -82,7 +85,9 @@ def test_the_kernels_draw_as_the_twins_do(method: str) -> None:
                 assert info.accepted == accepted
             changes += trees != expected
             trees = expected
-    assert changes > 30
+            phrases += sum(rule > TARGET_NULL for tree in trees for rule in string_of(tree))
+    assert changes > (30 if longest == 1 else 15)
+    assert (phrases > 30) == (longest > 1)
 
 
 def test_pairs_that_do_not_take_part_stay_and_are_counted() -> None:

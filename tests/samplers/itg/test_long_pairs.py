@@ -30,7 +30,7 @@ def test_sums_of_long_sides_are_those_of_the_whole_chart(n: int, m: int) -> None
     """Also of a chart that has been too small before: what it had added up is forgotten."""
     random = np.random.default_rng(n)
     items = make_weights(n, m)
-    items.size[:] = n, m
+    items.size[:2] = n, m
     items.rules[:2] = 0.4, 0.2
     items.pairs[:] = random.random((n, m)) * (random.random((n, m)) < 0.9)
     items.source_nulls[:], items.target_nulls[:] = random.random(n), random.random(m)
@@ -45,7 +45,7 @@ def test_sums_of_long_sides_are_those_of_the_whole_chart(n: int, m: int) -> None
     chart.emissions.pairs[:], chart.emissions.source_nulls[:] = items.pairs, items.source_nulls
     chart.emissions.target_nulls[:] = items.target_nulls
     find_required(chart.viability, chart.emissions, n, m)
-    slices = Slices(UNSLICED, chart.powers, np.uint64(1), n, m, 0.4, 0.2, 1.0, 1.0, chart.own, items.pairs)
+    slices = Slices(UNSLICED, chart.powers, np.uint64(1), n, m, 0.4, 0.2, 1.0, 1.0, chart.own, items)
     while not sum_inside(chart, slices):
         chart = larger_chart(chart)
     assert expected > 0
