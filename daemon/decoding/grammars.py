@@ -27,7 +27,7 @@ from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, lines_of
-from hierogram.samplers.grammar.kinds import TRANSLATION, notation_of
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, notation_of
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.store import Store
 
@@ -195,7 +195,7 @@ def stored_grammar(
     notation = notation_of(store.settings().grammar)
     if TRANSLATION not in notation.offers:
         raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
-    plan = decided(replace(options, format=_TABLE), notation)
+    plan = replace(decided(replace(options, format=_TABLE), notation), both_sides=LINKS not in notation.offers)
     names = tuple(feature.name for feature in plan.features)
     reader = RuleReader(f"the rules of {store.url}", _TABLE, names, TABBED)
     with (

@@ -72,6 +72,7 @@ class ExportPlan:
 
     They are of the pairs of a corpus (its id; None: all pairs). Probabilities are smoothed by a discount of `smoothing`
     for each use that is `seen`, an expression in units; None: one use of each rule, less where its count is less.
+    With `both_sides` a rule that is empty on a side is left out.
     """
 
     options: ExportOptions
@@ -81,6 +82,7 @@ class ExportPlan:
     samples: int = 1
     smoothing: float = 0.0
     seen: str | None = None
+    both_sides: bool = False
 
     @property
     def features(self) -> list[Feature]:
@@ -91,7 +93,11 @@ class ExportPlan:
     def shape(self) -> list[str]:
         """The columns of a rule's shape that are needed to filter rules and to write them."""
         of_features = (name for feature in self.features for name in feature.shape)
-        of_filters = (name for *_, columns in predicates(self.options, self.samples) for name in columns)
+        of_filters = (
+            name
+            for *_, columns in predicates(self.options, self.samples, both_sides=self.both_sides)
+            for name in columns
+        )
         return sorted({*of_filters, *self.format.shape, *of_features})
 
     @property
@@ -153,7 +159,7 @@ def score_rules(
         asked = plan.format.alignments or plan.lexical or options.aligned
         if asked and linked:
             load_inner_alignments(scratch, snapshot, plan.corpus, counted, lambda done: report("align", done, pairs))
-    filters = apply_filters(scratch, options, plan.samples, pipeline_of(settings).source)
+    filters = apply_filters(scratch, options, plan.samples, pipeline_of(settings).source, plan.both_sides)
     left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
@@ -335,7 +341,11 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
     translating = TRANSLATION in notation.offers and not format.words and options.counted is Counted.TRANSLATION
     smoothing = options.smoothing if options.smoothing is not None else SMOOTHING if translating else 0.0
     resolved = replace(options.resolved(), format=format.name, features=features, smoothing=smoothing)
-    return ExportPlan(resolved, format, compression, samples=options.counted.unit, smoothing=smoothing)
+    # Rules of words with links have words on both sides; words without a translation are what others may have.
+    both_sides = LINKS not in notation.offers and format.needs == TRANSLATION
+    return ExportPlan(
+        resolved, format, compression, samples=options.counted.unit, smoothing=smoothing, both_sides=both_sides
+    )
 
 
 def glue_name(name: str) -> str:

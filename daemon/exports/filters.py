@@ -127,13 +127,16 @@ def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
 
 
 def predicates(
-    options: ExportOptions, samples: int, linked: bool = False
+    options: ExportOptions, samples: int, linked: bool = False, both_sides: bool = False
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield the filters that look at one rule at a time: what each is called, its condition in SQL, and the columns of
     a rule's shape that it looks at.
 
-    Where rules have no links at all (`linked`), words on both sides have to do for an aligned pair of words.
+    Where rules have no links at all (`linked`), words on both sides have to do for an aligned pair of words. With
+    `both_sides` a rule that is empty on a side is left out.
     """
+    if both_sides:
+        yield "both sides have words or nonterminals", "source <> '' AND target <> ''", ()
     if options.min_count > 0:
         yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {samples}", ()
     for name, most in (("scope", options.max_scope), ("nonterminals", options.max_nonterminals)):
@@ -156,13 +159,15 @@ def predicates(
         yield f"span ≥ {span + 1} ruled out by the sides", spanned, columns
 
 
-def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: TextSide = TOKENS) -> list[FilterCount]:
+def apply_filters(
+    scratch: Scratch, options: ExportOptions, samples: int, side: TextSide = TOKENS, both_sides: bool = False
+) -> list[FilterCount]:
     """Make the view `kept` of the table `rules`: the rules that all filters leave; returns what each left.
 
     Sentences of a test set go through `side`. Raises `ExportError`.
     """
     linked = options.aligned and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
-    found = list(predicates(options, samples, linked))
+    found = list(predicates(options, samples, linked, both_sides))
     names, conditions = [name for name, *_ in found], [condition for _, condition, _ in found]
     if options.filter_for is not None:
         test_set = read_test_set(options.filter_for, side)

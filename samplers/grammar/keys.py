@@ -72,8 +72,17 @@ def _mix_all(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ x >> np.uint64(31)
 
 
+def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The hashes of sides that are words alone, int64[n, L] by number with -1 behind the last, from the words' own."""
+    values = np.zeros(len(words), np.uint64)
+    for column in words.T:
+        there = np.flatnonzero(column >= 0)
+        values[there] = values[there] * BASE + hashes[column[there]]
+    return values
+
+
 def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The keys uint64[n, 2] of rules with one word or nothing on each side, from the words' hashes; 0 for nothing."""
+    """The keys uint64[n, 2] of rules that are words alone, from the sides' hashes; 0 for an empty side."""
     high = _mix_all(source)
     keys = np.stack((high, _mix_all(target + high)), axis=1) & ALL_BITS
     keys[~keys.any(axis=1), 1] = 1

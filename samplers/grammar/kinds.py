@@ -20,7 +20,7 @@ TWO_SIDES = "rules of two languages"
 LINKS = "links of words"
 """The words of a rule's two sides are linked."""
 TRANSLATION = "rules that translate"
-"""Decoders take the rules: both sides of each have words or nonterminals."""
+"""Decoders take the rules, those of them that have words or nonterminals on both sides."""
 FRAGMENTS = "fragments of trees"
 """A rule's target side is a fragment of a tree, its source side the label of its root."""
 
@@ -115,7 +115,7 @@ NOTATIONS: dict[str, Notation] = {
         PAIRS,
         (SOURCE, TARGET),
         (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of)),
-        frozenset({TWO_SIDES}),
+        frozenset({TWO_SIDES, TRANSLATION}),
         linked=False,
         longest=LONGEST_ITG_SIDE,
     ),

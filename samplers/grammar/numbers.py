@@ -17,6 +17,8 @@ LONGEST_SIDE = 361
 """Words of a monotone pair whose phrases a forest's 16-bit node numbers can still hold: n(n+1)/2 < 2^16."""
 LONGEST_ITG_SIDE = 250
 """Most words of a side of an ITG: charts and the types of word pairs grow with the product of both sides."""
+LONGEST_ITG_PHRASE = 5
+"""Most words of a side of a phrase that an ITG emits: a derivation's byte says both sides' numbers of words."""
 
 
 OPEN_LABEL = -(1 << 30)

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import Blobs
+from hierogram.samplers.grammar.numbers import LONGEST_ITG_PHRASE
 from hierogram.samplers.itg.batch import ItgBatch
 
 STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
 """Rule types: X → [X X], ⟨X X⟩, f/e, f/ε, ε/e."""
 RULE_TYPES = 5
 
-MOST_PHRASE = 5
-"""Most words of a phrase on either side: s source and t target words, not both 1, are the rule MOST_PHRASE s + t."""
-_FIRST_PHRASE, _LAST_PHRASE = MOST_PHRASE + 2, MOST_PHRASE * MOST_PHRASE + MOST_PHRASE
+_MOST = LONGEST_ITG_PHRASE
+"""The rule that emits s source and t target words, not one of each, is _MOST s + t."""
+_FIRST_PHRASE, _LAST_PHRASE = _MOST + 2, _MOST * _MOST + _MOST
 
 NODE = np.dtype(
     [
@@ -37,7 +38,7 @@ its right child (the left one follows at once)."""
 def source_words(rule):
     """How many source words an emission has."""
     if rule > TARGET_NULL:
-        return (rule - 1) // MOST_PHRASE
+        return (rule - 1) // _MOST
     return 0 if rule == TARGET_NULL else 1
 
 
@@ -45,14 +46,14 @@ def source_words(rule):
 def target_words(rule):
     """How many target words an emission has."""
     if rule > TARGET_NULL:
-        return (rule - 1) % MOST_PHRASE + 1
+        return (rule - 1) % _MOST + 1
     return 0 if rule == SOURCE_NULL else 1
 
 
 @njit_inline
 def phrase_rule(height, width):
     """The rule that emits so many source and target words."""
-    return PAIR if height == 1 and width == 1 else MOST_PHRASE * height + width
+    return PAIR if height == 1 and width == 1 else _MOST * height + width
 
 
 @njit_inline

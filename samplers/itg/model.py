@@ -74,7 +74,9 @@ class Base(NamedTuple):
 
 
 class ItgCounts(NamedTuple):
-    """Uses: `pairs` int32[T] of types of words and phrases, `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules` int64[5]."""
+    """Uses: `pairs` int32[T] of types, phrases too, `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules`
+    int64[5].
+    """
 
     pairs: NDArray[np.int32]
     source_nulls: NDArray[np.int32]
@@ -198,7 +200,7 @@ def count_derivation(batch, pair, nodes, length, counts, change):
 
 @njit
 def _weigh_phrases_of(batch, pair, base, counts, scale, weights):
-    """Fill the weights of a pair's phrase pairs; `scale` is that of the process. A phrase that would leave the pair: 0."""
+    """Fill the weights of a pair's phrase pairs, 0 of those that would leave it; `scale` is that of the process."""
     longest = batch.phrases.longest
     places = longest * longest - 1
     height = batch.source_offset[pair + 1] - batch.source_offset[pair]

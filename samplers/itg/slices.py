@@ -809,9 +809,7 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     own = Own(chart.own.first, chart.own.next, nodes)
-    slices = Slices(
-        shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights
-    )
+    slices = Slices(shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights)
     enter_own(own, nodes, length, True)
     cut_emissions(chart.emissions, slices, weights, length)
     drawn = _parse(chart, slices)

@@ -35,8 +35,8 @@ LONGEST_CHUNK = 3
 
 class LinkSums(NamedTuple):
     """Numbers of samples that have a link at each (source, target) position, float32[C]: `pairs` of words that are
-    emitted as a pair, or by a pair of phrases, `chunks` of words without a link with the only word that their chunk has on the other side. `samples`
-    int64[1].
+    emitted as a pair, or by a pair of phrases, `chunks` of words without a link with the only word that their chunk has
+    on the other side. `samples` int64[1].
     """
 
     pairs: NDArray[np.float32]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.samplers.grammar.kinds import NOTATIONS
-from hierogram.samplers.grammar.numbers import LONGEST_SIDE, MOST_TYPE_MOVES
+from hierogram.samplers.grammar.numbers import LONGEST_ITG_PHRASE, LONGEST_SIDE, MOST_TYPE_MOVES
 from hierogram.samplers.grammar.settings import (
     ALIGNERS,
     CUT,
@@ -111,4 +111,8 @@ class Settings:
     tokenize: Annotated[bool, Option("Divide what comes without links into tokens, by the languages' rules.")] = False
     case: Annotated[str, Option("What becomes of capital letters", values=CASES)] = KEPT
     aligner: Annotated[str, Option("What aligns pairs that come without links", values=ALIGNERS)] = FERTILITIES
+    phrase_words: Annotated[
+        int,
+        Option("Words of a side that an ITG emits together, at most.", least=1, most=LONGEST_ITG_PHRASE, expert=True),
+    ] = 1
     joins: tuple[str, ...] = ()

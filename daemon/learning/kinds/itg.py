@@ -29,7 +29,7 @@ from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, join_texts, no_blobs
-from hierogram.samplers.grammar.keys import hash_words, lexical_keys, rule_key
+from hierogram.samplers.grammar.keys import hash_words, lexical_hashes, lexical_keys, rule_key
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import Rule, RuleUse, escape_terminal, render_side
 from hierogram.samplers.grammar.schedules import Annealing
@@ -138,7 +138,7 @@ class LoadedRawPairs:
         is_binary = binary >= 0
         scopes = np.where(is_binary, BINARY_RULES[0].scope, 0).astype(np.int32)
         nonterminals = np.where(is_binary, 2, 0).astype(np.int32)
-        source_terminals, target_terminals = (source >= 0).astype(np.int32), (target >= 0).astype(np.int32)
+        source_terminals, target_terminals = ((words >= 0).sum(axis=1, dtype=np.int32) for words in (source, target))
         return RuleDeltas(
             keys=keys,
             sources=join_texts(sources),
@@ -156,26 +156,34 @@ class LoadedRawPairs:
         )
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return for each rule: which one with children it is, its source and its target word; -1 where it has none."""
+        """Return for each rule which one with children it is, -1 for none, and the words of both sides, int64[n, L],
+        with -1 behind the last.
+        """
         batch = self.batch
-        ends = np.cumsum([BINARY, batch.source_words, batch.target_words])
+        ends = np.cumsum([BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
         kind = np.searchsorted(ends, rules, "right")
-        of_type = np.where(kind == 3, rules - ends[2], 0)
-        none = np.full(len(rules), -1, np.int64)
-        if len(batch.type_source):
-            pair = batch.type_source[of_type].astype(np.int64), batch.type_target[of_type].astype(np.int64)
-        else:
-            pair = none, none
-        return (
-            np.where(kind == 0, rules, none),
-            np.select([kind == 1, kind == 3], [rules - ends[0], pair[0]], none),
-            np.select([kind == 2, kind == 3], [rules - ends[1], pair[1]], none),
-        )
+        sides = [np.full((len(rules), batch.phrases.longest), -1, np.int64) for _ in range(2)]
+        for null, words in enumerate(sides):
+            own = np.flatnonzero(kind == 1 + null)
+            words[own, 0] = rules[own] - ends[null]
+        pairs = np.flatnonzero(kind == 3)
+        for words, of_type in zip(sides, (batch.type_source, batch.type_target), strict=True):
+            words[pairs, 0] = of_type[rules[pairs] - ends[2]]
+        phrases = np.flatnonzero(kind == 4)
+        of_phrase = rules[phrases] - ends[3]
+        for side, (words, of_batch) in enumerate(zip(sides, (batch.source, batch.target), strict=True)):
+            for place in range(batch.phrases.longest):
+                longer = batch.phrases.sizes[of_phrase, side] > place
+                words[phrases[longer], place] = of_batch[batch.phrases.first[of_phrase[longer], side] + place]
+        return np.where(kind == 0, rules, -1), sides[0], sides[1]
 
     def _side(self, binary: NDArray[np.int64], words: NDArray[np.int64], side: int) -> list[str]:
         """Return the texts of one side of rules; a side without words and children is empty."""
         terminals = self.terminals[side]
-        texts = [terminals[word] if word >= 0 else "" for word in words.tolist()]
+        texts = [terminals[word] if word >= 0 else "" for word in words[:, 0].tolist()]
+        for further in words.T[1:]:
+            for at in np.flatnonzero(further >= 0).tolist():
+                texts[at] += f" {terminals[further[at]]}"
         for at in np.flatnonzero(binary >= 0).tolist():
             texts[at] = str(BINARY_RULES[int(binary[at])]).split(" ||| ")[side]
         return texts
@@ -183,10 +191,8 @@ class LoadedRawPairs:
     def _keys(
         self, binary: NDArray[np.int64], source: NDArray[np.int64], target: NDArray[np.int64]
     ) -> NDArray[np.uint64]:
-        nothing = np.uint64(0)
         hashes = [
-            np.where(words >= 0, np.append(of_words, nothing)[words], nothing)
-            for words, of_words in zip((source, target), self._hashes, strict=True)
+            lexical_hashes(words, of_words) for words, of_words in zip((source, target), self._hashes, strict=True)
         ]
         keys = lexical_keys(hashes[0], hashes[1])
         for at in np.flatnonzero(binary >= 0).tolist():
@@ -208,7 +214,7 @@ def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPair
     """Return the pairs as a batch, whatever links they have; raises `AlignmentInputError` where a side is too long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
-    batch = make_batch(source, source_offset, target, target_offset, streams_of(rows))
+    batch = make_batch(source, source_offset, target, target_offset, streams_of(rows), settings.phrase_words)
     return LoadedRawPairs(batch, (source_words, target_words), settings.key_salt)
 
 
@@ -317,7 +323,7 @@ class ItgTrial(Trial):
         trees = self._loaded.encode(self._chain.derivations)
         nothing = no_blobs(self._loaded.size)
         rules = self._loaded.rule_deltas(None, Drawn(trees, nothing), self._settings)
-        longest = BINARY_RULES[0].length
+        longest = max(BINARY_RULES[0].length, 2 * self._settings.phrase_words)
         return fill_table(
             empty_table(longest, len(rules)),
             build_model(ModelSettings(DIRICHLET, 1.0, 0.0, 1.0), 1, 1, longest),
@@ -361,7 +367,7 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
             sides = [render_side(BINARY_RULES[rule].source), render_side(BINARY_RULES[rule].target)]
         else:
             spans = ((source, i, j), (target, x, y))
-            sides = ["" if start == end else escape_terminal(side[start]) for side, start, end in spans]
+            sides = [" ".join(map(escape_terminal, side[start:end])) for side, start, end in spans]
         uses.append(RuleUse(sides[0], sides[1], (i, j), (x, y), (at + 1, right) if rule < PAIR else ()))
     return uses
 
@@ -373,4 +379,5 @@ KIND = Kind(
     ITG, True, load_raw_pairs, _begin, lambda settings: Annealing(0, 1.0, settings.settling), ItgChain, ItgTrial,
     key_of_sides, _show, _EXAMPLE,
 )  # fmt: skip
-"""Word pairs, nulls, straight and inverted rules, from pairs without links; T = 1 from the first sweep."""
+"""Pairs of words and phrases, nulls, straight and inverted rules, from pairs without links; T = 1 from the first
+sweep."""

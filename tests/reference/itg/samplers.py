@@ -130,7 +130,7 @@ def derivations(n: int, m: int, longest: int = 1) -> tuple[Tree, ...]:
     """All derivations of n source and m target words with phrases of so many words, by brute force."""
     if (n, m) in ((1, 0), (0, 1)):
         return ((SOURCE_NULL if n else TARGET_NULL,),)
-    found: list[Tree] = [(phrase(n, m),)] if 1 <= min(n, m) and max(n, m) <= longest else []
+    found: list[Tree] = [(phrase(n, m),)] if min(n, m) >= 1 and max(n, m) <= longest else []
     for k in range(n + 1):
         for z in range(m + 1):
             if (k, z) not in ((0, 0), (n, m)):
@@ -245,7 +245,7 @@ class Chart:
     def is_emitted(self, cell: Cell) -> bool:
         """Whether a cell can be one emission: a word on a side at most, or phrases."""
         i, j, x, y = cell
-        return max(j - i, y - x) == 1 or (1 <= min(j - i, y - x) and max(j - i, y - x) <= self.longest)
+        return max(j - i, y - x) == 1 or (min(j - i, y - x) >= 1 and max(j - i, y - x) <= self.longest)
 
     def splits(self, cell: Cell) -> Iterator[tuple[int, Cell, Cell]]:
         """The ways to make a cell of two: straight ones first, by source and target position."""

@@ -15,16 +15,20 @@ from tests.reference.itg.samplers import (
     TARGET_NULL,
     Corpus,
     Counts,
+    Dish,
     Tree,
     count,
     derivations,
+    lexical_of,
     links_of,
+    phrase,
     posterior,
     predictive,
     stirling,
     string_of,
+    type_of,
 )
-from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
+from tests.samplers.itg.corpora import PHRASE_END, Pairs, corpus_of, kernel_of, model1_of, put, trees_of
 
 from hierogram.samplers.itg.model import (
     SOURCE_STRENGTH,
@@ -49,6 +53,8 @@ TWO: Pairs = (((0, 1), (0,)), ((0,), (0, 1)))
 THREE: Pairs = (((0,), (0,)), ((0,), (0, 0)), ((), (0,)))
 LARGE: Pairs = (((0, 1, 0), (0, 0, 1)),)
 CORPORA = {"one": ONE, "two": TWO, "three": THREE}
+PHRASES: Pairs = (((0, 1), (0, 1)), ((0, 1), (0,)))
+"""Where a phrase of the first pair stands in the second one, too."""
 SHAPES = [
     *((SLICE, 0.1, None), (SLICE, 0.15, None), (SLICE, 0.25, None), (SLICE, 1.0, None)),
     *((GIBBS, 1.0, None), (EXHAUSTIVE, 1.0, None)),
@@ -58,9 +64,9 @@ SHAPES = [
 
 
 @cache
-def exact_of(pairs: Pairs, strength: float) -> dict[tuple[Tree, ...], float]:
+def exact_of(pairs: Pairs, strength: float, longest: int = 1) -> dict[tuple[Tree, ...], float]:
     """The exact posterior, whatever the method."""
-    kernel = kernel_of(pairs, EXHAUSTIVE, strength=strength)
+    kernel = kernel_of(pairs, EXHAUSTIVE, strength=strength, longest=longest)
     return posterior(corpus_of(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
 
 
@@ -92,11 +98,11 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
 
 
 def sweep_leaves_the_posterior(
-    pairs: Pairs, method: str, shape: float, of_long: float | None, samples: int, seed: int
+    pairs: Pairs, method: str, shape: float, of_long: float | None, samples: int, seed: int, longest: int = 1
 ) -> bool:
     """From independent draws of the posterior, one sweep leads to draws of it: no chain's slowness hides a fault."""
-    kernel = kernel_of(pairs, method, shape, strength=0.7, of_long=of_long)
-    exact = exact_of(pairs, 0.7)
+    kernel = kernel_of(pairs, method, shape, strength=0.7, of_long=of_long, longest=longest)
+    exact = exact_of(pairs, 0.7, longest)
     return p_value(after_sweeps(kernel, draws(exact, samples, seed=seed), seed=7), exact) > ALPHA
 
 
@@ -113,6 +119,24 @@ def test_many_sweeps_leave_the_posterior_as_it_is(
     corpus: str, method: str, shape: float, of_long: float | None
 ) -> None:
     assert sweep_leaves_the_posterior(CORPORA[corpus], method, shape, of_long, MANY_SAMPLES, seed=11)
+
+
+@pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
+def test_a_sweep_leaves_the_posterior_of_phrases_as_it_is(method: str, shape: float, of_long: float | None) -> None:
+    assert sweep_leaves_the_posterior(PHRASES, method, shape, of_long, 4_000, seed=3, longest=2)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
+def test_many_sweeps_leave_the_posterior_of_phrases_as_it_is(method: str, shape: float, of_long: float | None) -> None:
+    assert sweep_leaves_the_posterior(PHRASES, method, shape, of_long, MANY_SAMPLES, seed=12, longest=2)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_chain_that_begins_with_words_has_the_posterior_of_phrases(method: str) -> None:
+    kernel = kernel_of(PHRASES, method, 0.15, strength=0.7, longest=2)
+    samples = frequencies(kernel, kernel.init(2, LEFT_BRANCHING), 1_500, 1 if method == EXHAUSTIVE else 20, seed=4)
+    assert p_value(samples, exact_of(PHRASES, 0.7, 2)) > ALPHA
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -159,9 +183,13 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
     for each word, half a draw from P a table: a Dirichlet's moment.
     """
     batch, base = kernel.batch, state.base
+    longest = batch.phrases.longest
     strengths = base.strengths
     types = {(int(f), int(e)): k for k, (f, e) in enumerate(zip(batch.type_source, batch.type_target, strict=True))}
-    lexical = {PAIR: lambda f, e: base.lexical[types[f, e]], SOURCE_NULL: lambda f, e: base.null_source[f],
+    model1 = model1_of(batch)
+    both = (lambda f, e: float(model1.target[types[f, e]]), lambda f, e: float(model1.source[types[f, e]]))
+    lexical = {PAIR: lambda f, e: lexical_of(words_in(f), words_in(e), both, PHRASE_END, longest),
+               SOURCE_NULL: lambda f, e: base.null_source[f],
                TARGET_NULL: lambda f, e: base.null_target[e]}  # fmt: skip
     corpus = Corpus(pairs, lambda f, e: 0.0, lambda f: 0.0, lambda e: 0.0)
 
@@ -172,7 +200,7 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
         return log
 
     weights: defaultdict[tuple[object, ...], float] = defaultdict(float)
-    for trees in product(*(derivations(len(f), len(e)) for f, e in pairs)):
+    for trees in product(*(derivations(len(f), len(e), longest) for f, e in pairs)):
         counts = Counts()
         for pair, tree in enumerate(trees):
             count(corpus, counts, pair, tree, 1)
@@ -190,11 +218,10 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
             target: Counter[int] = Counter()
             for (rule, f, e), t in zip(dishes, tables, strict=True):
                 n = counts.dishes[rule, f, e]
-                at += math.log(stirling(n, t)) + t * math.log(strengths[rule - PAIR] * lexical[rule](f, e))
-                if f >= 0:
-                    source[f] += t
-                if e >= 0:
-                    target[e] += t
+                of = type_of(rule)
+                at += math.log(stirling(n, t)) + t * math.log(strengths[of - PAIR] * lexical[of](f, e))
+                source.update(words_in(f) * t)
+                target.update(words_in(e) * t)
             at += words(source, strengths[3], batch.source_words) + words(target, strengths[4], batch.target_words)
             weights[signature(trees), tuple(sorted(zip(dishes, tables, strict=True)))] += math.exp(at)
     scale = sum(weights.values())
@@ -204,24 +231,36 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
 def tables_now(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object, ...]:
     """The tables that a sweep has drawn."""
     tables, batch = kernel._tables, kernel.batch
-    found = [
+    words = len(batch.type_source)
+    found: list[tuple[Dish, int]] = [
         ((PAIR, int(f), int(e)), int(t))
-        for f, e, t in zip(batch.type_source, batch.type_target, tables.pairs, strict=True) if t
+        for f, e, t in zip(batch.type_source, batch.type_target, tables.pairs[:words], strict=True) if t
     ]  # fmt: skip
+    for (s, z), first, t in zip(batch.phrases.sizes, batch.phrases.first, tables.pairs[words:].tolist(), strict=True):
+        if t:
+            f, e = batch.source[first[0] : first[0] + s], batch.target[first[1] : first[1] + z]
+            found.append(((phrase(int(s), int(z)), tuple(f.tolist()), tuple(e.tolist())), t))
     found += [((SOURCE_NULL, f, -1), t) for f, t in enumerate(tables.source_nulls.tolist()) if t]
     found += [((TARGET_NULL, -1, e), t) for e, t in enumerate(tables.target_nulls.tolist()) if t]
     return tuple(sorted(found))
 
 
-def chain_has_the_posterior_of_tables(pairs: Pairs, method: str, samples: int, seed: int) -> bool:
-    """Every fifth sweep's derivations and tables, beside their enumeration."""
-    kernel = kernel_of(pairs, method, 0.25, strength=1.3)
+def words_in(side: int | tuple[int, ...]) -> tuple[int, ...]:
+    """The words of a side of a dish."""
+    return side if isinstance(side, tuple) else (side,) * (side >= 0)
+
+
+def chain_has_the_posterior_of_tables(
+    pairs: Pairs, method: str, samples: int, seed: int, thinning: int = 5, longest: int = 1
+) -> bool:
+    """The derivations and tables of every so many sweeps, beside their enumeration."""
+    kernel = kernel_of(pairs, method, 0.25, strength=1.3, longest=longest)
     state = kernel.init(5, LEFT_BRANCHING)
     exact = with_tables(kernel, pairs, state)
     found = []
-    for number in range(1, 5 * samples + 1):
+    for number in range(1, thinning * samples + 1):
         state, _ = kernel.step(seed, state, plan_of(kernel.batch, number))
-        if number % 5 == 0:
+        if number % thinning == 0:
             found.append((signature(trees_of(state)), tables_now(kernel, number, state)))
     return p_value(found, exact) > ALPHA
 
@@ -230,6 +269,11 @@ def chain_has_the_posterior_of_tables(pairs: Pairs, method: str, samples: int, s
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_derivations_and_tables_have_their_posterior(corpus: str, method: str) -> None:
     assert chain_has_the_posterior_of_tables(CORPORA[corpus], method, 1_200, seed=21)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_derivations_with_phrases_and_tables_have_their_posterior(method: str) -> None:
+    assert chain_has_the_posterior_of_tables(TWO, method, 2_000, seed=23, thinning=25, longest=2)
 
 
 @pytest.mark.campaign
