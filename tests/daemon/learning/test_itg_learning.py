@@ -91,16 +91,61 @@ def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str
         assert {(rule["source"], rule["target"]) for rule in exported} == {
             sides for sides, (_, sampled) in dictionary(store).items() if sampled and sides not in (STRAIGHT, INVERTED)
         }
-    for name in ("cdec", "moses", "joshua", "thrax", "fragments"):
-        refused = hierogram(*at, "export", "-o", "x", "--format", name)
-        assert refused.code != 0
-        assert f"a store of ITG rules cannot be exported as {name}: there are jsonl, tsv, parquet" in refused.err
-    refused = hierogram(*at, "translate", "a.fr")
-    assert (refused.code != 0, "a store of ITG rules cannot translate" in refused.err) == (True, True), refused.err
+    refused = hierogram(*at, "export", "-o", "x", "--format", "fragments")
+    assert refused.code != 0
+    assert "a store of ITG rules cannot be exported as fragments: there are cdec, moses" in refused.err
     diagnosed = hierogram(*at, "diagnose", "--chains", "2", "--sweeps", "8", "--json")
     assert diagnosed.code in (0, 1), diagnosed.err
     refused = hierogram("--store", f"sqlite:///{tmp_path}/long.db", "init", "--kind", "itg", "--max-tokens", "300")
     assert (refused.code, "250" in refused.err) == (2, True), refused
+
+
+TOGETHER = [
+    *[("s' il te plaît", "please")] * 4,
+    *[("viens s' il te plaît", "come please")] * 2,
+    *[("viens", "come"), ("pomme de terre", "potato"), ("une pomme de terre", "a potato")] * 3,
+    ("une porte", "a door"),
+]
+"""Pairs whose words have translations only together; a store of words alone leaves most of them without one."""
+
+
+def test_phrases_are_learned_verified_exported_and_translated_with(
+    hierogram: Run, tmp_path: Path, store_url: str
+) -> None:
+    (tmp_path / "a.fr").write_text("".join(source + "\n" for source, _ in TOGETHER))
+    (tmp_path / "a.en").write_text("".join(target + "\n" for _, target in TOGETHER))
+    at = ("--store", store_url)
+    assert hierogram(*at, "init", "--kind", "itg", "--set", "phrase_words=4", "--set", "settling=5").code == 0
+    assert hierogram(*at, "ingest", "a.fr", "a.en").code == 0
+    assert hierogram(*at, "learn", "--sweeps", "60").code == 0
+    verified = hierogram(*at, "verify")
+    assert verified.code == 0, verified.err
+    with open_store(store_url) as store:
+        of_words = {
+            sides: count for sides, (count, _) in dictionary(store).items() if sides not in (STRAIGHT, INVERTED)
+        }
+        keys = [derivation_of(row, store.settings()) for row in store.pairs()]
+        [found] = store.find_rules("s' il te plaît", limit=1)
+    assert found.target == "please"
+    assert max(len(side.split()) for sides in of_words for side in sides) == 4
+    for side in (0, 1):
+        words = sum(count * len(sides[side].split()) for sides, count in of_words.items())
+        assert words == sum(len(pair[side].split()) for pair in TOGETHER)
+    assert any(use.source == "s' il te plaît" for uses in keys for use in uses)
+    # Formats of decoders have the rules with words on both sides, and their probabilities.
+    assert hierogram(*at, "export", "-o", "table.moses").code == 0
+    lines = [line.split(" ||| ") for line in (tmp_path / "table.moses").read_text().splitlines()]
+    assert ["s' il te plaît [X]", "please [X]"] in [line[:2] for line in lines]
+    assert all(side != "[X]" for line in lines for side in line[:2])
+    for name in ("g.cdec", "g.tsv", "g.joshua"):
+        ran = hierogram(*at, "export", "-o", name)
+        assert ran.code == 0, ran.err
+    (tmp_path / "new.fr").write_text("une pomme de terre\nviens s' il te plaît\n")
+    for grammar in (at, ("g.cdec",)):
+        translated = hierogram("translate", *grammar, "new.fr")
+        assert translated.out.splitlines() == ["a potato", "come please"], translated.err
+    assert hierogram(*at, "withdraw", "1", "2", "9").code == 0
+    assert hierogram(*at, "verify").code == 0
 
 
 def test_links_are_no_use_to_it(store_url: str, tmp_path: Path) -> None:
