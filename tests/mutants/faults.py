@@ -39,6 +39,9 @@ _OWN_COUNTED = (
 )
 _ITG_STRENGTHS = ("tests/samplers/itg/test_long_run.py", "-k", "quadrature")
 _ITG_TABLES = ("tests/samplers/itg/test_long_run.py", "-k", "half_a_draw")
+_ITG_PHRASES = (_ITG, "-k", "twins_do and slice and 2")
+_ITG_FLAT_PHRASES = (_ITG, "-k", "twins_do and flat and 2")
+_ITG_PLACES = ("tests/samplers/itg/test_summaries.py", "-k", "twin_says or all_sweeps or too_long")
 CREDITS = "tests/samplers/synchronous/test_expected_uses.py"
 AVERAGES = "tests/samplers/forests/test_averages.py"
 COMPOSITIONS = "tests/samplers/forests/test_compositions.py"
@@ -827,6 +830,133 @@ FAULTS = (
         "                    total += inverted * chart[last + x * (m + 1) + z] * rest\n",
         "",
         (_ITG, "-k", "twins_do and exhaustive"),
+    ),
+    # Phrases of an inversion transduction grammar.
+    Fault(
+        "phrases of a word more than the longest are emitted",
+        "itg/batch.py",
+        "target_offset, longest_phrase, len(words))",
+        "target_offset, longest_phrase + (longest_phrase > 1), len(words))",
+        _ITG_PHRASES,
+    ),
+    Fault(
+        "a phrase off the derivation has no slice variable",
+        "itg/slices.py",
+        "to.phrases[i, x, place] = _cut(slices, unit, weights.phrases[i, x, place])",
+        "to.phrases[i, x, place] = weights.phrases[i, x, place]",
+        _ITG_PHRASES,
+    ),
+    Fault(
+        "a phrase off the derivation has no flat slice variable",
+        "itg/slices.py",
+        "to.phrases[i, x, place] = _keep(unit, weights.phrases[i, x, place], shape)",
+        "to.phrases[i, x, place] = weights.phrases[i, x, place]",
+        _ITG_FLAT_PHRASES,
+    ),
+    Fault(
+        "where the derivation has a rule, a phrase's slice variable is from Beta",
+        "itg/slices.py",
+        "        elif is_phrase(weights.size[2], j - i, y - x):\n",
+        "        elif is_phrase(weights.size[2], j - i, y - x) and shape > 1.0:\n",
+        _ITG_PHRASES,
+    ),
+    Fault(
+        "a phrase that the derivation emits can be pruned",
+        "itg/slices.py",
+        "to.phrases[i, x, place] = _keep(0.0, weights.phrases[i, x, place], shape)",
+        "to.phrases[i, x, place] = to.phrases[i, x, place]",
+        _ITG_FLAT_PHRASES,
+    ),
+    Fault(
+        "words that a phrase can link are thought to be linked by word pairs alone",
+        "itg/slices.py",
+        "    if emissions.size[2] > 1:\n        _widen_by_phrases",
+        "    if emissions.size[2] > 9:\n        _widen_by_phrases",
+        _ITG_FLAT_PHRASES,
+    ),
+    Fault(
+        "a phrase's count is not taken out",
+        "itg/model.py",
+        "source_words(rule), target_words(rule))] += change",
+        "source_words(rule), target_words(rule))] += max(change, 0)",
+        _ITG_PHRASES,
+    ),
+    Fault(
+        "lengths of phrases have no probability in the base",
+        "itg/model.py",
+        "lexical[q] = lengths[height - 1] * lengths[width - 1] * math.sqrt(p)",
+        "lexical[q] = math.sqrt(p)",
+        _ITG_PHRASES,
+    ),
+    Fault(
+        "Model 1 adds up a phrase's words",
+        "itg/model.py",
+        "p *= total / height",
+        "p *= total",
+        _ITG_PHRASES,
+    ),
+    Fault(
+        "all words of a phrase are drawn as its first",
+        "itg/model.py",
+        "mass *= base.source[batch.source[at]]",
+        "mass *= base.source[batch.source[batch.phrases.first[q, 0]]]",
+        _ITG_PHRASES,
+    ),
+    Fault(
+        "a table of phrases is no draw of their target words",
+        "itg/model.py",
+        "tables.target[batch.target[at]] += draws",
+        "tables.target[batch.target[at]] += 0.0 * draws",
+        ("tests/samplers/itg/test_long_run.py", "-k", "phrases_and_tables and exhaustive"),
+    ),
+    Fault(
+        "phrases are not levelled as their words are",
+        "itg/charts.py",
+        "emissions.phrases[i, x, place_in(longest, s, t)] *= by",
+        "emissions.phrases[i, x, place_in(longest, s, t)] *= 1.0",
+        (_ITG, "-k", "twins_do and exhaustive and 2"),
+    ),
+    Fault(
+        "a phrase is never divided by a local move",
+        "itg/gibbs.py",
+        'local.nodes[at]["rule"] not in (SOURCE_NULL, TARGET_NULL):',
+        'local.nodes[at]["rule"] <= PAIR:',
+        (_ITG, "-k", "twins_do and gibbs and 2"),
+    ),
+    Fault(
+        "a local move takes words for a phrase with a subtree between them",
+        "itg/gibbs.py",
+        "            if target[q + t - 1, 0] != _WORD:\n                break\n",
+        "",
+        (_ITG, "-k", "twins_do and gibbs and 2"),
+    ),
+    Fault(
+        "places of phrases run on by source words",
+        "itg/summaries.py",
+        "(i * m + x) * (longest * longest - 1) + place",
+        "(i * n + x) * (longest * longest - 1) + place",
+        _ITG_PLACES,
+    ),
+    Fault(
+        "a derivation's phrases may be longer than the store's",
+        "itg/derivations.py",
+        "target_words(rule)) > batch.phrases.longest:",
+        "target_words(rule)) > batch.phrases.longest + 1:",
+        _ITG_PLACES,
+    ),
+    Fault(
+        "a record's phrases may leave their pair",
+        "itg/summaries.py",
+        "or batch.phrases.types[phrase] >= 0",
+        "or batch.phrases.types[phrase] >= -1",
+        _ITG_PLACES,
+    ),
+    Fault(
+        "decoders get rules that are empty on a side",
+        "daemon/exports/exporting.py",
+        "both_sides = LINKS not in notation.offers and format.needs == TRANSLATION",
+        "both_sides = LINKS in notation.offers and format.needs == TRANSLATION",
+        ("tests/daemon/learning/test_itg_learning.py", "-k", "phrases_are_learned and sqlite"),
     ),
     # Known links.
     Fault(

@@ -4,17 +4,18 @@ from collections import Counter
 from fractions import Fraction
 from math import floor, prod
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.reference.itg.samplers import PAIR, SOURCE_NULL, TARGET_NULL, Tree, derivations, uses_of
+from tests.reference.itg.samplers import PAIR, SOURCE_NULL, TARGET_NULL, Tree, derivations, phrase, uses_of
 from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import join_blobs, no_blobs, part_of, split_blobs
 from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.samplers.itg.batch import ItgBatch
-from hierogram.samplers.itg.derivations import encode
+from hierogram.samplers.itg.derivations import decode, encode
 from hierogram.samplers.itg.sampler import plan_of
 from hierogram.samplers.itg.starts import MODEL1
 from hierogram.samplers.itg.summaries import (
@@ -30,8 +31,8 @@ from hierogram.samplers.itg.summaries import (
 
 PAIRS: Pairs = (((0, 1, 0), (1, 2)), ((1,), (0, 0, 1)), ((), (1, 1)), ((2, 0), ()), ((0, 1), (0, 1)))
 
-Rule = tuple[int, int, int]
-"""A rule type, its source word and its target word, -1 for none."""
+Rule = tuple[int, Any, Any]
+"""A rule, its source word and its target word, -1 for none, or the words of its phrases."""
 
 
 def rules_of(pairs: Pairs, pair: int, tree: Tree) -> Counter[Rule]:
@@ -39,6 +40,9 @@ def rules_of(pairs: Pairs, pair: int, tree: Tree) -> Counter[Rule]:
     source, target = pairs[pair]
     found: Counter[Rule] = Counter()
     for use in uses_of(tree):
+        if use.rule > TARGET_NULL:
+            found[use.rule, source[use.i : use.j], target[use.x : use.y]] += 1
+            continue
         f = source[use.i] if use.rule in (PAIR, SOURCE_NULL) else -1
         e = target[use.x] if use.rule in (PAIR, TARGET_NULL) else -1
         found[use.rule, f, e] += 1
@@ -56,16 +60,20 @@ def named(batch: ItgBatch, uses: RuleUses) -> dict[tuple[int, Rule], tuple[int, 
             name = (SOURCE_NULL, rule - 2, -1)
         elif rule < 2 + f + e:
             name = (TARGET_NULL, -1, rule - 2 - f)
-        else:
-            of_type = rule - 2 - f - e
+        elif (of_type := rule - 2 - f - e) < len(batch.type_source):
             name = (PAIR, int(batch.type_source[of_type]), int(batch.type_target[of_type]))
+        else:
+            of_phrase = of_type - len(batch.type_source)
+            (s, t), (i, x, *_) = batch.phrases.sizes[of_phrase].tolist(), batch.phrases.first[of_phrase].tolist()
+            words = batch.source[i : i + s].tolist(), batch.target[x : x + t].tolist()
+            name = (phrase(s, t), *map(tuple, words))
         before = found.get((pair, name), (0, 0, 0))
         found[pair, name] = (before[0] + numbers[0], before[1] + numbers[1], before[2] + numbers[2])
     return found
 
 
-def random_trees(random: Random) -> tuple[Tree, ...]:
-    return tuple(random.choice(derivations(len(f), len(e))) for f, e in PAIRS)
+def random_trees(random: Random, longest: int = 1) -> tuple[Tree, ...]:
+    return tuple(random.choice(derivations(len(f), len(e), longest)) for f, e in PAIRS)
 
 
 def variance_of(mean: int, sweeps: int) -> int:
@@ -73,11 +81,12 @@ def variance_of(mean: int, sweeps: int) -> int:
     return floor(Fraction(SWEEPS_A_DRAW * mean * (2 * ONE_USE - min(mean, ONE_USE)), 2 * sweeps) + Fraction(1, 2))
 
 
-def test_derivations_use_what_the_twin_says() -> None:
-    batch = batch_of(PAIRS)
+@pytest.mark.parametrize("longest", [1, 2, 3])
+def test_derivations_use_what_the_twin_says(longest: int) -> None:
+    batch = batch_of(PAIRS, longest)
     random = Random(3)
     for first in (0, 2):
-        trees = random_trees(random)
+        trees = random_trees(random, longest)
         blobs = part_of(encode(put(batch, trees)), first, len(PAIRS))
         chosen = np.array([random.randrange(3) for _ in range(len(PAIRS) - first)], np.int8)
         found = named(batch, uses_of_trees(batch, blobs, chosen, first))
@@ -90,14 +99,15 @@ def test_derivations_use_what_the_twin_says() -> None:
         assert found == expected
 
 
-def test_averages_are_what_was_used_in_all_sweeps() -> None:
-    batch = batch_of(PAIRS)
+@pytest.mark.parametrize("longest", [1, 2, 3])
+def test_averages_are_what_was_used_in_all_sweeps(longest: int) -> None:
+    batch = batch_of(PAIRS, longest)
     random = Random(5)
     averages = empty_averages(batch)
     expected: list[Counter[Rule]] = [Counter() for _ in PAIRS]
     sweeps = [0] * len(PAIRS)
     for _ in range(9):
-        trees = random_trees(random)
+        trees = random_trees(random, longest)
         due = np.array([random.random() < 0.7 for _ in PAIRS])
         add_derivations(batch, put(batch, trees), due, averages)
         for pair in np.flatnonzero(due).tolist():
@@ -231,6 +241,34 @@ def test_records_that_do_not_fit_are_refused() -> None:
     for bad in (trees[0][:-1], trees[1], b"\x07", b"\x02" * 99):
         with pytest.raises(DerivationError, match="derivation of pair number 0"):
             uses_of_trees(batch, join_blobs([bad, *trees[1:]]), np.ones(len(PAIRS), np.int8))
+
+
+def test_phrases_that_are_too_long_or_leave_their_pair_are_refused() -> None:
+    """Of a derivation, and of a record, whose places have room for phrases beyond a pair's last word."""
+    pairs: Pairs = (((0, 1, 2), (0, 1)), ((0,), (1,)))
+    long = encode(put(batch_of(pairs, 3), [(phrase(3, 2),), (PAIR,)]))
+    for longest, fitting in ((3, True), (2, False), (1, False)):
+        batch = batch_of(pairs, longest)
+        everything = np.ones(2, np.int8)
+        if fitting:
+            assert named(batch, uses_of_trees(batch, long, everything))[0, (phrase(3, 2), (0, 1, 2), (0, 1))][0] == 1
+            assert encode(decode(batch, long)).content.tolist() == long.content.tolist()
+            continue
+        with pytest.raises(DerivationError, match="derivation of pair number 0"):
+            uses_of_trees(batch, long, everything)
+        with pytest.raises(DerivationError, match="derivation of pair number 0"):
+            decode(batch, long)
+    batch = batch_of(pairs, 2)
+    # Two sweeps; straight, inverted, five nulls and six pairs of words, then three phrase pairs from each position on.
+    for place, fitting in ((13, True), (13 + 3 * 6 - 1, False), (13 + 3 * 5 + 1, False), (13 + 3 * 3 + 1, True)):
+        records = join_blobs([bytes([2, place, 1]), b""])
+        if fitting:
+            assert len(uses_of_records(batch, records)[0].rules) == 1
+            assert write_averages(batch, read_averages(batch, records)).content.tolist() == [2, place, 1]
+            continue
+        for read in (read_averages, uses_of_records):
+            with pytest.raises(DerivationError, match="averages of pair number 0"):
+                read(batch, records)
 
 
 def test_uses_that_cancel_out_are_left_out() -> None:
