@@ -837,7 +837,7 @@ FAULTS = (
         "itg/batch.py",
         "target_offset, longest_phrase, len(words))",
         "target_offset, longest_phrase + (longest_phrase > 1), len(words))",
-        _ITG_PHRASES,
+        ("tests/samplers/itg/test_phrases.py",),
     ),
     Fault(
         "a phrase off the derivation has no slice variable",

@@ -120,6 +120,17 @@ def test_the_itg_s_samplers_are_compared(bitext: list[str], tmp_path: Path) -> N
     assert again == rows
 
 
+def test_samplers_of_phrases_are_compared_under_one_model(bitext: list[str], tmp_path: Path) -> None:
+    arguments = ["--sweeps", "3", "--exhaustive", "1", "--phrases", "2", "--work", str(tmp_path / "work")]
+    rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
+    values = {(row["sampler"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
+    for name in ("gibbs M1", "slice a=0.15 M1", "flat a=0.15 M1"):
+        # All begin with words; some go on with phrases.
+        assert values[name, "0"] == values[f"{name} of words", "0"] == values["start M1", "0"]
+        assert values[name, "3"] != values[f"{name} of words", "3"]
+    assert not any("0.10" in name or "exhaustive M1 of words" in name for name, _ in values)
+
+
 @pytest.mark.campaign
 def test_links_of_the_itg_s_samplers_translate(bitext: list[str], tmp_path: Path) -> None:
     """BLEU of Table 1, with pairs held out."""

@@ -5,6 +5,9 @@
 Every row is a sampler and a start, as the mean and the spread of the seeds. P_f and P_e stay the words' relative
 frequencies and the strengths what they are at the start, so ln P is one function of the derivations for all runs. What
 is found is kept in the folder, run by run; the same command goes on where it was interrupted.
+
+With --phrases emissions may be phrases, as those of the paper's local sampler, for every sampler; and rows *of words*
+emit words alone under the same model, as the paper's slices do.
 """
 
 import time
@@ -30,8 +33,9 @@ from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
 from hierogram.samplers.alignment.options import GDFA
+from hierogram.samplers.grammar.numbers import LONGEST_ITG_PHRASE
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
-from hierogram.samplers.itg.model import ItgSettings
+from hierogram.samplers.itg.model import ItgSettings, make_base
 from hierogram.samplers.itg.model1 import Model1, train_model1
 from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKernel, ItgState, build, plan_of
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
@@ -72,17 +76,20 @@ STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
 
 @dataclass(frozen=True, slots=True)
 class ItgChain:
-    """A sampler, a of its slices, and a start: a row of Table 1. `START` as a sampler makes no sweep."""
+    """A sampler, a of its slices, and a start: a row of Table 1. `START` as a sampler makes no sweep. `words`: whether
+    it emits words alone where the model has phrases.
+    """
 
     sampler: str
     shape: float
     start: str
+    words: bool = False
 
     @property
     def name(self) -> str:
         """As the paper names its rows."""
         slices = f" a={self.shape:.2f}" if self.sampler in (SLICE, FLAT) else ""
-        return f"{self.sampler}{slices} {self.start.upper()}"
+        return f"{self.sampler}{slices} {self.start.upper()}{' of words' if self.words else ''}"
 
 
 START = "start"
@@ -107,6 +114,12 @@ CHAINS = (
     ItgChain(EXHAUSTIVE, 1.0, MODEL1),
 )
 """The rows of Table 1, slices from M4, flat slices, and the sampler that the paper could not run."""
+_OF_PHRASES = [chain for chain in CHAINS if chain.shape in (0.15, 1.0)]
+WITH_PHRASES = (
+    *_OF_PHRASES,
+    *(replace(chain, words=True) for chain in _OF_PHRASES if chain.sampler in (GIBBS, SLICE, FLAT)),
+)
+"""The same where emissions may be phrases, with a = 0.15; and of words alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +134,7 @@ class SliceOptions:
         float, Option("Leave out slices of a smaller a, which take longest.", least=0, flags=("--least-a",))
     ] = 0.0
     seeds: Annotated[int, Option("Seeds, from 1 on.", least=1)] = 1
+    phrases: Annotated[int, Option("Words on a side of a phrase, at most.", least=1, most=LONGEST_ITG_PHRASE)] = 1
     gold: Annotated[Path | None, Option("Manual links of all pairs.", metavar="FILE")] = None
     test: Annotated[int, Option("Sentences to test translations with; 0 leaves BLEU out.", least=0)] = 0
     tuning: Annotated[int, Option("Sentences to tune translations on.", least=1)] = 200
@@ -135,14 +149,15 @@ class SliceOptions:
 
 @dataclass(frozen=True, slots=True)
 class Bitext:
-    """Pairs to sample, Model 1 of them, links of the default aligner, and of these one for each word for M4; manual
-    links of the first pairs if any.
+    """Pairs to sample, also as those that emit words alone, Model 1 of them, links of the default aligner, and of these
+    one for each word for M4; manual links of the first pairs if any.
     """
 
     sentences: tuple[list[str], list[str]]
     source: Side
     target: Side
     batch: ItgBatch
+    of_words: ItgBatch
     model1: Model1
     aligned: Aligned
     links: NDArray[np.int32]
@@ -163,8 +178,10 @@ class Run:
     aer: float | None
 
 
-def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None) -> Bitext:
-    """Return the first pairs of at most `LONGEST` words a side; with manual links all pairs."""
+def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None, phrases: int = 1) -> Bitext:
+    """Return the first pairs of at most `LONGEST` words a side; with manual links all pairs. `phrases` have so many
+    words.
+    """
     sides = read_sentences(str(source)), read_sentences(str(target))
     kept = [
         pair for pair in zip(*sides, strict=True)
@@ -172,20 +189,27 @@ def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None
     ][:pairs]  # fmt: skip
     sentences = [pair[0] for pair in kept], [pair[1] for pair in kept]
     sides_read = read_side(sentences[0]), read_side(sentences[1])
-    batch = make_batch(sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset)
+    columns = sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset
+    batch, of_words = make_batch(*columns, longest_phrase=phrases), make_batch(*columns)
     aligned = align(*sentences, Request(symmetrization=GDFA))
     found = aligned.links
     links = one_to_one(found.source, found.target, aligned.posterior, found.offset, batch.source_offset)
     manual = read_gold(str(gold))[:pairs] if gold is not None else []
-    return Bitext(sentences, *sides_read, batch, train_model1(batch), aligned, links, manual)
+    return Bitext(sentences, *sides_read, batch, of_words, train_model1(batch), aligned, links, manual)
 
 
 def begin(bitext: Bitext, chain: ItgChain, seed: int) -> tuple[ItgKernel, ItgState]:
     """Return a chain before its first sweep."""
     settings = ItgSettings(chain.shape, STRENGTHS, sampled_strengths=False, sampled_words=False)
     method = SLICE if chain.sampler == START else chain.sampler
-    kernel = build(bitext.batch, settings, method, bitext.model1)
-    return kernel, kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
+    kernel = build(bitext.of_words if chain.words else bitext.batch, settings, method, bitext.model1)
+    state = kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
+    if chain.words:
+        # The model of phrases, of which words are one length.
+        base = make_base(bitext.batch, bitext.model1, settings)
+        of_words = base._replace(lexical=base.lexical[: len(bitext.of_words.type_source)].copy())
+        state = kernel.resume(state.derivations, of_words)
+    return kernel, state
 
 
 def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path | None = None) -> dict[str, Any]:
@@ -284,7 +308,7 @@ def main(
     if wanted.test:
         parts = split(files, wanted.work, tuning=wanted.tuning, test=wanted.test, longest=HELD_OUT_WORDS)
     source, target = map(Path, parts.files if parts is not None else files)
-    bitext = read_bitext(source, target, wanted.pairs, wanted.gold)
+    bitext = read_bitext(source, target, wanted.pairs, wanted.gold, wanted.phrases)
     runs, links = _sample_all(bitext, wanted)
     figure = wanted.figure or wanted.work / "figure.png"
     rows = (
@@ -303,10 +327,10 @@ def _sample_all(bitext: Bitext, wanted: SliceOptions) -> tuple[list[Run], dict[s
     kept = Kept(wanted.work / "found.json")
     # Compiling is no part of sampling: a pair of one word has it done.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2), gold=[])
-    tiny = replace(tiny, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
+    tiny = replace(tiny, of_words=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
     runs: list[Run] = []
     links: dict[str, Path] = {}
-    for chain in CHAINS:
+    for chain in CHAINS if wanted.phrases == 1 else WITH_PHRASES:
         sweeps = {START: 0, EXHAUSTIVE: wanted.exhaustive}.get(chain.sampler, wanted.sweeps)
         if (chain.sampler == EXHAUSTIVE and not sweeps) or chain.shape < wanted.least_shape:
             continue

@@ -1,0 +1,53 @@
+"""Phrase pairs of a batch, against the definition."""
+
+from random import Random
+
+import pytest
+from tests.samplers.itg.corpora import Pairs, batch_of
+
+from hierogram.samplers.itg.batch import place_in
+
+
+def random_pairs(random: Random) -> Pairs:
+    def side() -> tuple[int, ...]:
+        return tuple(random.randrange(3) for _ in range(random.randrange(6)))
+
+    return tuple((side(), side()) for _ in range(5))
+
+
+@pytest.mark.parametrize("longest", [1, 2, 3, 5])
+def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
+    """Each place of each pair has the number of its words, where a phrase fits, and no two phrase pairs have one."""
+    pairs = random_pairs(Random(longest))
+    batch = batch_of(pairs, longest)
+    phrases = batch.phrases
+    assert phrases.longest == longest
+    places = longest**2 - 1
+    assert len(phrases.types) == len(batch.types) * places
+    met: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    cell = 0
+    for source, target in pairs:
+        for i in range(len(source)):
+            for x in range(len(target)):
+                for s in range(1, longest + 1):
+                    for t in range(1, longest + 1):
+                        if s == t == 1:
+                            continue
+                        number = int(phrases.types[cell * places + place_in(longest, s, t)])
+                        if i + s > len(source) or x + t > len(target):
+                            assert number == -1
+                            continue
+                        words = source[i : i + s], target[x : x + t]
+                        assert met.setdefault(words, number) == number
+                        at = number - len(batch.type_source)
+                        f, e, of_cell, step = phrases.first[at].tolist()
+                        assert phrases.sizes[at].tolist() == [s, t]
+                        assert (tuple(batch.source[f : f + s]), tuple(batch.target[e : e + t])) == words
+                        # The word pairs within it are found from its first cell.
+                        for k in range(s):
+                            for z in range(t):
+                                of_type = batch.types[of_cell + k * step + z]
+                                pair = int(batch.type_source[of_type]), int(batch.type_target[of_type])
+                                assert pair == (words[0][k], words[1][z])
+                cell += 1
+    assert sorted(met.values()) == list(range(len(batch.type_source), batch.emitted_types))
