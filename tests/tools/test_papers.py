@@ -131,6 +131,30 @@ def test_samplers_of_phrases_are_compared_under_one_model(bitext: list[str], tmp
     assert not any("0.10" in name or "exhaustive M1 of words" in name for name, _ in values)
 
 
+def test_grammars_of_raw_pairs_translate_with_phrases(tmp_path: Path) -> None:
+    """A phrase that has no translation by words is learned, and what is there is not made again."""
+    pattern = ("w{a} dort s' il te plaît v{b} maintenant", "W{a} sleeps please V{b} now")
+    pairs = [[side.format(a=k % 11, b=k % 7) for side in pattern] for k in range(77)]
+    for side in (0, 1):
+        (tmp_path / f"c.{side}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    work = tmp_path / "work"
+    arguments = [tmp_path / "c.0", tmp_path / "c.1", "--work", work, "--test", "10", "--tuning", "10"]
+    arguments += ["--phrases", "1,4", "--sweeps", "30", "--iterations", "2", "--threads", "1"]
+    lines = printed("papers.itg_phrases", *arguments).splitlines()
+    rows = [line.split("\t") for line in lines]
+    assert [row[0] for row in rows] == ["grammar", "phrases of 1", "phrases of 4"]
+    of_words, of_phrases = (float(row[4].split()[0]) for row in rows[1:])
+    assert of_phrases > 90 > of_words
+    longest = [
+        max(len(line.split(" ||| ")[1].split(" ")) for line in (work / name).read_text().splitlines())
+        for name in ("itg-1.cdec", "itg-4.cdec")
+    ]
+    assert longest[0] == 1 < longest[1] <= 4
+    before = {path: path.stat().st_mtime_ns for path in work.iterdir()}
+    assert printed("papers.itg_phrases", *arguments).splitlines() == lines
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items() if path.suffix in (".db", ".cdec"))
+
+
 @pytest.mark.campaign
 def test_links_of_the_itg_s_samplers_translate(bitext: list[str], tmp_path: Path) -> None:
     """BLEU of Table 1, with pairs held out."""
