@@ -105,6 +105,7 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
         candidates=request.candidates,
         similarity=request.similarity,
         stems=request.stems,
+        slices=request.slices,
         seed=request.seed,
     )
 
@@ -207,8 +208,9 @@ def align(
             )
         samples = _sample_jointly(source_side, target_side, options, request.threads, report)
         return Aligned(*decode_links(samples, source_side, target_side, implied=request.chunks))
-    if request.chunks:
-        raise UsageError(f"--set chunks is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
+    for name in ("chunks", "slices"):
+        if getattr(request, name) != getattr(Request(), name):
+            raise UsageError(f"--set {name} is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
     prior = known(source_side, target_side) if known is not None else None
     if request.direction == BOTH:
         return align_sides(

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, described_default, every_model
 from hierogram.samplers.alignment.options import POSTERIOR, SYMMETRIZATIONS
+from hierogram.samplers.grammar.settings import FLAT, SLICES
 from hierogram.storage.options import Option
 
 BOTH, FORWARD, BACKWARD = "both", "forward", "backward"
@@ -58,4 +59,5 @@ class Request:
     chunks: Annotated[
         bool, Option("With itg: link words without a link of their own to the word that their chunk has.", expert=True)
     ] = False
+    slices: Annotated[str, Option("With itg: slice variables", values=SLICES, expert=True)] = FLAT
     keep_case: Annotated[bool, Option("Words that differ in case alone are different words.", expert=True)] = False

@@ -47,7 +47,7 @@ _OF_KINDS: dict[str, frozenset[str]] = {
     | {"model", "discount", "strength", "span_limit", "schedule", "aligner", "rate", "round_sweeps", "sweeps_per_level"}
     | {"levels", "settling", "type_moves", "temperature", "annealing"},
     TREES: frozenset({"base", "start", "round_sweeps", "temperature", "annealing"}),
-    ITG: _OF_TEXT | {"settling", "round_sweeps", "phrase_words"},
+    ITG: _OF_TEXT | {"settling", "round_sweeps", "phrase_words", "slices"},
 }
 """Settings of one kind or another."""
 

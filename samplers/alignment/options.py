@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hierogram.samplers.exceptions import AlignmentInputError
+from hierogram.samplers.grammar.settings import FLAT
 
 ALL_POSITIONS = 0
 """As a number of candidates: a link is drawn from all positions."""
@@ -37,8 +38,8 @@ class AlignerOptions:
     `candidates` positions, or from all (0). `lexical`, `jump`, `collocation`, `fertility`: strengths of the Dirichlet
     priors β, α, γ and the fertilities'; `unlinked`: prior probability of an unlinked word (bhmm-f); `similarity`: what
     the prior adds for words of the same spelling, and in proportion for similar ones. `warming`: sweeps by words alone,
-    then as many by words and jumps (bhmm-f). `stems`: of three chains two know words by their stems alone. Raises
-    `AlignmentInputError` where no sample would be taken.
+    then as many by words and jumps (bhmm-f). `stems`: of three chains two know words by their stems alone. `slices`:
+    slice variables (itg). Raises `AlignmentInputError` where no sample would be taken.
     """
 
     model: str
@@ -56,6 +57,7 @@ class AlignerOptions:
     unlinked: float = 0.17
     seed: int = 1
     stems: bool = False
+    slices: str = FLAT
 
     def __post_init__(self) -> None:
         for name, least in (("sweeps", 1), ("chains", 1), ("thinning", 1), ("burn_in", 0), ("candidates", 0)):

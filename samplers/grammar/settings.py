@@ -17,6 +17,10 @@ DIRICHLET = "dirichlet"
 """Rule model: one Dirichlet process [CFGŠ14 §4.1]."""
 MODELS = (PITMAN_YOR, DIRICHLET)
 
+FLAT, BETA = "flat", "beta"
+SLICES = {FLAT: "uniform below what a rule weighs", BETA: "those of the paper, from Beta(a, 1) off the derivation"}
+"""Slice variables of an ITG [BC10 §2, note 3]."""
+
 STRATIFIED = "stratified"
 """Schedule of phrases: small ones first, two levels a sweep, from a temperature below 1 up to 1."""
 QUICK = "quick"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
 from hierogram.samplers.exceptions import AlignmentInputError
+from hierogram.samplers.grammar import settings as named
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.charts import (
     Drawn,
@@ -71,6 +72,8 @@ from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs
 SLICE, GIBBS, EXHAUSTIVE, FLAT = "slice", "gibbs", "exhaustive", "flat"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, FLAT)
 """By slices; by local moves; by whole charts; by flat slices."""
+OF_SLICES = {named.FLAT: FLAT, named.BETA: SLICE}
+"""The method that draws each kind of slice variables."""
 
 _SLICE, _GIBBS, _EXHAUSTIVE, _FLAT = range(4)
 _RESAMPLED, _PROPOSED, _ACCEPTED, _GIVEN_UP, _CELLS, _COMBINATIONS = range(6)

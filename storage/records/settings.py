@@ -12,11 +12,13 @@ from hierogram.samplers.grammar.settings import (
     CUT,
     DIRICHLET,
     FERTILITIES,
+    FLAT,
     JOINED,
     PCFG,
     PITMAN_YOR,
     RANDOM,
     SCHEDULES,
+    SLICES,
     STRATIFIED,
     SYNCHRONOUS,
     UNIFORM,
@@ -115,4 +117,5 @@ class Settings:
         int,
         Option("Words of a side that an ITG emits together, at most.", least=1, most=LONGEST_ITG_PHRASE, expert=True),
     ] = 1
+    slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES, expert=True)] = FLAT
     joins: tuple[str, ...] = ()

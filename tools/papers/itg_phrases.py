@@ -108,10 +108,8 @@ def main(
     rows = []
     for one, spent, score in zip(grammars, seconds, experiment.scored(grammars), strict=True):
         p = "" if score.p is None else f"{score.p:.3f}"
-        rules, half = sum(one.by_scope), (score.high - score.low) / 2
-        rows.append(
-            [score.name, f"{rules:,}", f"{one.seconds:.0f}", f"{spent:.3f}", f"{score.score:.2f} ± {half:.2f}", p]
-        )
+        bleu = f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}"
+        rows.append([score.name, f"{sum(one.by_scope):,}", f"{one.seconds:.1f}", f"{1e3 * spent:.2f}", bleu, p])
     print_table(["grammar", "rules", "s learned", "ms a sentence", "BLEU", "p"], rows)
 
 

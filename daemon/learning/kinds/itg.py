@@ -1,4 +1,4 @@
-"""Inversion transduction grammars of pairs without links, sampled by flat slices [BC10]."""
+"""Inversion transduction grammars of pairs without links, sampled by slices [BC10]."""
 
 import time
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import PAIR, Derivations, decode, encode, nodes_of
 from hierogram.samplers.itg.model import STRENGTHS, ItgSettings
 from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sampler import FLAT, ItgKernel, ItgPlan, ItgState, build
+from hierogram.samplers.itg.sampler import FLAT, OF_SLICES, ItgKernel, ItgPlan, ItgState, build
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, MODEL1
 from hierogram.samplers.itg.summaries import (
     BINARY,
@@ -229,8 +229,9 @@ class ItgChain(Chain):
     """The derivations of a store's pairs in memory, all at once, since Model 1 and the strengths belong to all."""
 
     def __init__(self, store: KnownCounts, means: Means) -> None:
-        """Load what is known; one thread does it all, by flat slices, whatever the `means`."""
-        self._seed = store.settings().seed
+        """Load what is known; one thread does it all, by slices, whatever the `means`."""
+        settings = store.settings()
+        self._seed, self._method = settings.seed, OF_SLICES[settings.slices]
         self._strengths = {row.label: row.strength for row in store.labels()}
         # The base distributions' random streams are named by the sweeps of the store.
         self._sweeps = store.status().sweeps
@@ -256,7 +257,7 @@ class ItgChain(Chain):
         """Take in all pairs, with what is known of the strengths."""
         self._note_strengths()
         self._loaded = loaded
-        self._kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
+        self._kernel = build(loaded.batch, _SAMPLED, self._method, loaded.model1)
         base = self._kernel.first_base
         known = [self._strengths.get(name, float(base.strengths[k])) for k, name in enumerate(STRENGTHS)]
         self._state = self._kernel.resume(state, base._replace(strengths=np.array(known)))
@@ -270,7 +271,7 @@ class ItgChain(Chain):
         self._strengths |= {row.label: row.strength for row in self.labels()}
 
     def sweep(self, loaded: LoadedRawPairs) -> Sweep:
-        """Return what sweeps over the pairs by flat slices, then draws the strengths."""
+        """Return what sweeps over the pairs by slices, then draws the strengths."""
         kernel = self._kernel
         assert kernel is not None
         assert loaded is self._loaded
@@ -304,7 +305,7 @@ class ItgChain(Chain):
 
 
 class ItgTrial(Trial):
-    """A chain by flat slices, from left-branching derivations or from those of Model 1."""
+    """A chain by slices, from left-branching derivations or from those of Model 1."""
 
     def __init__(
         self, loaded: LoadedRawPairs, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions
@@ -312,7 +313,7 @@ class ItgTrial(Trial):
         self._loaded = loaded
         self._settings = settings
         self._seed = how.seed
-        self._kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
+        self._kernel = build(loaded.batch, _SAMPLED, OF_SLICES[settings.slices], loaded.model1)
         self._chain = self._kernel.init(how.seed, LEFT_BRANCHING if how.start == CUT else MODEL1)
         self._number = 0
         self.seconds = 0.0

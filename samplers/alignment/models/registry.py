@@ -151,7 +151,7 @@ def model_named(name: str) -> AlignerModel:
     return MODELS[name]
 
 
-def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | None) -> AlignerOptions:
+def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | str | None) -> AlignerOptions:
     """A model's options for a corpus of so many pairs: its defaults, but for those that are `chosen` and not None.
 
     Raises `AlignmentInputError`.

@@ -85,11 +85,20 @@ def test_posteriors_are_shares_of_the_samples() -> None:
             "aligns both ways at once, from the pairs alone: leave out --set dir",
         ),
         (Request(chunks=True), "--set chunks is for itg, not for bhmm-f"),
+        (Request(slices="beta"), "--set slices is for itg, not for bhmm-f"),
     ],
 )
 def test_what_the_model_cannot_do_is_refused(request_: Request, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         align(["a"], ["x"], request_)
+
+
+def test_links_are_sampled_by_slices_of_either_kind() -> None:
+    """They draw otherwise, from one posterior: where it is sure of a link, both set it."""
+    source, target = ["la maison", "la porte", "une maison"] * 9, ["the house", "the door", "a house"] * 9
+    flat, beta = (align(source, target, Request(model="itg", slices=kind)) for kind in ("flat", "beta"))
+    assert [*flat.lines(True)] != [*beta.lines(True)]
+    assert [*flat.lines()] == [*beta.lines()] == ["0-0 1-1"] * 27
 
 
 def test_counts_of_a_store_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,20 @@ def test_phrases_are_learned_verified_exported_and_translated_with(
         assert translated.out.splitlines() == ["a potato", "come please"], translated.err
     assert hierogram(*at, "withdraw", "1", "2", "9").code == 0
     assert hierogram(*at, "verify").code == 0
+
+
+@pytest.mark.database("sqlite")
+def test_a_store_draws_by_the_slices_that_it_was_made_with(tmp_path: Path) -> None:
+    found = []
+    for kind in ("flat", "beta"):
+        settings = replace(QUICK, slices=kind)
+        with open_store(f"sqlite:///{tmp_path}/{kind}.db", create=True, settings=settings) as store:
+            put(store, RAW)
+            learn(store, sweeps=6)
+            assert verify(store).problems == []
+            assert store.settings().slices == kind
+            found.append(dictionary(store))
+    assert found[0] != found[1]
 
 
 def test_links_are_no_use_to_it(store_url: str, tmp_path: Path) -> None:
