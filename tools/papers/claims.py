@@ -143,6 +143,16 @@ def _slices(data: Inputs, said: str) -> Iterator[Finding]:
     yield above(where, "slices take longer than local moves", ends["slice a=0.25 M1"][1], ends["gibbs M1"][1])
 
 
+def _slices_and_phrases(data: Inputs, said: str) -> Iterator[Finding]:
+    ends = _ends(data, "phrases/figure", "sampler")
+    where = "[BC10] Table 1, phrases in the local sampler"
+    of = {name: [ends[f"{name} {start}"][0] for start in ("LB", "M1", "M4")] for name in ("gibbs", "flat a=0.15")}
+    words = [ends[f"slice a=0.15 {start} of words"][0] for start in ("LB", "M1", "M4")]
+    yield above(where, "slices of words above every local run with phrases", min(words), max(of["gibbs"]))
+    flat = "flat slices with phrases above every local run with phrases (not of the paper)"
+    yield above(where, flat, min(of["flat a=0.15"]), max(of["gibbs"]))
+
+
 def _aligners(data: Inputs, said: str) -> Iterator[Finding]:
     rows = json.loads(Path(data.path("aligners/figure1.json")).read_text(encoding="utf-8"))
     for way in ("directional", "symmetrised"):
@@ -267,6 +277,14 @@ EXPERIMENTS = (
             *("--exhaustive", "0", "--least-a", "0.15"),
         ),
         _slices,
+    ),
+    PaperRun(
+        "papers.slice_sampling",
+        lambda data: _bitext(
+            data, *("--work", data.path("phrases"), "--pairs", "30", "--sweeps", "60"),
+            *("--exhaustive", "0", "--phrases", "2"),
+        ),
+        _slices_and_phrases,
     ),
     PaperRun(
         "papers.aligners",
