@@ -1,6 +1,7 @@
 """A small store of each kind of grammar: its settings, and what comes into it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from tests.daemon.learning import raw_pairs, stores, treebanks
@@ -37,6 +38,12 @@ CASES = {
     ),
     "itg": Case(
         raw_pairs.QUICK,
+        lambda store: raw_pairs.put(store, raw_pairs.RAW),
+        lambda store: raw_pairs.put(store, raw_pairs.MORE, first=100),
+        0x1F,
+    ),
+    "itg of phrases": Case(
+        replace(raw_pairs.QUICK, phrase_words=3),
         lambda store: raw_pairs.put(store, raw_pairs.RAW),
         lambda store: raw_pairs.put(store, raw_pairs.MORE, first=100),
         0x1F,

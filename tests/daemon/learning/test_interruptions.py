@@ -166,7 +166,8 @@ main()
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, ...]]:
     """What runs give that nothing interrupts, by kind."""
     found = {}
-    for kind, case in CASES.items():
+    for kind in ("phrases", "trees", "itg"):
+        case = CASES[kind]
         file = tmp_path_factory.mktemp(kind) / "s.db"
         with open_store(f"sqlite:///{file}", create=True, settings=case.settings) as store:
             case.fill(store)
