@@ -215,9 +215,9 @@ def _phrases_of(
     cells = int((np.diff(source_offset) * np.diff(target_offset)).sum())
     keys = np.zeros(cells * (longest * longest - 1), np.uint64)
     _name_pairs(offsets, numbers, longest, keys)
-    names, types = np.unique(keys, return_inverse=True)
+    names, places = np.unique(keys, return_inverse=True)
     none = int(len(names) > 0 and names[0] == 0)
-    types = types.astype(np.int32) - none
+    types: NDArray[np.int32] = (places - none).astype(np.int32)
     number = len(names) - none
     sizes, first = np.zeros((number, 2), np.int8), np.zeros((number, 4), np.int64)
     _find_first(offsets, longest, types, sizes, first)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reference.itg.samplers import Tree, derivations, links_of, size_of, string_of, uses_of
+from tests.reference.itg.samplers import Tree, derivations, links_of, phrase, size_of, string_of, uses_of
 from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import AlignmentInputError, DerivationError
@@ -171,6 +171,19 @@ def test_links_of_pairs_and_of_chunks_are_counted() -> None:
     assert linked == links_of(tree) == {(use.i, use.x) for use in uses_of(tree) if use.rule == PAIR}
     assert {divmod(int(cell), 4) for cell in np.flatnonzero(sums.chunks)} == {(1, 0), (3, 1)}
     assert sums.samples[0] == 1
+
+
+def test_a_pair_of_phrases_links_all_its_words() -> None:
+    pairs: Pairs = (((0, 1, 2, 3), (0, 1, 2, 0)),)
+    batch = batch_of(pairs, 2)
+    # [[f0f1/e0 f2/ε] [f3/e1e2 ε/e3]]: f2 stands in a chunk with e0, whose links are those of its phrase.
+    tree = (0, (0, (phrase(2, 1),), (SOURCE_NULL,)), (0, (phrase(1, 2),), (TARGET_NULL,)))
+    sums = empty_links(batch)
+    add_links(batch, put(batch, [tree]), sums)
+    linked = {divmod(int(cell), 4) for cell in np.flatnonzero(sums.pairs)}
+    assert linked == links_of(tree) == {(0, 0), (1, 0), (3, 1), (3, 2)}
+    assert {divmod(int(cell), 4) for cell in np.flatnonzero(sums.chunks)} == {(2, 0), (3, 3)}
+    assert sums.pairs.max() == sums.chunks.max() == 1
 
 
 def test_a_side_that_is_too_long_is_refused_by_its_line() -> None:
