@@ -338,7 +338,7 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
     except ValueError as error:
         raise ExportError(str(error)) from error
     compression = _compression(options, format, path, named)
-    translating = TRANSLATION in notation.offers and not format.words and options.counted is Counted.TRANSLATION
+    translating = LINKS in notation.offers and not format.words and options.counted is Counted.TRANSLATION
     smoothing = options.smoothing if options.smoothing is not None else SMOOTHING if translating else 0.0
     resolved = replace(options.resolved(), format=format.name, features=features, smoothing=smoothing)
     # Rules of words with links have words on both sides; words without a translation are what others may have.
