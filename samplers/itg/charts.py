@@ -100,7 +100,7 @@ def _finish(chart, items, i, j):
     """Add emissions to a matrix, and what has a child with an empty source span."""
     m = items.size[1]
     here, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
-    straight, inverted = items.rules[STRAIGHT], items.rules[INVERTED]
+    straight, inverted, longest = items.rules[STRAIGHT], items.rules[INVERTED], items.size[2]
     for size in range(m + 1):
         for x in range(m + 1 - size):
             y = x + size
@@ -111,7 +111,7 @@ def _finish(chart, items, i, j):
                 total += items.source_nulls[i]
             elif i == j and size == 1:
                 total += items.target_nulls[x]
-            elif is_phrase(items.size[2], j - i, size):
+            elif is_phrase(longest, j - i, size):
                 total += phrase_weight(items, i, x, j - i, size)
             if i == j:
                 for z in range(x + 1, y):

@@ -198,7 +198,9 @@ def _weigh_items(batch, pair, base, counts, local):
                 items.pairs[p, q] = scale * (counts.pairs[of_type] + pair_mass(batch, base, of_type))
             else:
                 items.pairs[p, q] = 1.0 if source[p, 0] == target[q, 0] else 0.0
-            if items.size[2] > 1:
+    if items.size[2] > 1:
+        for p in range(n):
+            for q in range(m):
                 _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale)
     strength = base.strengths[SOURCE_NULL_STRENGTH]
     scale = (counts.rules[SOURCE_NULL] + TYPE_PRIOR) / total / (counts.rules[SOURCE_NULL] + strength)

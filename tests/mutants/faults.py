@@ -907,7 +907,7 @@ FAULTS = (
         "itg/model.py",
         "tables.target[batch.target[at]] += draws",
         "tables.target[batch.target[at]] += 0.0 * draws",
-        ("tests/samplers/itg/test_long_run.py", "-k", "phrases_and_tables and exhaustive"),
+        _ITG_TABLES,
     ),
     Fault(
         "phrases are not levelled as their words are",

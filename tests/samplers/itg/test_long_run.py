@@ -283,20 +283,30 @@ def test_derivations_and_tables_at_length(corpus: str, method: str) -> None:
     assert chain_has_the_posterior_of_tables(CORPORA[corpus], method, 40_000, seed=22)
 
 
-def test_a_table_is_half_a_draw_of_each_of_its_words() -> None:
+@pytest.mark.parametrize("longest", [1, 2])
+def test_a_table_is_half_a_draw_of_each_of_its_words(longest: int) -> None:
     """And P_f is drawn from the Dirichlet distribution that these draws give: its square root is kept."""
-    kernel = kernel_of(TWO, EXHAUSTIVE, strength=1.3)
+    kernel = kernel_of(TWO, EXHAUSTIVE, strength=1.3, longest=longest)
     state = kernel.init(3, LEFT_BRANCHING)
     batch = kernel.batch
+    phrases = 0
     for number in range(1, 6):
         state, _ = kernel.step(8, state, plan_of(batch, number))
         tables = kernel._tables
         source, target = tables.source_nulls / 2, tables.target_nulls / 2
-        np.add.at(source, batch.type_source, tables.pairs / 2)
-        np.add.at(target, batch.type_target, tables.pairs / 2)
+        words = len(batch.type_source)
+        np.add.at(source, batch.type_source, tables.pairs[:words] / 2)
+        np.add.at(target, batch.type_target, tables.pairs[:words] / 2)
+        for (s, t), (f, e, *_), number_of in zip(
+            batch.phrases.sizes.tolist(), batch.phrases.first.tolist(), tables.pairs[words:].tolist(), strict=True
+        ):
+            np.add.at(source, batch.source[f : f + s], number_of / 2)
+            np.add.at(target, batch.target[e : e + t], number_of / 2)
+            phrases += number_of
         assert tables.source.tolist() == source.tolist()
         assert tables.target.tolist() == target.tolist()
         assert sum(tables.source) > 0
+    assert (phrases > 0) == (longest > 1)
     mean = np.zeros(batch.source_words)
     for number in range(4_000):
         draw_words(state.base, tables, np.uint64(2), number)
