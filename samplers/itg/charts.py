@@ -96,11 +96,22 @@ def _multiply(chart, left, right, to, weight, m):
 
 
 @njit
+def _add_phrases(chart, items, i, j):
+    """Add the emissions of phrase pairs to a matrix."""
+    m, longest = items.size[1], items.size[2]
+    here = _matrix(i, j, m)
+    for x in range(m):
+        for width in range(1, min(longest, m - x) + 1):
+            if j - i + width > 2:
+                chart[here + x * (m + 1) + x + width] += phrase_weight(items, i, x, j - i, width)
+
+
+@njit
 def _finish(chart, items, i, j):
-    """Add emissions to a matrix, and what has a child with an empty source span."""
+    """Add emissions of words to a matrix, and what has a child with an empty source span."""
     m = items.size[1]
     here, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
-    straight, inverted, longest = items.rules[STRAIGHT], items.rules[INVERTED], items.size[2]
+    straight, inverted = items.rules[STRAIGHT], items.rules[INVERTED]
     for size in range(m + 1):
         for x in range(m + 1 - size):
             y = x + size
@@ -111,8 +122,6 @@ def _finish(chart, items, i, j):
                 total += items.source_nulls[i]
             elif i == j and size == 1:
                 total += items.target_nulls[x]
-            elif is_phrase(longest, j - i, size):
-                total += phrase_weight(items, i, x, j - i, size)
             if i == j:
                 for z in range(x + 1, y):
                     total += (straight + inverted) * chart[here + x * (m + 1) + z] * chart[here + z * (m + 1) + y]
@@ -141,6 +150,8 @@ def sum_inside(chart, items):
                 left, right = _matrix(i, k, m), _matrix(k, j, m)
                 _multiply(chart, left, right, here, items.rules[STRAIGHT], m)
                 _multiply(chart, right, left, here, items.rules[INVERTED], m)
+            if 0 < size <= items.size[2] and items.size[2] > 1:
+                _add_phrases(chart, items, i, j)
             _finish(chart, items, i, j)
 
 

@@ -296,10 +296,10 @@ def frozen_weight(weights, rule, i, x):
     """The weight of one rule, an emission from source word i and target word x on."""
     if rule == PAIR:
         return weights.pairs[i, x]
-    if rule > TARGET_NULL:
-        return weights.phrases[i, x, place_in(weights.size[2], source_words(rule), target_words(rule))]
     if rule == SOURCE_NULL:
         return weights.source_nulls[i]
+    if rule > TARGET_NULL:
+        return weights.phrases[i, x, place_in(weights.size[2], source_words(rule), target_words(rule))]
     return weights.target_nulls[x] if rule == TARGET_NULL else weights.rules[rule]
 
 
