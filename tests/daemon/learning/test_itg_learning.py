@@ -92,6 +92,12 @@ def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str
         assert {(rule["source"], rule["target"]) for rule in exported} == {
             sides for sides, (_, sampled) in dictionary(store).items() if sampled and sides not in (STRAIGHT, INVERTED)
         }
+    # Decoders get those with words on both sides.
+    assert hierogram(*at, "export", "-o", "g.cdec").code == 0
+    both = [line.split(" ||| ")[1:3] for line in (tmp_path / "g.cdec").read_text().splitlines()]
+    wanted = [[rule["source"], rule["target"]] for rule in exported if rule["source"] and rule["target"]]
+    assert len(both) == len(wanted) < len(exported)
+    assert all(side.strip() for sides in both for side in sides)
     refused = hierogram(*at, "export", "-o", "x", "--format", "fragments")
     assert refused.code != 0
     assert "a store of ITG rules cannot be exported as fragments: there are cdec, moses" in refused.err
