@@ -54,9 +54,14 @@ def shared_chain(cluster: "RayCluster") -> Callable[[Store, Means], Chain]:
 
 def check_workers(settings: Settings) -> None:
     """Raise `DaemonError` where Ray is not installed, or workers cannot sample such a store."""
+    check_installed()
+    check_shareable(settings)
+
+
+def check_installed() -> None:
+    """Raise `DaemonError` where Ray is not installed."""
     if find_spec("ray") is None:
         raise DaemonError("workers need Ray: pip install 'hierogram[cluster]'")
-    check_shareable(settings)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.kinds.kind import Report, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
 from hierogram.daemon.workers.shares import TAILS_A_NODE, Share, blobs_at, blobs_of_all, places_of, share_out, texts_of
@@ -262,7 +262,7 @@ class WorkerPool:
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
-                raise DaemonError("all workers are lost, and no other can be started: what was committed stays")
+                raise ClusterLostError("all workers are lost, and no other can be started")
             return min(self._shards, key=lambda one: (len(self._shards[one]), one))
         try:
             self._cluster.result(self._cluster.call(worker, "begin", self._setup, rules_of(self._table)))

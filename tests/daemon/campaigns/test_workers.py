@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.daemon.campaigns.daemon import PATIENCE, assert_sound, wait_until
+from tests.daemon.campaigns.processes import all_ended, below, workers_of
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
 from hierogram.daemon.learning.learner import LearnOptions
@@ -30,22 +31,6 @@ sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2
 main()
 """
 """`hierogram learn` by three workers, that commits often."""
-
-
-def below(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The processes that a driver has started, and those that these have."""
-    try:
-        return psutil.Process(process.pid).children(recursive=True)
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return []
-
-
-def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The processes of the workers that a driver has started."""
-    try:
-        return [child for child in below(process) if "".join(child.cmdline()[:1]).startswith("ray::Worker")]
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return []
 
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
@@ -70,19 +55,6 @@ def runs_again(server: Any) -> bool:
     except subprocess.SubprocessError:
         return False
     return True
-
-
-def all_ended(found: set[psutil.Process]) -> bool:
-    """Whether none of these processes is left."""
-    return not any(is_left(one) for one in found)
-
-
-def is_left(process: psutil.Process) -> bool:
-    """Whether the process runs."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str, ...]) -> None:
