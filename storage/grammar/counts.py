@@ -162,6 +162,14 @@ def _numbers_on_postgres(connection: Connection, fields: dict[str, str], conditi
     return [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
 
 
+def values_on_postgres(connection: Connection, columns: dict[str, str], selected: str) -> list[Column]:
+    """Return columns of numbers, by what each is in SQL and its type, of the rows that `selected` says (FROM …)."""
+    with _cursor(connection) as cursor:
+        result = cursor.execute(f"SELECT {', '.join(f'array_agg({name})' for name in columns)} {selected}").pgresult
+        assert result is not None
+        return [_elements(result.get_value(0, n), kind).astype(kind) for n, kind in enumerate(columns.values())]
+
+
 def _numbers(connection: Connection, fields: dict[str, str], condition: str) -> list[Column]:
     """Columns of numbers of the rules that meet a condition, in no particular order."""
     postgres = connection.dialect.name == POSTGRES
