@@ -16,6 +16,7 @@ from sqlalchemy.schema import CreateTable
 
 from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.database.copying import numbers_on_postgres
 from hierogram.storage.database.loading import (
     PostgresLoader,
     columns_of,
@@ -28,7 +29,6 @@ from hierogram.storage.database.transactions import Writing
 from hierogram.storage.exceptions import KeyCollisionError, StoreError
 from hierogram.storage.grammar.changes import Rows, StoredUses, change_rules, words_of
 from hierogram.storage.grammar.commits import save_progress
-from hierogram.storage.grammar.counts import values_on_postgres
 from hierogram.storage.grammar.key_runs import candidates
 from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.pairs.vocabulary import known_words
@@ -127,7 +127,7 @@ class _Written:
         same = "r.key_high = w.key_high AND r.key_low = w.key_low"
         columns = {"w.n": "i4", "r.id": "i8", "r.count": "i8", "r.minimal_uses": "i8", "r.expected_uses": "f8"}
         columns |= {"r.expected_uses_variance": "f8", "(r.source <> w.source OR r.target <> w.target)::int": "i4"}
-        numbers, ids, counts, minimal, expected, variances, differs = values_on_postgres(
+        numbers, ids, counts, minimal, expected, variances, differs = numbers_on_postgres(
             writing.connection, columns, f"{found} WHERE {same}"
         )
         if differs.any():

@@ -48,7 +48,7 @@ class Pairs(Access):
         """Return the same as `pairs` without texts and derivations, at the speed of the server; on Postgres."""
         import numpy as np
 
-        from hierogram.storage.grammar.counts import values_on_postgres
+        from hierogram.storage.database.copying import numbers_on_postgres
 
         chosen = (
             select(
@@ -63,7 +63,7 @@ class Pairs(Access):
         with self._reading() as connection:
             selected = chosen.compile(connection, compile_kwargs={"literal_binds": True})
             columns = {"id": "i8", "sweep": "i8", "words": "i4"}
-            found = values_on_postgres(connection, columns, f"FROM ({selected}) AS p")
+            found = numbers_on_postgres(connection, columns, f"FROM ({selected}) AS p")
         order = np.argsort(found[0], kind="stable")
         return PairColumns(*(column[order].astype(np.int64) for column in found))
 

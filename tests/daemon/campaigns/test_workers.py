@@ -13,6 +13,7 @@ import pytest
 from tests.daemon.campaigns.daemon import PATIENCE, assert_sound, wait_until
 from tests.daemon.campaigns.processes import all_ended, below, workers_of
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.storage.building import query
 
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
@@ -21,6 +22,7 @@ from hierogram.storage.store import open_store
 
 PAIRS, SWEEPS = 400, 60
 WORKER, DRIVER, DATABASE = "worker", "driver", "database"
+WRITER, TAKER = "worker that writes", "driver that takes in"
 
 LEARNING = """
 import sys
@@ -35,17 +37,34 @@ main()
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
     """Kill one of them at once; whether there was one."""
-    if what == WORKER:
+    if what in (WRITER, TAKER) and not seen_writing(server.get_uri(), what == TAKER):
+        return False
+    if what in (WORKER, WRITER):
         workers = workers_of(process)
         if not workers:
             return False
         random.choice(workers).kill()
-    elif what == DRIVER:
+    elif what in (DRIVER, TAKER):
         process.kill()
     else:
         server.stop()
         wait_until(lambda: runs_again(server), "the server starts")
     return True
+
+
+def seen_writing(url: str, whole: bool) -> bool:
+    """Wait for a moment in which a worker writes, or, `whole`, in which what it wrote waits to be taken in; whether
+    there was one."""
+    tables = r"SELECT count(*) FROM pg_tables WHERE tablename LIKE 'worker\_%'"
+    writing = (
+        r"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^(CREATE|COPY|ANALYZE).*worker_'"
+    )
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        [(number,)] = query(url, tables if whole else writing)
+        if number:
+            return True
+    return False
 
 
 def runs_again(server: Any) -> bool:
@@ -91,6 +110,7 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
             if sum(killed.values()) < kills:
                 begin_anew(url)
     assert all(killed.values()), killed
+    assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
     # What Ray runs beside the workers takes about a minute to see that the driver is gone.
     wait_until(lambda: all_ended(started), "all that the drivers started ends")
 
@@ -115,4 +135,4 @@ def begin_anew(url: str) -> None:
 def test_killed_two_hundred_times(own_server: Any, tmp_path: Path) -> None:
     """HIEROGRAM_TEST_KILLS sets another number."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "200"))
-    kill_again_and_again(own_server, tmp_path, kills, (WORKER, WORKER, DRIVER, DATABASE))
+    kill_again_and_again(own_server, tmp_path, kills, (WORKER, WRITER, WRITER, DRIVER, TAKER, DATABASE))
