@@ -6,6 +6,7 @@ that is lost begins again from there on another worker, which goes back to the t
 part of each round again.
 """
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,16 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.kinds.kind import Report, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
-from hierogram.daemon.workers.shares import TAILS_A_NODE, Share, blobs_at, blobs_of_all, places_of, share_out, texts_of
+from hierogram.daemon.workers.shares import (
+    TAILS_A_NODE,
+    Share,
+    blobs_at,
+    blobs_of_all,
+    deal_out,
+    places_of,
+    share_out,
+    texts_of,
+)
 from hierogram.daemon.workers.worker import (
     Changes,
     Contents,
@@ -62,13 +72,14 @@ class StorePlace(NamedTuple):
 @dataclass(slots=True)
 class Traffic:
     """All that went between the workers, for measurements: rounds, the bytes of their changes, the seconds in which a
-    worker added these to its table, the mean of all; workers that were lost.
+    worker added these to its table, the mean of all; workers that were lost; the seconds in which they wrote pairs.
     """
 
     rounds: int = 0
     bytes: int = 0
     merge_seconds: float = 0.0
     lost: int = 0
+    write_seconds: float = 0.0
 
 
 class WorkerPool:
@@ -114,7 +125,7 @@ class WorkerPool:
         workers = usable_workers(self._cluster, self._setup.blocks.blocks_a_round)
         if not workers:
             raise DaemonError("no worker can be started: the cluster has no processor that is free")
-        self._shares = share_out(self._work(), self._setup.blocks, len(workers))
+        self._shares = self._share_out(len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
         rules = None if self._in_step.issuperset(workers) else self._cluster.share(rules_of(self._table))
         calls = [
@@ -128,8 +139,8 @@ class WorkerPool:
             self._cluster.result(call)
         self._enter([self._cluster.result(call) for call in opening])
 
-    def _work(self) -> NDArray[np.int64]:
-        """Return how much work all pairs before each are."""
+    def _share_out(self, shards: int) -> list[Share]:
+        """Return the shares of n shards."""
         raise NotImplementedError
 
     def _contents(self, number: int) -> Contents | StoredContents:
@@ -305,8 +316,9 @@ class SentPool(WorkerPool):
         self._offsets = loaded.batch.forests.node_offset
         self._variables = variables
 
-    def _work(self) -> NDArray[np.int64]:
-        return self.loaded.batch.forests.pair_tail_offset + TAILS_A_NODE * self._offsets
+    def _share_out(self, shards: int) -> list[Share]:
+        work = self.loaded.batch.forests.pair_tail_offset + TAILS_A_NODE * self._offsets
+        return share_out(work, self._setup.blocks, shards)
 
     def _contents(self, number: int) -> Contents:
         share = self._shares[number]
@@ -342,8 +354,9 @@ class StoredPool(WorkerPool):
         # Of shards that have come farther than the store says.
         self._variables: dict[int, Variables] = {}
 
-    def _work(self) -> NDArray[np.int64]:
-        return np.concatenate(([0], np.cumsum(self._pairs.words**2)))
+    def _share_out(self, shards: int) -> list[Share]:
+        # Of forests that are not here, the square of the words says as much as links and words do.
+        return deal_out(self._pairs.words**2, self._setup.blocks, shards)
 
     def _contents(self, number: int) -> StoredContents:
         share = self._shares[number]
@@ -371,7 +384,9 @@ class StoredPool(WorkerPool):
     def write(self, sweeps: NDArray[np.int64]) -> list[WrittenPart]:
         """Have the workers write the pairs, which have had so many sweeps; return what is to be committed."""
         of_shards = {number: sweeps[share.pairs] for number, share in enumerate(self._shares)}
+        started = time.perf_counter()
         found, _ = self._all("write", of_shards)
+        self.traffic.write_seconds += time.perf_counter() - started
         return [part for number in range(len(self._shares)) for part in found[number]]
 
     def note_committed(self) -> None:
