@@ -42,7 +42,7 @@ class Corrections:
         self._reader = reader
         self._withdraw = withdraw
 
-    def known(self, text: str, *, html: bool = False) -> str | None:
+    def known(self, text: str, html: bool = False) -> str | None:
         """Return what the newest correction of this very text says, as it is written; None without one.
 
         A capital letter begins what it begins in the text. In `html`, what says the same as text is text.

@@ -39,9 +39,10 @@ class PlainTranslation:
 class FollowedGrammar:
     """A store's grammar for translating, read at the first text and followed; may be used from several threads."""
 
-    def __init__(self, store: Store, options: TranslateOptions) -> None:
+    def __init__(self, store: Store, options: TranslateOptions, corrections: Corrections) -> None:
         self._store = store
         self._options = options
+        self._corrections = corrections
         self._lock = threading.Lock()
         self._follower: Follower | None = None
 
@@ -58,23 +59,17 @@ class FollowedGrammar:
             if self._follower is None:
                 self._follower = Follower(self._store, equip(self._options))
         translator, position = self._follower.now()
-        return TextTranslator(translator), position
+        return TextTranslator(translator, self._corrections.known), position
 
 
 class PlainTranslator:
-    """Translates texts as people write them; may be used from several threads at once.
+    """Translates texts as people write them; may be used from several threads at once."""
 
-    What somebody corrected word for word is said as it was corrected.
-    """
-
-    def __init__(
-        self, store: Store, reader: Reader, now: "Callable[[], TextTranslator]", corrections: Corrections
-    ) -> None:
+    def __init__(self, store: Store, reader: Reader, now: "Callable[[], TextTranslator]") -> None:
         """`now` returns the translator with the store's grammar as it is."""
         self._store = store
         self._reader = reader
         self._now = now
-        self._corrections = corrections
 
     def languages(self) -> tuple[str, ...]:
         """Return source and target language; nothing where the store does not say them."""
@@ -87,11 +82,8 @@ class PlainTranslator:
         """
         if not text.strip():
             return PlainTranslation(text, [])
-        corrected = self._corrections.known(text, html=form == HTML)
-        found = [] if corrected is None else [corrected]
-        if alternatives or not found:
-            found += self._now().translate(text, format=form, alternatives=alternatives).texts
-        best, *others = dict.fromkeys(found)
+        found = self._now().translate(text, format=form, alternatives=alternatives)
+        best, *others = dict.fromkeys((found.text, *found.texts))
         return PlainTranslation(best, others[:alternatives])
 
     def detect(self, text: str) -> list[tuple[str, float]]:

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 from hierogram.daemon.corpora.kept import Kept
 from hierogram.daemon.corpora.languages import Spot
 from hierogram.daemon.decoding.casing import all_capital, capitalized, first_cased
-from hierogram.daemon.decoding.documents import TEXT, Paragraph, divide
+from hierogram.daemon.decoding.documents import HTML, TEXT, Paragraph, divide
 from hierogram.daemon.decoding.fixed_words import SentencePart, Words, split_words
 from hierogram.daemon.decoding.placing import Event, with_tags
 from hierogram.daemon.decoding.translating import Candidate, Piece, Translation, Translator, in_threads
 from hierogram.samplers.grammar.rules import RuleUse, Span
 
+Corrected = Callable[[str, bool], str | None]
+"""Returns what people corrected the translation of a text to, if anybody did; the text is HTML, or not."""
 TOKENS = "tokens"
 """The format of tokens, which are translated to tokens."""
 _NUMBER = re.compile(r"\d+")
@@ -67,7 +69,8 @@ class TextTranslation:
 
     `translation` has the tokens, scores, links and rules of all its sentences one after the other; `numbers` says which
     of its candidates each text is, and is empty where there are no words. `paragraphs` are those of the best one; there
-    are none where translations are tokens.
+    are none where translations are tokens. `corrected` is what people made of the translation of this very text; the
+    others are by the rules.
     """
 
     source: str
@@ -75,11 +78,12 @@ class TextTranslation:
     numbers: list[int]
     translation: Translation
     paragraphs: list[TextParagraph]
+    corrected: str | None = None
 
     @property
     def text(self) -> str:
-        """The best translation."""
-        return self.texts[0]
+        """The translation: what people corrected it to, else the best one by the rules."""
+        return self.texts[0] if self.corrected is None else self.corrected
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -99,15 +103,16 @@ class TextTranslator:
     """Translates text by a translator of tokens; may be used from several threads at once.
 
     The translator's pipeline divides text, and joins it again. Where that takes tokens as they come, text is divided by
-    the rules of its languages, or by general ones.
+    the rules of its languages, or by general ones. What people corrected word for word is said as they corrected it.
     """
 
-    def __init__(self, translator: Translator) -> None:
+    def __init__(self, translator: Translator, corrected: Corrected | None = None) -> None:
         self.translator = translator
         self.texts = translator.texts.running()
         self.usual = TOKENS if translator.texts.rules is None else TEXT
         """The format of what is to be translated, where nobody says it: text where the pipeline divides text."""
         self._casing = translator.grammar.casing
+        self._corrected = corrected
 
     def translate(
         self, text: str, *, format: str | None = None, alternatives: int = 0, markup: bool = False
@@ -116,11 +121,18 @@ class TextTranslator:
 
         `format` is `text`, `html`, or `tokens`: a sentence that goes through the translator's pipeline, with tokens for
         its translation. Tags, placeholders, addresses and numbers are kept in text. There are up to `alternatives` more
-        translations. With `markup`, `<np translation="the house">la maison</np>` says what is given.
+        translations. With `markup`, `<np translation="the house">la maison</np>` says what is given, and that comes
+        before corrections; tokens are not corrected.
         """
         format = format or self.usual
         if format == TOKENS:
             return of_tokens(text, self.translator.translate(text, alternatives + 1, markup=markup))
+        found = self._by_rules(text, format, alternatives, markup)
+        if markup or self._corrected is None:
+            return found
+        return replace(found, corrected=self._corrected(text, format == HTML))
+
+    def _by_rules(self, text: str, format: str, alternatives: int, markup: bool) -> TextTranslation:
         best = 1 if not alternatives else _SPARE * (alternatives + 1)
         parts = divide(text, format, markup)
         pieces: list[Piece] = []
@@ -333,6 +345,7 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
     return {
         "source": translated.source,
         "translation": translated.text,
+        "corrected": translated.corrected is not None,
         "tokens": " ".join(translated.translation.source),
         "parts": translated.translation.parts,
         "candidates": [

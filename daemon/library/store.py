@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hierogram.daemon.alignment.answering import AnsweringAligner
+    from hierogram.daemon.answering.corrections import Corrections
     from hierogram.daemon.answering.exchange import Synchronized
     from hierogram.daemon.answering.memory import NearPair
     from hierogram.daemon.corpora.dictionaries import Dictionary
@@ -242,6 +243,13 @@ class GrammarStore:
             if self._reader is None:
                 self._reader = Reader(self.store.engine.url)
             return self._reader
+
+    @property
+    def corrections(self) -> Corrections:
+        """Return what people corrected translations to, and take more of it."""
+        from hierogram.daemon.answering.corrections import Corrections
+
+        return Corrections(self.store, self.reader, self.withdraw)
 
     @property
     def aligner(self) -> AnsweringAligner:
@@ -701,7 +709,7 @@ class GrammarStore:
         with silence():
             if self._follower is None:
                 self._follower = Follower(self.store, equip(TranslateOptions()))
-            translator = TextTranslator(self._follower.refresh())
+            translator = TextTranslator(self._follower.refresh(), self.corrections.known)
         return translator.translate(text, format=format, alternatives=best - 1)
 
     def nearest(self, text: str, least: float = 50.0, most: int = 5) -> list[NearPair]:

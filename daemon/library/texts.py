@@ -103,6 +103,7 @@ class Decoder:
         )
         with silence():
             self.resources = equip(wanted)
+            self._corrected = grammar.corrections.known if isinstance(grammar, GrammarStore) else None
             if isinstance(grammar, GrammarStore):
                 self._now: Callable[[], Translator] = Follower(grammar.store, self.resources).refresh
             else:
@@ -127,7 +128,7 @@ class Decoder:
         """Return what translates text with the grammar as it is now."""
         from hierogram.daemon.decoding.text_translator import TextTranslator
 
-        return TextTranslator(self.translator())
+        return TextTranslator(self.translator(), self._corrected)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
         """Return the translation of a text, `.text`, and at most `best`, `.texts`, with scores, features and links.

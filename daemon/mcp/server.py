@@ -7,7 +7,6 @@ from anyio import to_thread
 from pydantic import Field
 from starlette.types import ASGIApp
 
-from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.answering.translating import FollowedGrammar, PlainTranslation, PlainTranslator
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.evidence.options import MOST_CHARACTERS
@@ -40,9 +39,9 @@ Lines = Annotated[int, Field(ge=1, le=MOST_LINES, description="Most lines of the
 def desk_of(opened: GrammarStore, options: TranslateOptions) -> Desk:
     """Return what answers for a store that is open."""
     store, reader = opened.store, opened.reader
-    corrections = Corrections(store, reader, opened.withdraw)
-    grammar = FollowedGrammar(store, options)
-    return Desk(opened, PlainTranslator(store, reader, lambda: grammar.now()[0], corrections), corrections)
+    corrections = opened.corrections
+    grammar = FollowedGrammar(store, options, corrections)
+    return Desk(opened, PlainTranslator(store, reader, lambda: grammar.now()[0]), corrections)
 
 
 def make_server(desk: Desk, *, may_add: bool) -> "MCPServer":

@@ -76,9 +76,9 @@ def build_app(
     metrics = RequestMetrics()
     store, reader = service.store.store, service.store.reader
     asker = _asker(reader, configuration) if configuration.pages else None
-    translations = Translations(store, translating or TranslateOptions())
     corrections = Corrections(store, reader, service.withdraw)
-    translator = PlainTranslator(store, reader, lambda: translations.now()[0], corrections)
+    translations = Translations(store, translating or TranslateOptions(), corrections)
+    translator = PlainTranslator(store, reader, lambda: translations.now()[0])
     models: ASGIApp | None = None
     running: Running = nullcontext
     if configuration.mcp != "off":
@@ -104,7 +104,7 @@ def build_app(
     app.include_router(link_routes(service))
     app.include_router(evidence_routes(service))
     app.include_router(memory_routes(service))
-    app.include_router(translate_routes(translations, corrections))
+    app.include_router(translate_routes(translations))
 
     @app.get("/openapi.json", include_in_schema=False)
     def document() -> JSONResponse:

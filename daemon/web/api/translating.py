@@ -7,7 +7,6 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.web.protocol.bodies import json_body, read_json
 from hierogram.daemon.web.protocol.translations import Translations
 from hierogram.samplers.grammar.rules import RuleUse
@@ -83,14 +82,13 @@ class TranslateAnswer(BaseModel):
     advice: str | None = Field(description="What to do where sentences look as if they should be divided into tokens.")
 
 
-def translate_routes(translations: Translations, corrections: Corrections) -> APIRouter:
+def translate_routes(translations: Translations) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["translating"])
     threads = CapacityLimiter(_AT_ONCE)
 
     def work(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.corpora.texts import AS_IT_IS, IN_REQUESTS, text_advice
-        from hierogram.daemon.decoding.documents import HTML
         from hierogram.daemon.decoding.text_translator import TOKENS, as_plain, of_tokens
 
         texts, position = translations.now()
@@ -109,14 +107,7 @@ def translate_routes(translations: Translations, corrections: Corrections) -> AP
             ]
             side = (translator.texts if format == TOKENS else texts.texts).source
             advice = text_advice(side, "sentences", body.sentences, *IN_REQUESTS)
-        sentences = []
-        for line, one in zip(body.sentences, found, strict=True):
-            # Tokens are what a program works on, and the choices of markup come before all others.
-            asked = format != TOKENS and not body.markup
-            corrected = corrections.known(line, html=format == HTML) if asked else None
-            own = {"translation": one.text if corrected is None else corrected, "corrected": corrected is not None}
-            sentences.append(as_plain(one) | own)
-        return {"position": position, "sentences": sentences, "advice": advice}
+        return {"position": position, "sentences": [as_plain(one) for one in found], "advice": advice}
 
     @router.post(
         "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
@@ -10,10 +11,11 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
 from tests.conftest import CopyStore
-from tests.daemon.conftest import QUICK, written
+from tests.daemon.conftest import QUICK, Run, written
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.daemon.web.running import Running
 
+import hierogram as hg
 from hierogram.daemon.answering.corrections import CORPUS
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
@@ -209,7 +211,9 @@ def test_a_correction_comes_before_other_translations(asked: TestClient, correct
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
 
 
-def test_every_door_answers_with_the_correction(asked: TestClient, correct: Callable[[str, str], str]) -> None:
+def test_every_door_answers_with_the_correction(
+    french: Store, asked: TestClient, correct: Callable[[str, str], str], tmp_path: Path, hierogram: Run
+) -> None:
     def answered(**body: object) -> dict[str, Any]:
         [found] = asked.post("/v1/translate", json={"sentences": ["La maison verte."], **body}).json()["sentences"]
         return dict(found)
@@ -219,7 +223,14 @@ def test_every_door_answers_with_the_correction(asked: TestClient, correct: Call
     said = correct("La maison verte.", "a greenhouse & more.")
     assert said == "A greenhouse & more."
     assert answered() == by_rules | {"translation": said, "corrected": True}
-    assert asked.get("/translate.json", params={"q": "La maison verte."}).json()["corrections"] == [said]
+    page = asked.get("/translate.json", params={"q": "La maison verte."}).json()
+    assert (page["translation"], page["corrections"]) == (said, [said])
+    with hg.open(french.url) as store:
+        decoded = hg.Decoder(store).translate("La maison verte.")
+        assert (store.translate("La maison verte.").text, decoded.text, decoded.corrected) == (said, said, said)
+        assert store.translate("La maison verte.", format="tokens").corrected is None
+    (tmp_path / "text").write_text("La maison verte.\nLa porte.\n")
+    assert hierogram("--store", french.url, "translate", str(tmp_path / "text")).out.splitlines()[0] == said
     html = asked.post("/translate", json={"q": "La maison verte.", "format": "html", **FR_EN}).json()["translatedText"]
     assert (html, answered(format="html")["translation"]) == (said.replace("&", "&amp;"),) * 2
     assert not answered(format="tokens")["corrected"]
