@@ -283,10 +283,10 @@ def main(
     )
     print(f"a round: {shared.traffic.bytes / max(shared.traffic.rounds, 1):,.0f} bytes, {shared.traffic.rounds} rounds")
     print(f"table: {shared.rules:,} rules; a worker's memory: {parts.worker_bytes / 1e6:,.0f} MB")
+    opening, committing = shared.open_processor_seconds, shared.commit_processor_seconds
     print(
-        f"opening all pairs {shared.open_seconds:.1f} s, {shared.open_processor_seconds:.2f} of this process' processor; "
-        f"committing them {shared.commit_seconds:.1f} s, {shared.commit_processor_seconds:.2f} of it; workers wrote for "
-        f"{shared.traffic.write_seconds:.1f} s"
+        f"opening all pairs {shared.open_seconds:.1f} s, {opening:.2f} of this process' processor; committing them "
+        f"{shared.commit_seconds:.1f} s, {committing:.2f} of it; workers wrote for {shared.traffic.write_seconds:.1f} s"
     )
 
 
