@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import SweepRequest
-from hierogram.daemon.learning.kinds.pairs import longest_rule
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
 from hierogram.daemon.learning.kinds.synchronous import model_of, plan_of, schedule_of
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.workers.shares import Texts
@@ -159,14 +159,17 @@ class StoredShard(Shard):
         self._pairs = pairs = ResidentBatch.of(store.pairs_by_id(contents.ids.tolist()), setup.settings)
         if not np.array_equal(pairs.ids, contents.ids):
             raise PairMissingError("pairs have left the store while they were sampled: start again")
-        changed = pairs.loaded.batch, pairs.state, empty_table(longest_rule(setup.settings)), model, 1, pairs.committed
+        loaded = pairs.loaded
+        # Workers sample no other kind, see `check_shareable`.
+        assert isinstance(loaded, LoadedPairs)
+        changed = loaded.batch, pairs.state, empty_table(longest_rule(setup.settings)), model, 1, pairs.committed
         self.entering = rules_of(count_rules(*changed))
         if contents.variables is not None:
             edge, cut, records = contents.variables
             pairs.state = State(edge.copy(), cut.copy())
-            pairs.present_averages = pairs.loaded.read_averages(_own(records))
+            pairs.present_averages = loaded.read_averages(_own(records))
         self._written: Blobs | None = None
-        super().__init__(setup, model, pairs.loaded.batch, contents.rounds, (pairs.state, pairs.averages), executor)
+        super().__init__(setup, model, loaded.batch, contents.rounds, (pairs.state, pairs.averages), executor)
 
     def opened(self) -> Opened:
         """Return what the others have to know of it."""
@@ -314,7 +317,9 @@ class Worker:
 
     def note_committed(self, numbers: Sequence[int]) -> dict[int, None]:
         """Note that the store has what was written of these shards."""
-        return {number: self._stored_shard(number).note_committed() for number in numbers}
+        for number in numbers:
+            self._stored_shard(number).note_committed()
+        return dict.fromkeys(numbers)
 
     def _stored_shard(self, number: int) -> StoredShard:
         shard = self._shards[number]

@@ -51,7 +51,9 @@ def _block(kinds: Sequence[str], columns: Sequence[NDArray[Any] | Blobs], rows: 
             content = column.astype(_KINDS[kind]).view(np.uint8)
             width = np.dtype(_KINDS[kind]).itemsize
             sent.append((np.full(rows, width), content, np.arange(rows) * width))
-    sizes = 2 + sum(4 + lengths for lengths, _, _ in sent)
+    sizes = np.full(rows, 2 + 4 * len(sent), np.int64)
+    for lengths, _, _ in sent:
+        sizes += lengths
     places = np.cumsum(sizes) - sizes
     out = np.empty(int(sizes.sum()), np.uint8)
     _put(out, places, np.full(rows, len(columns)).astype(">i2"))
