@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,6 +17,7 @@ from hierogram.storage.store import open_store
 
 _HEARD = {signal.SIGINT, signal.SIGTERM}
 _ENDED = b"."
+_ECHO_SECONDS = 0.2
 
 
 @contextmanager
@@ -57,9 +59,23 @@ def _fork() -> tuple[int, int]:
         os.close(writing)
         return child, reading
     end_with(parent)
+    signal.signal(signal.SIGINT, _Interrupt())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
     os.close(reading)
     return 0, writing
+
+
+class _Interrupt:
+    """Raises `KeyboardInterrupt`, and once for Ctrl-C, which the child hears from the terminal and from its parent."""
+
+    def __init__(self) -> None:
+        self._last = float("-inf")
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        """Hear a signal."""
+        since, self._last = time.monotonic() - self._last, time.monotonic()
+        if since > _ECHO_SECONDS:
+            raise KeyboardInterrupt
 
 
 def _end_as(child: int, ended: int, url: str) -> None:

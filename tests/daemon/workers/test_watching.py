@@ -84,6 +84,30 @@ def test_the_child_hears_signals(url: str, number: signal.Signals) -> None:
         assert process.wait(PATIENCE) == 77
 
 
+TWICE = """
+ended = 1
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(9)
+except KeyboardInterrupt:
+    os.kill(os.getpid(), signal.SIGINT)
+    ended = 7
+time.sleep(0.3)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(9)
+except KeyboardInterrupt:
+    ended += 1
+sys.exit(ended)
+"""
+
+
+def test_ctrl_c_which_comes_by_two_ways_is_heard_once(url: str) -> None:
+    with watching(url, TWICE) as process:
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 8
+
+
 def test_both_end_by_a_signal_that_ends_the_child(url: str) -> None:
     with watching(url, "os.kill(os.getpid(), signal.SIGTERM)") as process:
         process.communicate(timeout=PATIENCE)
