@@ -9,6 +9,10 @@ class UsageError(DaemonError):
     """A command was given options that do not go together; the command line ends with exit code 2."""
 
 
+class ClusterLostError(DaemonError):
+    """The cluster of workers is gone, not only one of them."""
+
+
 class SpoolError(DaemonError):
     """The spool's folder cannot be read, or a file in it cannot be moved."""
 

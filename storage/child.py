@@ -239,7 +239,8 @@ def limit(what: int, most: int) -> None:
 
 def serve(parent: int, memory: int, *loads: str) -> None:
     """Do what the process `parent` asks on standard input, until that ends; what a child runs."""
-    _end_with(parent)
+    _be_first_to_go()
+    end_with(parent)
     limit(resource.RLIMIT_DATA, memory)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
     # What a library prints is no answer.
@@ -251,20 +252,25 @@ def serve(parent: int, memory: int, *loads: str) -> None:
         _work(answers, requests.read(length), memory)
 
 
-def _end_with(parent: int) -> None:
-    """Has the kernel end this process when its parent ends, and take it first where memory runs out."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    limit(resource.RLIMIT_CORE, 0)
+def end_with(parent: int) -> None:
+    """Has the kernel end this process when its parent ends, where the kernel does such things."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-            score.write("800")
     # It may have ended before.
     if os.getppid() != parent:
         os._exit(1)
+
+
+def _be_first_to_go() -> None:
+    """Has the kernel take this process first where memory runs out; signals for its parent's group are not for it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    limit(resource.RLIMIT_CORE, 0)
+    if sys.platform == "linux":
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+            score.write("800")
 
 
 def _work(answers: BinaryIO, request: bytes, memory: int) -> None:

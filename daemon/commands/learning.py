@@ -21,6 +21,7 @@ from hierogram.daemon.commands.common import (
     plural,
     print_json,
     print_table,
+    store_url,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.learning import LearnReport
     from hierogram.daemon.library.learning import Learning
+    from hierogram.daemon.workers.options import Workers
     from hierogram.samplers.grammar.kinds import Notation
 
 
@@ -68,6 +70,26 @@ def learn(
     depend on how many they are, nor on which of them are lost.
     """
     chosen, blocks = sharing.parsed()
+    if chosen is None:
+        _learn(context, None, blocks, sweeps, threads, as_json)
+        return
+    from hierogram.daemon.workers.chain import check_installed
+    from hierogram.daemon.workers.watching import watched
+
+    check_installed()
+    with watched(store_url(context)):
+        _learn(context, chosen, blocks, sweeps, threads, as_json)
+
+
+def _learn(
+    context: typer.Context,
+    chosen: "Workers | None",
+    blocks: tuple[int, int] | None,
+    sweeps: int | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Learn, by workers where they are chosen; raises `typer.Exit` where it was interrupted."""
     announce_compilation()
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.workers.chain import workers_of

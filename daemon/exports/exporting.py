@@ -93,12 +93,9 @@ class ExportPlan:
     def shape(self) -> list[str]:
         """The columns of a rule's shape that are needed to filter rules and to write them."""
         of_features = (name for feature in self.features for name in feature.shape)
-        of_filters = (
-            name
-            for *_, columns in predicates(self.options, self.samples, both_sides=self.both_sides)
-            for name in columns
-        )
-        return sorted({*of_filters, *self.format.shape, *of_features})
+        of_filters = (name for *_, columns in predicates(self.options, self.samples) for name in columns)
+        of_uses = ("minimal_uses",) if self.options.counted is Counted.TRANSLATION and not self.format.words else ()
+        return sorted({*of_filters, *self.format.shape, *of_features, *of_uses})
 
     @property
     def lexical(self) -> bool:
@@ -154,8 +151,10 @@ def score_rules(
         load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
         linked = LINKS in notation_of(settings.grammar).offers
         if counted is Counted.TRANSLATION and linked:
-            shape = plan.shape
-            load_compositions(scratch, snapshot, plan.corpus, shape, lambda done: report("compose", done, pairs))
+            load_compositions(
+                scratch, snapshot, plan.corpus, plan.shape, options.min_expected,
+                lambda done: report("compose", done, pairs),
+            )  # fmt: skip
         asked = plan.format.alignments or plan.lexical or options.aligned
         if asked and linked:
             load_inner_alignments(scratch, snapshot, plan.corpus, counted, lambda done: report("align", done, pairs))

@@ -47,6 +47,10 @@ SMOOTHING = 0.7
 """Discount of a use in the probabilities of translation grammars."""
 
 
+MIN_EXPECTED = 0.02
+"""Expected occurrences of a source side in new text, below which a rule that is met once is left out."""
+
+
 class Normalization(StrEnum):
     """Over which rules probabilities are relative frequencies."""
 
@@ -110,6 +114,15 @@ class ExportOptions:
             expert=True,
         ),
     ] = None
+    min_expected: Annotated[
+        float,
+        Option(
+            "Leave out rules for translating that are met once, if text as long as the store's is expected to have "
+            "their source side less often.",
+            least=0,
+            expert=True,
+        ),
+    ] = MIN_EXPECTED
     corpus: Annotated[str | None, Option("Only what the pairs of this corpus use, counted again.", metavar="NAME")] = (
         None
     )

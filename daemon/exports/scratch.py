@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hierogram.daemon.exports.options import Counted
 from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
+from hierogram.samplers.grammar.rules import SHORT
 from hierogram.storage.exports.snapshot import Block, Snapshot
 from hierogram.storage.records import PairRow, Settings
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hierogram.samplers.counts.deltas import CountDeltas
     from hierogram.samplers.counts.occurrences import RuleLinks
     from hierogram.samplers.forests.compositions import Compositions
+    from hierogram.samplers.forests.recurrence import Ngrams
 
 
 Blocks = Iterator[Block]
@@ -278,16 +280,28 @@ def _recounted(
 
 
 def load_compositions(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, shape: Collection[str], heard: Heard | None = None
-) -> None:
-    """Add to the view `rules` the compositions that pairs have twice at least, with their uses and links."""
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, shape: Collection[str], least: float,
+    heard: Heard | None = None,
+) -> None:  # fmt: skip
+    """Add to the view `rules` the compositions that new text asks for, with their uses and links; take others out.
+
+    Compositions are those that pairs have twice at least, and those with more than `SHORT` source symbols whose source
+    side is expected `least` times. Rules of the view that are no compositions, nor of minimal derivations, and are used
+    less than twice, are left out where theirs is not. `shape` has `minimal_uses`.
+    """
+    text = _Text(snapshot, corpus)
     kinds = _LINKED | dict.fromkeys(shape, "INTEGER")
-    scratch.load("compositions", kinds, _composed(snapshot, corpus, shape, heard))
+    scratch.load("compositions", kinds, text.compositions(least, shape, heard))
     of_shape = "".join(f", min({name}) AS {name}" for name in shape)
     scratch.run(f"""
         CREATE TABLE composed AS
         SELECT source, target, CAST(sum(uses) AS BIGINT) AS uses{of_shape} FROM compositions
-         GROUP BY source, target HAVING sum(uses) >= {_TWICE * ONE_COMPOSITION}""")
+         GROUP BY source, target""")
+    once = f"uses < {_TWICE * ONE_COMPOSITION}"
+    scratch.run(f"DELETE FROM composed WHERE {once} AND len(string_split(source, ' ')) <= {SHORT}")
+    text.leave_out(scratch, "composed", f"composed WHERE {once}", least)
+    seldom = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
+    text.leave_out(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {seldom}", least)
     scratch.run("""
         UPDATE loaded SET uses = loaded.uses + composed.uses FROM composed
          WHERE loaded.source = composed.source AND loaded.target = composed.target""")
@@ -307,44 +321,76 @@ _BUCKETS = 1 << 25
 """Rules share a bucket by chance so seldom that few compositions are written out in vain."""
 
 
-def _composed(snapshot: Snapshot, corpus: int | None, shape: Collection[str], heard: Heard | None) -> Blocks:
-    """Yield the compositions of pairs, a part of the pairs at a time, but for those that are surely met once.
+class _Text:
+    """What pairs have in all: which compositions twice, by their keys in a table of fixed size, and their n-grams."""
 
-    All are met in a first pass, by their keys, of which a table of fixed size says how often.
-    """
-    import numpy as np
+    def __init__(self, snapshot: Snapshot, corpus: int | None) -> None:
+        import numpy as np
 
-    settings = snapshot.settings()
-    met = np.zeros(_BUCKETS, np.uint8)
-    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-        _, found = _compose(rows, settings)
-        different, times = np.unique(found.keys % np.uint64(_BUCKETS), return_counts=True)
-        met[different] = np.minimum(met[different] + times, _TWICE)
-    pairs = 0
-    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+        self._snapshot, self._corpus, self._settings = snapshot, corpus, snapshot.settings()
+        self._met = np.zeros(_BUCKETS, np.uint8)
+        self._ngrams: Ngrams | None = None
+        for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+            # Here, because it brings the compiled samplers with it.
+            from hierogram.samplers.forests.recurrence import add_ngrams, no_ngrams
+
+            if self._ngrams is None:
+                self._ngrams = no_ngrams(sum(snapshot.status().pairs.values()))
+            loaded, found = self._compose(rows, self._ngrams)
+            self._ngrams = add_ngrams(self._ngrams, loaded.batch)
+            different, times = np.unique(found.keys % np.uint64(_BUCKETS), return_counts=True)
+            self._met[different] = np.minimum(self._met[different] + times, _TWICE)
+
+    def compositions(self, least: float, shape: Collection[str], heard: Heard | None) -> Blocks:
+        """Yield compositions, a part of the pairs at a time.
+
+        But for those that are surely met once and have a source side that is expected less than `least` times.
+        """
+        import numpy as np
+
+        if self._ngrams is None:
+            return
         # Here, because it brings the compiled samplers with it.
         from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
         from hierogram.samplers.counts.occurrences import fragment_links
 
-        pairs += len(rows)
-        if heard:
-            heard(pairs)
-        loaded, found = _compose(rows, settings)
-        fragments = found.chosen(met[found.keys % np.uint64(_BUCKETS)] >= _TWICE)
-        deltas = add_fragments(empty_deltas(), loaded.batch, fragments)
-        links = fragment_links(deltas, loaded.batch, fragments)
-        if columns := _texts(loaded, deltas, [(links, fragments.weights.tolist())], shape):
-            yield pairs, columns
+        pairs = 0
+        for rows in self._snapshot.iterate_derivations(_PAIRS_A_READ, self._corpus):
+            pairs += len(rows)
+            if heard:
+                heard(pairs)
+            loaded, found = self._compose(rows, self._ngrams)
+            twice = self._met[found.keys % np.uint64(_BUCKETS)] >= _TWICE
+            fragments = found.chosen(twice | (found.expected >= least))
+            deltas = add_fragments(empty_deltas(), loaded.batch, fragments)
+            links = fragment_links(deltas, loaded.batch, fragments)
+            if columns := _texts(loaded, deltas, [(links, fragments.weights.tolist())], shape):
+                yield pairs, columns
 
+    def leave_out(self, scratch: Scratch, table: str, rows: str, least: float) -> None:
+        """Delete those of the rows of a table whose source side is expected less than `least` times."""
+        if self._ngrams is None:
+            return
+        # Here, because it brings the compiled samplers with it.
+        from hierogram.samplers.forests.recurrence import expected_occurrences
 
-def _compose(rows: list[PairRow], settings: Settings) -> tuple["ForestPairs", "Compositions"]:
-    """Return pairs with their forests, and their compositions."""
-    # Here, because it brings the compiled samplers with it.
-    from hierogram.daemon.learning.kinds.pairs import load_pairs
-    from hierogram.samplers.forests.compositions import compositions
+        scratch.run("CREATE TABLE unasked (place BIGINT)")
+        for some in scratch.columns(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
+            expected = expected_occurrences(self._ngrams, [source for _, source in some], self._settings.key_salt)
+            unasked = [(place,) for (place, _), times in zip(some, expected.tolist(), strict=True) if times < least]
+            if unasked:
+                scratch.insert("unasked", unasked)
+        scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT place FROM unasked)")
+        scratch.run("DROP TABLE unasked")
 
-    loaded = load_pairs(rows, settings)
-    return loaded, compositions(loaded.batch, ONE_COMPOSITION)
+    def _compose(self, rows: list[PairRow], ngrams: "Ngrams") -> tuple["ForestPairs", "Compositions"]:
+        """Return pairs with their forests, and their compositions."""
+        # Here, because it brings the compiled samplers with it.
+        from hierogram.daemon.learning.kinds.pairs import load_pairs
+        from hierogram.samplers.forests.compositions import compositions
+
+        loaded = load_pairs(rows, self._settings)
+        return loaded, compositions(loaded.batch, ONE_COMPOSITION, ngrams)
 
 
 def load_inner_alignments(

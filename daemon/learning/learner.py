@@ -6,16 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Chain, Means, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.kind import Chain, Means, OpenBatch, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.daemon.learning.residents import ResidentBatch, withdraw
+from hierogram.daemon.learning.residents import ResidentBatch, read_batches, read_columns, withdraw
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
 from hierogram.storage.exceptions import LeaseLostError, StoreError, StoreUnavailableError
-from hierogram.storage.records import LearningRun, PairRow, SweepRecord
+from hierogram.storage.records import LearningRun, PairColumns, PairRow, SweepRecord
 from hierogram.storage.store import Store
 
 LEASE_SECONDS = 60.0
@@ -110,6 +111,14 @@ class LearnOptions:
     chain: Callable[[Store, Means], Chain] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Pairs that can be opened together, by their ids."""
+
+    ids: NDArray[np.int64]
+    open: Callable[[], OpenBatch]
+
+
 class Learner(AbstractContextManager["Learner"]):
     """Holds a store's counts in memory and keeps them and the store in step; one at a time may write to a store."""
 
@@ -166,6 +175,18 @@ class Learner(AbstractContextManager["Learner"]):
         self.chain.enter(batch.loaded, batch.state, batch.committed)
         return batch
 
+    def lots(self, states: list[str], after_id: int = 0) -> Iterator["Lot"]:
+        """Yield pairs in any of the states with ids above `after_id`, as many at a time as fit in memory."""
+        if self.chain.reads(self.store):
+            for pairs in read_columns(self.store, states, after_id):
+                yield Lot(pairs.ids, partial(self._open_columns, pairs))
+        else:
+            for rows in read_batches(self.store, states, after_id):
+                yield Lot(np.array([row.id for row in rows], np.int64), partial(self.open, rows))
+
+    def _open_columns(self, pairs: PairColumns) -> OpenBatch:
+        return self.chain.open(self.store, pairs) or self.open(self.store.pairs_by_id(pairs.ids.tolist()))
+
     def withdraw(self, rows: list[PairRow]) -> None:
         """Take the pairs, as they are stored, out of the store and out of the counts; no open batch may hold them.
 
@@ -177,7 +198,7 @@ class Learner(AbstractContextManager["Learner"]):
 
     def sweep(
         self,
-        batch: ResidentBatch,
+        batch: OpenBatch,
         until: NDArray[np.int64],
         enough: Callable[[], bool] | None = None,
         run: Callable[[int], LearningRun] | None = None,
@@ -216,19 +237,19 @@ class Learner(AbstractContextManager["Learner"]):
             if leave_open and not ended and time.monotonic() - last_commit <= wait:
                 self._open_records, self._last_commit = records, last_commit
                 return
-            self._report("commit", 0, len(batch.rows), self.pair_sweeps)
+            self._report("commit", 0, len(batch.sweeps), self.pair_sweeps)
             self._commit(batch, records, run and run(self.sweeps - first))
 
-    def commit_open(self, batch: ResidentBatch) -> None:
+    def commit_open(self, batch: OpenBatch) -> None:
         """Commit what `sweep` left open."""
         records, self._open_records = self._open_records, []
         if records:
             self._commit(batch, records, None)
 
-    def _commit(self, batch: ResidentBatch, records: list[SweepRecord], run: LearningRun | None) -> None:
+    def _commit(self, batch: OpenBatch, records: list[SweepRecord], run: LearningRun | None) -> None:
         batch.commit(self.store, records, self.chain.labels(), run)
 
-    def _take(self, take: Sweep, batch: ResidentBatch, active: NDArray[np.bool_]) -> SweepRecord:
+    def _take(self, take: Sweep, batch: OpenBatch, active: NDArray[np.bool_]) -> SweepRecord:
         """Take the active pairs of the batch one sweep further; return what that did."""
         before = self.likelihood if self.sweeps == 0 else None
         batch.sweeps[active] += 1
@@ -237,7 +258,7 @@ class Learner(AbstractContextManager["Learner"]):
         done = self.pair_sweeps
 
         def report(pairs: int) -> None:
-            self._report("pairs", stage, at_work, done + pairs * at_work // len(batch.rows))
+            self._report("pairs", stage, at_work, done + pairs * at_work // len(batch.sweeps))
 
         started = time.perf_counter()
         request = SweepRequest(batch.sweeps, active, active & (batch.sweeps > self.course.burn_in))

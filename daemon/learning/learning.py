@@ -8,13 +8,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.kind import OpenBatch
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
-from hierogram.daemon.learning.residents import ResidentBatch, read_batches, withdraw_requested
+from hierogram.daemon.learning.learner import Learner, LearnOptions, Lot, holding_lease
+from hierogram.daemon.learning.residents import withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.keys import signed
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import SAMPLING, SETTLED, WAITING, LearningRun, PairRow
+from hierogram.storage.records import SAMPLING, SETTLED, WAITING, LearningRun
 from hierogram.storage.store import Store
 
 
@@ -145,7 +146,7 @@ class _Work:
         self._learner = learner
         self._store = learner.store
         self._run = run
-        self._batch: ResidentBatch | None = None
+        self._batch: OpenBatch | None = None
         self.pairs = self._store.count_pairs(ALIGNED)
         self.before: tuple[int, int, float] | None = None
         pending = self._store.count_pairs([WAITING, SAMPLING])
@@ -154,10 +155,10 @@ class _Work:
     def burn_in(self) -> bool:
         """Take the pairs that have not burned in through their schedule."""
         burn_in = self._learner.course.burn_in
-        for rows in read_batches(self._store, [WAITING, SAMPLING]):
-            batch = self._open(rows)
+        for lot in self._learner.lots([WAITING, SAMPLING]):
+            batch = self._open(lot)
             self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())
-            more = len(rows) == self.pairs and self._run.done < self._run.sweeps
+            more = len(lot.ids) == self.pairs and self._run.done < self._run.sweeps
             if not self._sweep(batch, np.maximum(batch.sweeps, burn_in), leave_open=more):
                 return False
         return True
@@ -170,21 +171,21 @@ class _Work:
         while self._run.done < self._run.sweeps:
             left = self._run.sweeps - self._run.done
             a_round = min(self._learner.settings.round_sweeps, left)
-            for rows in read_batches(self._store, ALIGNED, self._run.after_id):
-                whole = len(rows) == self.pairs
-                batch = self._open(rows)
+            for lot in self._learner.lots(ALIGNED, self._run.after_id):
+                whole = len(lot.ids) == self.pairs
+                batch = self._open(lot)
                 until = batch.sweeps + (left if whole else a_round) - self._run.within
                 if not self._sweep(batch, until, partial(self._after, whole)):
                     return False
                 if whole:
                     a_round = left
-                self._run = self._run._replace(after_id=rows[-1].id, within=0)
+                self._run = self._run._replace(after_id=int(lot.ids[-1]), within=0)
             self._run = self._run._replace(done=self._run.done + a_round, after_id=0, within=0)
         self._store.save_run(self._run)
         if self.before is None:
             # There was nothing to sweep over.
-            for rows in read_batches(self._store, ALIGNED):
-                self._open(rows)
+            for lot in self._learner.lots(ALIGNED):
+                self._open(lot)
                 break
         return True
 
@@ -195,11 +196,11 @@ class _Work:
             self._run._replace(done=self._run.done + within, within=0) if whole else self._run._replace(within=within)
         )
 
-    def _open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Return the rows in memory; those that are there already are not loaded again."""
-        if self._batch is None or [row.id for row in self._batch.rows] != [row.id for row in rows]:
+    def _open(self, lot: Lot) -> OpenBatch:
+        """Return the pairs in memory; those that are there already are not loaded again."""
+        if self._batch is None or not np.array_equal(self._batch.ids, lot.ids):
             self._batch = None
-            self._batch = self._learner.open(rows)
+            self._batch = lot.open()
         if self.before is None:
             chain = self._learner.chain
             self.before = chain.rule_types, chain.rule_tokens, self._learner.measure()
@@ -207,7 +208,7 @@ class _Work:
 
     def _sweep(
         self,
-        batch: ResidentBatch,
+        batch: OpenBatch,
         until: NDArray[np.int64],
         run: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,

@@ -13,12 +13,14 @@ from hierogram.daemon.prefetch import ahead
 from hierogram.daemon.stored_links import withdrawal_of
 from hierogram.samplers.counts.texts import taken, text_order
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, part_of, split_blobs
-from hierogram.storage.records import WAITING, LabelRow, LearningRun, PairRow, Settings, SweepRecord
+from hierogram.storage.records import WAITING, LabelRow, LearningRun, PairColumns, PairRow, Settings, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
 from hierogram.storage.store import Store
 
 _WORDS_A_BATCH = 4_000_000
 _PAIRS_A_READ = 5_000
+_PAIRS_AT_A_TIME = 1 << 18
+"""Pairs whose columns are read together."""
 _PAIRS_A_COMMIT = 4_096
 _SMALLER_AT_FIRST = 4
 """A commit's first part, beside which nothing is written, has this many times fewer pairs than the others."""
@@ -59,6 +61,11 @@ class ResidentBatch:
         return cls(rows, loaded, state, sweeps, kept, stored, averages, sweeps.copy(), settings)
 
     @property
+    def ids(self) -> NDArray[np.int64]:
+        """The pairs, in ascending order."""
+        return np.array([row.id for row in self.rows], np.int64)
+
+    @property
     def averages(self) -> Averages:
         """Return what the pairs expect to use; raises `DerivationError` where stored bytes do not fit."""
         if self.present_averages is None:
@@ -74,28 +81,37 @@ class ResidentBatch:
         them are worked out at a time, while those before them are written, so that memory does not grow with the batch.
         The sweeps, what is learned of a tree grammar's `labels`, and how far the `run` has come go with them.
         """
-        known = self.present_averages
-        averages = self.committed_averages if known is None else self.loaded.write_averages(known)
-        with closing(ahead(self._parts(averages))) as parts:
+        averages = self.written_averages()
+        with closing(ahead(self.parts(averages, _PAIRS_A_COMMIT, -(-_PAIRS_A_COMMIT // _SMALLER_AT_FIRST)))) as parts:
             store.commit(parts, records, labels, run)
+        self.note_committed(averages)
+
+    def written_averages(self) -> Blobs:
+        """Return what the pairs expect to use, as the store keeps it."""
+        known = self.present_averages
+        return self.committed_averages if known is None else self.loaded.write_averages(known)
+
+    def note_committed(self, averages: Blobs) -> None:
+        """Note that the store has the pairs as they are, with these averages."""
         self.committed_state = self.state.copy()
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_averages = averages
         self.committed_sweeps = self.sweeps.copy()
 
-    def _parts(self, averages: Blobs) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
-        """Yield what a commit writes, some thousand pairs at a time: pairs, and the changes of counts they cause."""
+    def parts(self, averages: Blobs, most: int, at_first: int) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
+        """Yield what a commit writes, n pairs at a time, and fewer at first: pairs, and the changes of counts they
+        cause."""
         course = kind_of(self.settings).course(self.settings)
         stages = course.reached(self.sweeps)
         states = self.loaded.encode(self.state)
         after = self.loaded.trees(self.state)
         before = None if self.committed_state is None else self.loaded.trees(self.committed_state)
-        ids = np.array([row.id for row in self.rows], np.int64)
-        some = -(-_PAIRS_A_COMMIT // _SMALLER_AT_FIRST)
+        ids = self.ids
+        some = at_first
         last = 0
         while last < len(ids):
             first, last = last, min(last + some, len(ids))
-            some = _PAIRS_A_COMMIT
+            some = most
             updates = PairUpdates(
                 ids[first:last],
                 part_of(states, first, last),
@@ -147,6 +163,20 @@ def read_batches(store: Store, states: list[str] | None = None, after_id: int = 
         after = rows[-1].id
     if batch:
         yield batch
+
+
+def read_columns(store: Store, states: list[str], after_id: int = 0) -> Iterator[PairColumns]:
+    """Yield the same batches as `read_batches`, without texts and derivations."""
+    after = after_id
+    while len((found := store.pair_columns(after, _PAIRS_AT_A_TIME, states)).ids):
+        while int(found.words.sum()) <= _WORDS_A_BATCH:
+            more = store.pair_columns(int(found.ids[-1]), _PAIRS_AT_A_TIME, states)
+            if not len(more.ids):
+                break
+            found = PairColumns(*map(np.concatenate, zip(found, more, strict=True)))
+        size = max(1, int(np.searchsorted(np.cumsum(found.words), _WORDS_A_BATCH, "right")))
+        yield PairColumns(*(column[:size] for column in found))
+        after = int(found.ids[size - 1])
 
 
 @dataclass(frozen=True, slots=True)

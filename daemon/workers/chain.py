@@ -1,10 +1,10 @@
 """The chain of a store whose sweeps are done by workers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,15 @@ from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain
 from hierogram.daemon.workers.options import Workers
-from hierogram.daemon.workers.pool import WorkerPool
-from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables
+from hierogram.daemon.workers.pool import SentPool, StoredPool, StorePlace, usable_workers
+from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables, WorkerLostError
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.records import Settings
+from hierogram.storage.database.connection import POSTGRES
+from hierogram.storage.records import LabelRow, LearningRun, PairColumns, Settings, SweepRecord
 from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
@@ -54,9 +55,14 @@ def shared_chain(cluster: "RayCluster") -> Callable[[Store, Means], Chain]:
 
 def check_workers(settings: Settings) -> None:
     """Raise `DaemonError` where Ray is not installed, or workers cannot sample such a store."""
+    check_installed()
+    check_shareable(settings)
+
+
+def check_installed() -> None:
+    """Raise `DaemonError` where Ray is not installed."""
     if find_spec("ray") is None:
         raise DaemonError("workers need Ray: pip install 'hierogram[cluster]'")
-    check_shareable(settings)
 
 
 @contextmanager
@@ -93,8 +99,9 @@ class SharedChain(PhraseChain):
         super().__init__(store, means)
         self._means = means
         self._cluster = cluster
-        self.pool: WorkerPool | None = None
+        self.pool: SentPool | StoredPool | None = None
         self._in_step: frozenset[int] = frozenset()
+        self._place: StorePlace | None = None
 
     @property
     def rule_types(self) -> int:
@@ -140,8 +147,11 @@ class SharedChain(PhraseChain):
             self._in_step = self.pool.in_step
         self.pool = None
 
-    def sweep(self, loaded: LoadedPairs) -> Sweep:
+    def sweep(self, loaded: "LoadedPairs | StoredBatch") -> Sweep:
         """Return what has workers sweep over these pairs."""
+        if isinstance(loaded, StoredBatch):
+            stored = loaded.pool
+            return lambda state, _averages, request, report: (state, stored.sweep(request, report))
         blocks = self._means.blocks or suited_blocks(loaded.size)
         if blocks is None:
             self._dismiss(changed=True)
@@ -149,29 +159,78 @@ class SharedChain(PhraseChain):
         self._compiling.wait()
 
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
-            if self.pool is None or self.pool.loaded is not loaded:
+            if not isinstance(self.pool, SentPool) or self.pool.loaded is not loaded:
                 self._dismiss(changed=False)
-                setup = Setup(
-                    self._settings,
-                    self._vocabulary,
-                    self._method,
-                    blocks,
-                    self._threads,
-                    {name: getattr(loaded.batch, name) for name in BOUNDS},
-                )
                 edge, cut = state
-                records = loaded.write_averages(averages)
-                pool = WorkerPool(self._cluster, setup, self.model, loaded)
-                pool.form(Variables(edge.copy(), cut.copy(), records), self.table, self._in_step)
+                variables = Variables(edge.copy(), cut.copy(), loaded.write_averages(averages))
+                bounds = {name: getattr(loaded.batch, name) for name in BOUNDS}
+                pool = SentPool(self._cluster, self._setup(blocks, bounds), self.model, loaded, variables)
+                pool.form(self.table, self._in_step)
                 self.pool = pool
             return state, self.pool.sweep(request, report)
 
         return take
 
+    def _setup(self, blocks: Blocks, bounds: dict[str, Any]) -> Setup:
+        return Setup(self._settings, self._vocabulary, self._method, blocks, self._threads, bounds)
+
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Return how far the workers have come with these pairs."""
-        if self.pool is None:
+        """Return how far the workers have come with these pairs; those that they have read they write themselves."""
+        if not isinstance(self.pool, SentPool):
             return state, averages
-        edge, cut, records = self.pool.collect()
+        edge, cut, records = self.pool.variables()
         state.edge[:], state.cut[:] = edge, cut
         return state, self.pool.loaded.read_averages(records)
+
+    def reads(self, store: Store) -> bool:
+        """Return whether the workers can read and write the store themselves: on Postgres, where all reach it."""
+        claim = store.lease()
+        if claim is None or store.engine.dialect.name != POSTGRES:
+            return False
+        if self._place is None or self._place.token != claim.token:
+            place = StorePlace(store.engine.url.render_as_string(hide_password=False), claim.token)
+            workers = usable_workers(self._cluster, self._cluster.wanted)
+            calls = [self._cluster.call(worker, "reaches", *place) for worker in workers]
+            try:
+                reached = all(self._cluster.result(call) for call in calls)
+            except WorkerLostError:
+                reached = False
+            self._place = place if reached and workers else None
+        return self._place is not None
+
+    def open(self, store: Store, pairs: PairColumns) -> "StoredBatch | None":
+        """Have the workers read the pairs; None where they are too few for blocks."""
+        blocks = self._means.blocks or suited_blocks(len(pairs.ids))
+        if blocks is None or self._place is None:
+            return None
+        self._dismiss(changed=False)
+        pool = StoredPool(self._cluster, self._setup(blocks, {}), self.model, self._place, pairs)
+        pool.form(self.table, self._in_step)
+        self.pool = pool
+        self.table = pool.counts()
+        return StoredBatch(pairs, pool)
+
+
+class StoredBatch:
+    """Pairs that workers have read, which hold and write them; this process knows their ids and sweeps."""
+
+    state: State | None = None
+    averages: Averages | None = None
+    present_averages: Averages | None = None
+
+    def __init__(self, pairs: PairColumns, pool: StoredPool) -> None:
+        self.ids = pairs.ids
+        self.sweeps = pairs.sweeps.copy()
+        self.pool = pool
+
+    @property
+    def loaded(self) -> "StoredBatch":
+        """What the chain sweeps over: the pairs themselves."""
+        return self
+
+    def commit(
+        self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
+    ) -> None:
+        """See `OpenBatch`."""
+        store.commit(self.pool.write(self.sweeps), records, labels, run)
+        self.pool.note_committed()

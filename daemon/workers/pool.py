@@ -6,21 +6,34 @@ that is lost begins again from there on another worker, which goes back to the t
 part of each round again.
 """
 
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.kinds.kind import Report, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
-from hierogram.daemon.workers.shares import TAILS_A_NODE, Share, blobs_at, blobs_of_all, places_of, share_out, texts_of
+from hierogram.daemon.workers.shares import (
+    TAILS_A_NODE,
+    Share,
+    blobs_at,
+    blobs_of_all,
+    deal_out,
+    places_of,
+    share_out,
+    texts_of,
+)
 from hierogram.daemon.workers.worker import (
     Changes,
     Contents,
+    Opened,
     Part,
     Setup,
     Step,
+    StoredContents,
     Variables,
     WorkerLostError,
     added,
@@ -31,6 +44,7 @@ from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.grammar.columns import Blobs
+from hierogram.storage.records import PairColumns, WrittenPart
 
 if TYPE_CHECKING:
     # Ray is loaded for those who ask for workers.
@@ -48,27 +62,36 @@ _MOST_PASSED = 16
 since every value that a call takes costs this process a little."""
 
 
+class StorePlace(NamedTuple):
+    """A store that workers reach: its `url`, and the `token` of this process' claim on it."""
+
+    url: str
+    token: str
+
+
 @dataclass(slots=True)
 class Traffic:
     """All that went between the workers, for measurements: rounds, the bytes of their changes, the seconds in which a
-    worker added these to its table, the mean of all; workers that were lost.
+    worker added these to its table, the mean of all; workers that were lost; the seconds in which they wrote pairs.
     """
 
     rounds: int = 0
     bytes: int = 0
     merge_seconds: float = 0.0
     lost: int = 0
+    write_seconds: float = 0.0
 
 
 class WorkerPool:
-    """Workers that hold the pairs of a batch in shards, and this process' table, which they have copies of."""
+    """Workers that hold the pairs of a batch in shards, and this process' table, which they have copies of.
 
-    def __init__(self, cluster: "RayCluster", setup: Setup, model: Model, loaded: LoadedPairs) -> None:
+    Subclasses say where the pairs are.
+    """
+
+    def __init__(self, cluster: "RayCluster", setup: Setup, model: Model) -> None:
         self._cluster = cluster
         self._setup = setup
         self._model = model
-        self.loaded = loaded
-        self._offsets = loaded.batch.forests.node_offset
         self._shares: list[Share] = []
         self._shards: dict[int, list[int]] = {}
         self._past: list[tuple[Step, list[Changes]]] = []
@@ -84,9 +107,8 @@ class WorkerPool:
         """The workers whose tables are this process' table: all, as soon as variables were collected."""
         return frozenset() if self._past else frozenset(self._shards)
 
-    def form(self, variables: Variables, table: RuleTable, in_step: frozenset[int] = frozenset()) -> None:
+    def form(self, table: RuleTable, in_step: frozenset[int] = frozenset()) -> None:
         """Give the batch to the workers there are, in as many shards; those who are not `in_step` get the table."""
-        self._variables = variables
         self._table = table
         self._in_step = in_step
         for _ in range(_MOST_LOSSES):
@@ -94,48 +116,56 @@ class WorkerPool:
                 self._form()
             except WorkerLostError:
                 self.traffic.lost += 1
+                self._in_step = frozenset()
             else:
                 return
         raise DaemonError(f"{_MOST_LOSSES} workers were lost one after the other: see what ended them")
 
     def _form(self) -> None:
-        workers = self._usable_workers()
+        workers = usable_workers(self._cluster, self._setup.blocks.blocks_a_round)
         if not workers:
             raise DaemonError("no worker can be started: the cluster has no processor that is free")
-        forests = self.loaded.batch.forests
-        work = forests.pair_tail_offset + TAILS_A_NODE * forests.node_offset
-        self._shares = share_out(work, self._setup.blocks, len(workers))
+        self._shares = self._share_out(len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
         rules = None if self._in_step.issuperset(workers) else self._cluster.share(rules_of(self._table))
         calls = [
             self._cluster.call(worker, "begin", self._setup, None if worker in self._in_step else rules)
             for worker in workers
         ]
-        calls += [
+        opening = [
             self._cluster.call(worker, "open", number, self._contents(number)) for number, worker in enumerate(workers)
         ]
         for call in calls:
             self._cluster.result(call)
+        self._enter([self._cluster.result(call) for call in opening])
 
-    def _usable_workers(self) -> list[int]:
-        """Start workers as far as there should be more; return those that can have a shard."""
-        while len(self._cluster.workers()) < self._cluster.wanted and self._cluster.start() is not None:
-            pass
-        return self._cluster.workers()[: min(self._setup.blocks.blocks_a_round, self._cluster.wanted)]
+    def _share_out(self, shards: int) -> list[Share]:
+        """Return the shares of n shards."""
+        raise NotImplementedError
 
-    def _contents(self, number: int) -> Contents:
+    def _contents(self, number: int) -> Contents | StoredContents:
         """Return a shard as its variables were collected last."""
-        share = self._shares[number]
-        nodes = places_of(self._offsets, share.pairs)
-        edge, cut, records = self._variables
-        variables = Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs))
-        return texts_of(self.loaded.batch, share.pairs), share.rounds, variables
+        raise NotImplementedError
+
+    def _enter(self, opened: list[Opened | None]) -> None:
+        """Take in what the workers say of the shards that they have opened."""
+
+    def _may_form(self) -> bool:
+        """Return whether the pairs can be shared out again now."""
+        return True
+
+    def _keep(self, found: dict[int, Variables]) -> None:
+        """Keep how far the pairs of each shard have come."""
+        raise NotImplementedError
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Sweep once; return what was done."""
-        if self._cluster.wanted != len(self._cluster.workers()) and len(self._usable_workers()) != len(self._shares):
-            # Others have come, or lost ones did not.
-            self.form(self.collect(), self._table, self.in_step)
+        if self._cluster.wanted != len(self._cluster.workers()) and self._may_form():
+            blocks = self._setup.blocks.blocks_a_round
+            if len(usable_workers(self._cluster, blocks)) != len(self._shares):
+                # Others have come, or lost ones did not.
+                self.collect()
+                self.form(self._table, self.in_step)
         requests = {
             number: SweepRequest._make(column[share.pairs] for column in request)
             for number, share in enumerate(self._shares)
@@ -188,21 +218,16 @@ class WorkerPool:
             self._table = added(changes, self._table, self._model)
         self._unmerged, self._unmerged_tokens = [], 0
 
-    def collect(self) -> Variables:
-        """Return how far the pairs have come; the changes of the rounds until now are not needed any more."""
+    def collect(self) -> None:
+        """Keep how far the pairs have come; the changes of the rounds until now are not needed any more."""
         if self._past:
-            found, _ = self._all("collect")
-            edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
-            parts: list[tuple[Share, Blobs]] = []
-            for number, share in enumerate(self._shares):
-                nodes = places_of(self._offsets, share.pairs)
-                edge[nodes], cut[nodes], records = found[number]
-                parts.append((share, records))
-            self._variables = Variables(edge, cut, blobs_of_all(parts))
-            self._past, self._past_bytes = [], 0
-            # So that nothing is kept of these rounds any more.
-            self.counts()
-        return self._variables
+            self._keep(self._all("collect")[0])
+            self._forget()
+
+    def _forget(self) -> None:
+        self._past, self._past_bytes = [], 0
+        # So that nothing is kept of these rounds any more.
+        self.counts()
 
     def _all(self, method: str, *arguments: object, settle: bool = False) -> tuple[dict[int, Any], list[Call]]:
         """Return what all shards give, by number; each worker is called once, and shards of lost ones are recovered.
@@ -262,7 +287,7 @@ class WorkerPool:
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
-                raise DaemonError("all workers are lost, and no other can be started: what was committed stays")
+                raise ClusterLostError("all workers are lost, and no other can be started")
             return min(self._shards, key=lambda one: (len(self._shards[one]), one))
         try:
             self._cluster.result(self._cluster.call(worker, "begin", self._setup, rules_of(self._table)))
@@ -271,3 +296,101 @@ class WorkerPool:
             return None
         self._shards[worker] = []
         return worker
+
+
+def usable_workers(cluster: "RayCluster", most: int) -> list[int]:
+    """Start workers as far as there should be more; return those that can have a shard, n at most."""
+    while len(cluster.workers()) < cluster.wanted and cluster.start() is not None:
+        pass
+    return cluster.workers()[: min(most, cluster.wanted)]
+
+
+class SentPool(WorkerPool):
+    """Workers whose pairs were read by this process, and sent to them."""
+
+    def __init__(
+        self, cluster: "RayCluster", setup: Setup, model: Model, loaded: LoadedPairs, variables: Variables
+    ) -> None:
+        super().__init__(cluster, setup, model)
+        self.loaded = loaded
+        self._offsets = loaded.batch.forests.node_offset
+        self._variables = variables
+
+    def _share_out(self, shards: int) -> list[Share]:
+        work = self.loaded.batch.forests.pair_tail_offset + TAILS_A_NODE * self._offsets
+        return share_out(work, self._setup.blocks, shards)
+
+    def _contents(self, number: int) -> Contents:
+        share = self._shares[number]
+        nodes = places_of(self._offsets, share.pairs)
+        edge, cut, records = self._variables
+        variables = Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs))
+        return texts_of(self.loaded.batch, share.pairs), share.rounds, variables
+
+    def _keep(self, found: dict[int, Variables]) -> None:
+        edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
+        parts: list[tuple[Share, Blobs]] = []
+        for number, share in enumerate(self._shares):
+            nodes = places_of(self._offsets, share.pairs)
+            edge[nodes], cut[nodes], records = found[number]
+            parts.append((share, records))
+        self._variables = Variables(edge, cut, blobs_of_all(parts))
+
+    def variables(self) -> Variables:
+        """Return how far the pairs have come."""
+        self.collect()
+        return self._variables
+
+
+class StoredPool(WorkerPool):
+    """Workers that read their pairs from the store, and write them there into tables of their own."""
+
+    def __init__(
+        self, cluster: "RayCluster", setup: Setup, model: Model, store: StorePlace, pairs: PairColumns
+    ) -> None:
+        super().__init__(cluster, setup, model)
+        self._place = store
+        self._pairs = pairs
+        # Of shards that have come farther than the store says.
+        self._variables: dict[int, Variables] = {}
+
+    def _share_out(self, shards: int) -> list[Share]:
+        # Of forests that are not here, the square of the words says as much as links and words do.
+        return deal_out(self._pairs.words**2, self._setup.blocks, shards)
+
+    def _contents(self, number: int) -> StoredContents:
+        share = self._shares[number]
+        return StoredContents(*self._place, self._pairs.ids[share.pairs], share.rounds, self._variables.get(number))
+
+    def _enter(self, opened: list[Opened | None]) -> None:
+        found = [one for one in opened if one is not None]
+        self._setup = self._setup._replace(
+            bounds={name: max(one.bounds[name] for one in found) for name in found[0].bounds}
+        )
+        changes = [one.entering for one in found if len(one.entering)]
+        shared = self._cluster.share(changes)
+        for call in [self._cluster.call(worker, "enter", self._setup, shared) for worker in self._shards]:
+            self._cluster.result(call)
+        for change in changes:
+            self._table = added(change, self._table, self._model)
+
+    def _may_form(self) -> bool:
+        # Where each shard is as the store says.
+        return not self._past and not self._variables
+
+    def _keep(self, found: dict[int, Variables]) -> None:
+        self._variables = found
+
+    def write(self, sweeps: NDArray[np.int64]) -> list[WrittenPart]:
+        """Have the workers write the pairs, which have had so many sweeps; return what is to be committed."""
+        of_shards = {number: sweeps[share.pairs] for number, share in enumerate(self._shares)}
+        started = time.perf_counter()
+        found, _ = self._all("write", of_shards)
+        self.traffic.write_seconds += time.perf_counter() - started
+        return [part for number in range(len(self._shares)) for part in found[number]]
+
+    def note_committed(self) -> None:
+        """Note that the store has what was written."""
+        self._variables = {}
+        self._forget()
+        self._all("note_committed")

@@ -18,7 +18,7 @@ import ray
 from ray import exceptions
 from ray._private import ray_constants
 
-from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.kinds.compiling import processors
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.worker import Worker, WorkerLostError
@@ -39,8 +39,10 @@ _SECONDS_TO_START = 120.0
 _SECONDS_A_CALL = 900.0
 """A worker that needs longer for a call is taken for lost; the first one may compile for some minutes."""
 _SECONDS_A_LOOK = 5.0
-"""Seconds from one look to the next how many processors the cluster has."""
+"""Seconds from one look to the next how many processors the cluster has, and whether any of its machines is left."""
 _LOST = (exceptions.RayActorError, exceptions.GetTimeoutError, exceptions.ObjectLostError, exceptions.NodeDiedError)
+_GONE = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionError)
+"""Where Ray itself does not answer."""
 
 
 class RayCluster:
@@ -85,13 +87,24 @@ class RayCluster:
         actor = _ray.remote(num_cpus=self._threads)(Worker).remote()
         worker, self._next = self._next, self._next + 1
         try:
-            _ray.get(actor.ready.remote(), timeout=_SECONDS_TO_START)
+            self._await(actor.ready.remote())
         except _LOST:
             with suppress(Exception):
                 _ray.kill(actor)
             return None
+        except _GONE as error:
+            raise ClusterLostError(f"the cluster is lost: {error}") from error
         self._actors[worker] = actor
         return worker
+
+    @staticmethod
+    def _await(ready: Any) -> None:
+        """Wait until a worker has started; raises what Ray does, and `ClusterLostError`."""
+        until = time.monotonic() + _SECONDS_TO_START
+        while not _ray.wait([ready], timeout=_SECONDS_A_LOOK)[0] and time.monotonic() < until:
+            if not any(node["Alive"] for node in _ray.nodes()):
+                raise ClusterLostError("the cluster is lost: no machine of it is left")
+        _ray.get(ready, timeout=0)
 
     def share(self, value: object) -> Any:
         """Put a value, for calls of many workers, into the store of objects that all machines of the cluster have."""
@@ -114,6 +127,8 @@ class RayCluster:
             raise WorkerLostError(f"worker {worker}: {error}") from error
         except exceptions.RayTaskError as error:
             raise error.cause or error from error
+        except _GONE as error:
+            raise ClusterLostError(f"the cluster is lost: {error}") from error
 
     def shared(self, call: Any) -> Any:
         """Return what a call gave, for calls of many; machines get it from the one on which the worker is."""

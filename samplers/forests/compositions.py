@@ -18,8 +18,9 @@ from hierogram.samplers.forests.derivations import empty_state
 from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.forests.fragments import key_of
 from hierogram.samplers.forests.records import Fragments
+from hierogram.samplers.forests.recurrence import Ngrams, log_probability
 from hierogram.samplers.forests.walk import make_summary, walk_space
-from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS
+from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, SHORT
 
 LONGEST = 10
 """Words of a phrase on either side, at most [Chiang 2007]."""
@@ -70,6 +71,17 @@ def _room_of(batch, state, work):
     return compositions, size
 
 
+@njit_inline
+def _expected(v, x, view, ngrams):
+    """Return how often a text is expected to have the words of v on the source side, but for those of x below it."""
+    node, inner = view.node[v], view.node[x]
+    end = np.int64(node["source_end"])
+    first, last = (end, end) if x == v else (np.int64(inner["source_start"]), np.int64(inner["source_end"]))
+    value = log_probability(view.source, np.int64(node["source_start"]), first, ngrams)
+    value += log_probability(view.source, last, end, ngrams)
+    return ngrams.text_words * np.exp(value)
+
+
 @njit
 def _write(pair, v, view, batch, work, found, taken, position):
     """Write the fragment at v, and the low word of its rule's key; where the next one begins."""
@@ -85,7 +97,7 @@ def _write(pair, v, view, batch, work, found, taken, position):
 
 
 @njit
-def _compose(batch, state, nodes, below, work, found):
+def _compose(batch, state, nodes, below, work, ngrams, found):
     """Write the compositions of all pairs; how many there are."""
     taken = 0
     position = 0
@@ -95,25 +107,29 @@ def _compose(batch, state, nodes, below, work, found):
             v = nodes[k]
             if not _is_short(v, view):
                 continue
-            if _words(view.node[v], 0) <= HIERO_MAX_SOURCE_SYMBOLS:
-                position = _write(pair, v, view, batch, work, found, taken, position)
-                taken += 1
-            for j in range(_below(v, view, work.stack, below)):
+            # Itself, and what is below it; all phrases end in linked words, so that a rule has words on both sides.
+            below[0] = v
+            for j in range(1 + _below(v, view, work.stack, below[1:])):
                 x = below[j]
-                # Both phrases end in linked words, so that the rule has words of its own on both sides.
-                if _words(view.node[v], 0) - _words(view.node[x], 0) < HIERO_MAX_SOURCE_SYMBOLS:
-                    view.cut[x] = 1
+                symbols = _words(view.node[v], 0) - _words(view.node[x], 0) + 1 if x != v else _words(view.node[v], 0)
+                if symbols <= HIERO_MAX_SOURCE_SYMBOLS:
+                    view.cut[x] = x != v
                     position = _write(pair, v, view, batch, work, found, taken, position)
                     view.cut[x] = 0
+                    found.expected[taken] = _expected(v, x, view, ngrams) if symbols > SHORT else 0.0
                     taken += 1
     return taken
 
 
 class Compositions(NamedTuple):
-    """Compositions as fragments, and the low word of each rule's key, uint64[m]."""
+    """Compositions as fragments, the low word of each rule's key, uint64[m], and what is expected of it, float64[m].
+
+    That is how often a text has the source side [recurrence]; 0 for sides of at most `SHORT` symbols.
+    """
 
     fragments: Fragments
     keys: NDArray[np.uint64]
+    expected: NDArray[np.float64]
 
     def chosen(self, rows: NDArray[np.bool_]) -> Fragments:
         """Return some of the fragments."""
@@ -121,17 +137,18 @@ class Compositions(NamedTuple):
         return Fragments(content, *(column[rows] for column in columns))
 
 
-def compositions(batch: Batch, weight: int) -> Compositions:
+def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     """Return the compositions of a batch's pairs, each of which counts for `weight`.
 
     They are those of phrases of at most `LONGEST` words whose cut is free. A rule has at most
-    `HIERO_MAX_SOURCE_SYMBOLS` source symbols.
+    `HIERO_MAX_SOURCE_SYMBOLS` source symbols. `ngrams` are those of the text that the pairs are of.
     """
     state, work = empty_state(batch.forests), walk_space(batch)
     number, size = _room_of(batch, state, work)
     columns = [np.zeros(number, np.int64) for _ in range(6)]
-    found = Compositions(Fragments(np.zeros(size, np.uint8), *columns), np.zeros(number, np.uint64))
-    nodes, below = np.zeros((2, batch.most_nodes + 1), np.int64)
-    taken = _compose(batch, state, nodes, below, work, found)
-    found.fragments.weights[:] = weight
-    return Compositions(found.chosen(np.arange(number) < taken), found.keys[:taken])
+    fragments = Fragments(np.zeros(size, np.uint8), *columns)
+    found = Compositions(fragments, np.zeros(number, np.uint64), np.zeros(number))
+    nodes, below = np.zeros((2, batch.most_nodes + 2), np.int64)
+    taken = _compose(batch, state, nodes, below, work, ngrams, found)
+    fragments.weights[:] = weight
+    return Compositions(found.chosen(np.arange(number) < taken), found.keys[:taken], found.expected[:taken])

@@ -26,6 +26,8 @@ Span = tuple[int, int]
 
 HIERO_MAX_NONTERMINALS = 2
 HIERO_MAX_SOURCE_SYMBOLS = 5
+SHORT = 3
+"""Symbols of a source side up to which smaller rules say nearly as much."""
 
 
 def nonterminal(number: int) -> str:

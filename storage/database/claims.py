@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from hierogram.storage.database.connection import POSTGRES, writing_connection
 from hierogram.storage.database.transactions import Access, Writing, now
@@ -21,6 +21,8 @@ from hierogram.storage.records import Claim
 from hierogram.storage.schema.tables import claims, ingest_batches
 
 GRAMMAR = "grammar"
+WORKER_TABLES = "worker_"
+"""How the names of tables begin that workers write for the process with the claim, whose token follows."""
 _BATCH = "batch "
 _READING_SECONDS = 3600.0
 """A reader of an input that has added nothing for so long, and is on another machine, is taken for dead."""
@@ -39,6 +41,7 @@ class Leases(Access):
             held = _lease(transaction.connection)
             if held is not None:
                 raise _held(held, self.url)
+            _drop_worker_tables(transaction.connection)
             token = _enter(transaction.connection, GRAMMAR, command, seconds)
         self._lease = token
 
@@ -60,6 +63,7 @@ class Leases(Access):
         if token is not None:
             with writing_connection(self.engine) as connection:
                 connection.execute(delete(claims).where(claims.c.name == GRAMMAR, claims.c.token == token))
+                _drop_worker_tables(connection, token)
 
     def lease(self) -> Claim | None:
         """Return who writes the grammar; None where nobody does."""
@@ -100,6 +104,26 @@ class Leases(Access):
             elif claim is not None and _is_live(writing.connection, claim):
                 raise _held(claim, self.url)
             yield writing
+
+
+def check_token(connection: Connection, token: str) -> None:
+    """Raise `LeaseLostError` where the claim on the grammar has another token."""
+    claim = _claim(connection)
+    if claim is None or claim.token != token:
+        raise _lost(claim)
+
+
+def _drop_worker_tables(connection: Connection, token: str = "") -> None:
+    """Drop what workers have written for a claim that is over; for any, where no token is given."""
+    if connection.dialect.name == POSTGRES:
+        found = connection.execute(
+            text(
+                "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND starts_with(tablename, :name)"
+            ),
+            {"name": f"{WORKER_TABLES}{token}"},
+        )
+        for name in found.scalars().all():
+            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
 
 
 def _machine() -> str:

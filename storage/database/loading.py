@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     BigInteger,
@@ -26,6 +26,11 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.schema.tables import FERTILITIES, MOMENT_FORMAT, SERIAL, TEXT, Moment, on_postgres, pair_scores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hierogram.samplers.grammar.columns import Blobs
 
 Row = Sequence[object]
 
@@ -61,6 +66,7 @@ staged_counts = _staged(
     "staged_counts", rule_id=SERIAL, count=SERIAL, expected_uses=Double, expected_uses_variance=Double,
     minimal_uses=SERIAL,
 )  # fmt: skip
+staged_candidates = _staged("staged_candidates", n=SERIAL, rule_id=SERIAL)
 staged_ids = _staged("staged_ids", id=SERIAL)
 staged_rule_words = _staged("staged_rule_words", word_id=SERIAL, rule_id=SERIAL)
 staged_pair_words = _staged("staged_pair_words", block=Integer, word_id=SERIAL, pairs=LargeBinary)
@@ -103,6 +109,10 @@ class Loader:
         self._driver.execute(f"DELETE FROM temp.{table.name}").close()
         self.insert(table, table.columns.keys(), rows)
 
+    def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
+        """Make the rows of these columns, numbers all, the whole content of a staging table."""
+        self.stage(table, zip(*(column.tolist() for column in columns), strict=True))
+
     def moment(self, when: datetime) -> object:
         """Return a UTC time as the driver takes it for a timestamp column."""
         return when.astimezone(UTC).strftime(MOMENT_FORMAT)
@@ -127,12 +137,34 @@ class PostgresLoader(Loader):
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
         """Make the rows the whole content of a staging table, until the transaction ends."""
+        self._empty(table)
+        self.insert(table, table.columns.keys(), rows)
+        self.analyze(table)
+
+    def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
+        """Make the rows of these columns, numbers all, the whole content of a staging table."""
+        self._empty(table)
+        self.insert_columns(table, columns)
+        self.analyze(table)
+
+    def _empty(self, table: Table) -> None:
         self._connection.execute(CreateTable(table, if_not_exists=True))
         if table.name in self._staged:
             self._connection.exec_driver_sql(f"TRUNCATE {table.name}")
         self._staged.add(table.name)
-        self.insert(table, table.columns.keys(), rows)
-        # The planner would otherwise guess, and a wrong guess turns a few lookups into a scan of the store.
+
+    def insert_columns(self, table: Table, columns: "Sequence[NDArray[Any] | Blobs]") -> None:
+        """Add the rows of these columns, one for each of the table's."""
+        from hierogram.storage.database.copying import binary_rows
+
+        kinds = [next(name for kind, name in _POSTGRES_TYPES if isinstance(one.type, kind)) for one in table.columns]
+        statement = f"COPY {table.name} ({', '.join(table.columns.keys())}) FROM STDIN (FORMAT BINARY)"
+        with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            for block in binary_rows(kinds, columns):
+                copy.write(block)
+
+    def analyze(self, table: Table) -> None:
+        """Have the planner know the table: a wrong guess turns a few lookups into a scan of the store."""
         self._connection.exec_driver_sql(f"ANALYZE {table.name}")
 
     def moment(self, when: datetime) -> object:

@@ -5,10 +5,11 @@ written with the commit that first changes the rule on that day. That costs noth
 they are: so the cost of a commit goes with the commit, not with the store.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from hierogram.storage.exceptions import CountError, KeyCollisionError
 from hierogram.storage.grammar.key_runs import candidates, note
 from hierogram.storage.grammar.rule_words import RuleWords, found_by_words
 from hierogram.storage.pairs.vocabulary import word_ids
-from hierogram.storage.records.columns import NUMBERS, RuleDeltas
+from hierogram.storage.records.columns import NUMBERS, RuleChanges, RuleDeltas
 from hierogram.storage.schema.tables import rule_history, rule_words, rules
 
 _EXPECTED = ("expected_uses", "expected_uses_variance")
@@ -40,8 +41,8 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
-    """Of each delta's rule as it is stored: `ids` (0: it is not), `counts`, `minimal` uses, int64[n], and `expected`
+class StoredUses:
+    """Of each changed rule as it is stored: `ids` (0: it is not), `counts`, `minimal` uses, int64[n], and `expected`
     uses, `variances`, float64[n].
     """
 
@@ -51,10 +52,39 @@ class _Stored:
     variances: NDArray[np.float64]
     minimal: NDArray[np.int64]
 
+    @classmethod
+    def nothing(cls, size: int) -> "StoredUses":
+        """Return that of n rules that are not stored."""
+        whole = np.zeros((3, size), np.int64)
+        return cls(whole[0], whole[1], np.zeros(size), np.zeros(size), whole[2])
+
     def used(self) -> NDArray[np.bool_]:
         """Return whether a rule has any uses, of whatever sort."""
         used: NDArray[np.bool_] = (self.counts > 0) | (self.expected > 0) | (self.minimal > 0)
         return used
+
+
+class ChangedRules(Protocol):
+    """Rules that change, one for each key: in memory (`Named`), or in a table that another process has written."""
+
+    @property
+    def deltas(self) -> RuleDeltas | RuleChanges:
+        """Return their keys and how they change."""
+
+    def stored(self, writing: Writing) -> StoredUses:
+        """Return what is stored of them; raises `KeyCollisionError`."""
+
+    def sides(self, writing: Writing, rows: Rows) -> tuple[list[str], list[str]]:
+        """Return the sides of these rows."""
+
+    def insert(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        """Insert these rules with these ids and the counts that they have here; neither words nor keys are noted."""
+
+    def insert_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        """Insert (word id, rule id) for every distinct word on each side of these rules, which have none yet."""
+
+    def stage_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        """Make the same the content of `staged_rule_words`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +93,30 @@ class Named:
 
     deltas: RuleDeltas
     keys: NDArray[np.int64]
-    sources: list[str]
-    targets: list[str]
+    texts: tuple[list[str], list[str]]
 
-    def sides(self, rows: Rows) -> tuple[list[str], list[str]]:
-        """The sides of these rows."""
+    def stored(self, writing: Writing) -> StoredUses:
+        """See `ChangedRules`."""
+        return _stored(writing, self)
+
+    def sides(self, _writing: Writing, rows: Rows) -> tuple[list[str], list[str]]:
+        """See `ChangedRules`."""
         chosen = rows.tolist()
-        return [self.sources[row] for row in chosen], [self.targets[row] for row in chosen]
+        source, target = ([texts[row] for row in chosen] for texts in self.texts)
+        return source, target
+
+    def insert(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        """See `ChangedRules`."""
+        insert_rules(writing, self, rows, ids)
+
+    def insert_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        """See `ChangedRules`."""
+        words, found = words_of(writing, self.sides(writing, rows), ids)
+        writing.loader.insert(rule_words, ("word_id", "rule_id"), zip(words.tolist(), found.tolist(), strict=True))
+
+    def stage_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        """See `ChangedRules`."""
+        writing.loader.stage_columns(staged_rule_words, words_of(writing, self.sides(writing, rows), ids))
 
 
 def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
@@ -79,12 +126,15 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     another rule.
     """
     writing.state.leave_out(deltas.left_out)
-    if not len(deltas):
-        return
-    named = merged(deltas)
-    deltas = named.deltas
-    before = _stored(writing, named)
-    after = _Stored(
+    if len(deltas):
+        change_rules(writing, merged(deltas))
+
+
+def change_rules(writing: Writing, changed: ChangedRules) -> None:
+    """Does to the rules what `add_counts` does, wherever their sides lie; raises the same."""
+    deltas = changed.deltas
+    before = changed.stored(writing)
+    after = StoredUses(
         before.ids,
         before.counts + deltas.counts,
         before.expected + deltas.expected_uses,
@@ -95,8 +145,9 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     negative = np.flatnonzero(below)
     if len(negative):
         row = int(negative[0])
+        [source], [target] = changed.sides(writing, negative[:1])
         raise CountError(
-            f"the counts of rule {deltas.shown(row)!r} would become {after.counts[row]}, of expected uses "
+            f"the counts of rule {f'{source} ||| {target}'!r} would become {after.counts[row]}, of expected uses "
             f"{after.expected[row]:g} and of minimal ones {after.minimal[row]}: they are out of step with the "
             f"derivations: run `hierogram verify`"
         )
@@ -104,31 +155,31 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     writing.state.rule_tokens += int(deltas.counts.sum())
     writing.state.expected_tokens += float(deltas.expected_uses.sum())
     known, used = before.ids > 0, after.used()
-    changed = known & (deltas.counts != 0)
+    moved_count = known & (deltas.counts != 0)
     remembered = np.flatnonzero((deltas.expected_uses != 0) & (before.expected >= REMEMBERED_COUNT))
     numbers = (column[remembered].tolist() for column in (before.counts, before.expected, before.variances))
-    rows = zip(before.ids[remembered].tolist(), *named.sides(remembered), *numbers, strict=True)
+    rows = zip(before.ids[remembered].tolist(), *changed.sides(writing, remembered), *numbers, strict=True)
     remember_counts(writing, list(rows))
     moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0) | (deltas.minimal_uses != 0)
-    _set_counts(writing, after, changed & used, known & used & ~changed & moved)
+    _set_counts(writing, after, moved_count & used, known & used & ~moved_count & moved)
     had_words, has_words = (found_by_words(stored.counts, stored.expected) for stored in (before, after))
-    _note_words(writing, named, after, np.flatnonzero(known & ~had_words & has_words))
+    _note_words(writing, changed, after, np.flatnonzero(known & ~had_words & has_words))
     gone = np.flatnonzero(known & ~used)
-    _delete_rules(writing, named, before, gone)
+    _delete_rules(writing, changed, before, gone)
     new = np.flatnonzero(~known & used)
     new_ids = np.arange(len(new)) + writing.state.last_rule_id + 1
     writing.state.last_rule_id += len(new)
     if len(new):
-        insert_rules(writing, named, new, new_ids)
+        changed.insert(writing, new, new_ids)
         by_words = found_by_words(deltas.counts[new], deltas.expected_uses[new])
-        writing.loader.insert(
-            rule_words, ("word_id", "rule_id"), _words_of(writing, named, new[by_words], new_ids[by_words])
-        )
+        changed.insert_words(writing, new[by_words], new_ids[by_words])
     ids = before.ids.copy()
     ids[new] = new_ids
     watched = np.flatnonzero(is_watched(before.expected, after.expected))
-    watch(writing, Moved(ids[watched], *named.sides(watched), after.expected[watched], after.variances[watched]))
-    note(writing, named.keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
+    sides = changed.sides(writing, watched)
+    watch(writing, Moved(ids[watched], *sides, after.expected[watched], after.variances[watched]))
+    keys = np.ascontiguousarray(deltas.keys).view(np.int64)
+    note(writing, keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
 
 
 def merged(deltas: RuleDeltas) -> Named:
@@ -139,31 +190,29 @@ def merged(deltas: RuleDeltas) -> Named:
     # No two of these are the same, as a rule: then no two keys are.
     mixed = np.sort(deltas.keys[:, 0] ^ deltas.keys[:, 1])
     if (mixed[1:] != mixed[:-1]).all():
-        return Named(deltas, keys, sources, targets)
+        return Named(deltas, keys, (sources, targets))
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     if first.all():
-        return Named(deltas, keys, sources, targets)
+        return Named(deltas, keys, (sources, targets))
     firsts = order[first][np.cumsum(first) - 1]
     for row, earlier in zip(order[~first].tolist(), firsts[~first].tolist(), strict=True):
         if (sources[row], targets[row]) != (sources[earlier], targets[earlier]):
             raise KeyCollisionError(deltas.shown(earlier), deltas.shown(row))
     groups = np.empty_like(firsts)
     groups[order] = firsts
-    return Named(deltas.added_up(groups), keys, sources, targets)
+    return Named(deltas.added_up(groups), keys, (sources, targets))
 
 
-def _stored(writing: Writing, named: Named) -> _Stored:
+def _stored(writing: Writing, named: Named) -> StoredUses:
     """Return what is stored of the deltas' rules; raises `KeyCollisionError`."""
-    size = len(named.keys)
-    whole = np.zeros((3, size), np.int64)
-    stored = _Stored(whole[0], whole[1], np.zeros(size), np.zeros(size), whole[2])
+    stored = StoredUses.nothing(len(named.keys))
     rows, ids = candidates(writing, named.keys)
     if not len(ids):
         return stored
-    writing.loader.stage(staged_rules, ((rule_id,) for rule_id in np.unique(ids).tolist()))
+    writing.loader.stage_columns(staged_rules, [np.unique(ids)])
     names = ("id", "key_high", "key_low", "count", "minimal_uses", *_EXPECTED, "source", "target")
     wanted = (rules.c[name] for name in names)
     found = columns_of(
@@ -181,7 +230,7 @@ def _stored(writing: Writing, named: Named) -> _Stored:
     same_key = (numbers[0][places] == ids) & (named.keys[rows] == numbers[1:3, places].T).all(axis=1)
     rows, places = rows[same_key], places[same_key]
     for row, place in zip(rows.tolist(), places.tolist(), strict=True):
-        if named.sources[row] != sources[place] or named.targets[row] != targets[place]:
+        if named.texts[0][row] != sources[place] or named.texts[1][row] != targets[place]:
             raise KeyCollisionError(f"{sources[place]} ||| {targets[place]}", named.deltas.shown(row))
     stored.ids[rows], stored.counts[rows] = numbers[0][places], numbers[3][places]
     stored.expected[rows], stored.variances[rows] = expected[places], variances[places]
@@ -189,7 +238,7 @@ def _stored(writing: Writing, named: Named) -> _Stored:
     return stored
 
 
-def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], uncounted: NDArray[np.bool_]) -> None:
+def _set_counts(writing: Writing, after: StoredUses, changed: NDArray[np.bool_], uncounted: NDArray[np.bool_]) -> None:
     found = rules.c.id == staged_counts.c.rule_id
     # Apart, because naming `count` would rewrite its index entries even where it stays the same.
     others = (*_EXPECTED, "minimal_uses")
@@ -198,7 +247,7 @@ def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], un
         if len(rows):
             rows = rows[np.argsort(after.ids[rows])]
             values = (after.ids, after.counts, after.expected, after.variances, after.minimal)
-            writing.loader.stage(staged_counts, zip(*(column[rows].tolist() for column in values), strict=True))
+            writing.loader.stage_columns(staged_counts, [column[rows] for column in values])
             assignments = {name: staged_counts.c[name] for name in columns}
             writing.connection.execute(update(rules).values(assignments).where(found))
 
@@ -208,7 +257,7 @@ def insert_rules(writing: Writing, named: Named, rows: Rows, ids: NDArray[np.int
     numbers = (named.deltas.numbers(name)[rows] for name in NUMBERS)
     columns = [
         ids.tolist(),
-        *named.sides(rows),
+        *named.sides(writing, rows),
         *named.keys[rows].T.tolist(),
         # Numbers, because the driver of SQLite takes them faster than truths.
         *((column.view(np.int8) if column.dtype == np.bool_ else column).tolist() for column in numbers),
@@ -217,36 +266,37 @@ def insert_rules(writing: Writing, named: Named, rows: Rows, ids: NDArray[np.int
     writing.loader.insert(rules, names, zip(*columns, strict=True))
 
 
-def _note_words(writing: Writing, named: Named, after: _Stored, rows: Rows) -> None:
+def _note_words(writing: Writing, changed: ChangedRules, after: StoredUses, rows: Rows) -> None:
     """Sees to it that the words of these rules are noted; those that were found by them before have theirs."""
-    if not len(rows):
-        return
-    writing.loader.stage(staged_rule_words, _words_of(writing, named, rows, after.ids[rows]))
-    writing.connection.execute(
-        text(
-            "INSERT INTO rule_words (word_id, rule_id) SELECT word_id, rule_id FROM staged_rule_words WHERE true"
-            " ORDER BY word_id, rule_id ON CONFLICT (word_id, rule_id) DO NOTHING"
+    if len(rows):
+        changed.stage_words(writing, rows, after.ids[rows])
+        writing.connection.execute(
+            text(
+                "INSERT INTO rule_words (word_id, rule_id) SELECT word_id, rule_id FROM staged_rule_words WHERE true"
+                " ORDER BY word_id, rule_id ON CONFLICT (word_id, rule_id) DO NOTHING"
+            )
         )
-    )
 
 
-def _delete_rules(writing: Writing, named: Named, before: _Stored, rows: Rows) -> None:
+def _delete_rules(writing: Writing, changed: ChangedRules, before: StoredUses, rows: Rows) -> None:
     if not len(rows):
         return
     connection = writing.connection
-    writing.loader.stage(staged_ids, ((rule_id,) for rule_id in np.sort(before.ids[rows]).tolist()))
+    writing.loader.stage_columns(staged_ids, [np.sort(before.ids[rows])])
     connection.execute(text("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)"))
-    writing.loader.stage(staged_rule_words, _words_of(writing, named, rows, before.ids[rows]))
+    changed.stage_words(writing, rows, before.ids[rows])
     connection.execute(
         text("DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)")
     )
 
 
-def _words_of(writing: Writing, named: Named, rows: Rows, ids: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
+def words_of(
+    writing: Writing, sides: tuple[list[str], list[str]], ids: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the word and the rule, by their ids, for every distinct word on each side of the rules, ascending."""
     words = RuleWords(read_notation(writing.connection), partial(word_ids, writing), int(ids.max(initial=0)))
-    found = words.find(dict(zip((SOURCE, TARGET), named.sides(rows), strict=True)), ids)
-    return zip(words.word_ids(found).tolist(), words.rule_ids(found).tolist(), strict=True)
+    found = words.find(dict(zip((SOURCE, TARGET), sides, strict=True)), ids)
+    return words.word_ids(found), words.rule_ids(found)
 
 
 REMEMBERED_COUNT = 8

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import Table, func, insert, select, text, update
 
 from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.database.loading import staged_keys, staged_progress
@@ -28,7 +28,6 @@ def save_derivations(writing: Writing, updates: PairUpdates | None, deltas: Rule
 
 
 def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
-    connection, totals = writing.connection, writing.state
     writing.loader.stage(
         staged_progress,
         zip(
@@ -42,18 +41,33 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
             strict=True,
         ),
     )
+    ids, times = np.unique(updates.ids, return_counts=True)
+    if (times > 1).any():
+        raise PairMissingError(f"pair {ids[times > 1][0]} has two new derivations in one commit: merge them first")
+    save_progress(writing, staged_progress, len(updates), int(updates.burned_in.sum()))
+
+
+def save_progress(writing: Writing, progress: Table, pairs: int, burned_in: int) -> None:
+    """Writes the derivations and progress of n different pairs, the rows of a table with the columns of
+    `staged_progress`, so many of which have burned in. Raises `PairMissingError` and `PairMovedError`.
+    """
+    connection, totals, given = writing.connection, writing.state, progress.c
     before = connection.execute(
         select(sentence_pairs.c.state, func.count())
-        .select_from(staged_progress.join(sentence_pairs, sentence_pairs.c.id == staged_progress.c.pair_id))
+        .select_from(progress.join(sentence_pairs, sentence_pairs.c.id == given.pair_id))
         .group_by(sentence_pairs.c.state)
     ).all()
-    named = len(np.unique(updates.ids))
-    if named != len(updates) or sum(number for _, number in before) != len(updates):
-        raise PairMissingError(_unfit_pair(writing, updates))
+    if sum(number for _, number in before) != pairs:
+        missing = connection.scalar(
+            select(func.min(given.pair_id))
+            .outerjoin(sentence_pairs, sentence_pairs.c.id == given.pair_id)
+            .where(sentence_pairs.c.id.is_(None))
+        )
+        raise PairMissingError(f"pair {missing} has a new derivation and is not stored")
     moved = connection.execute(
-        select(staged_progress.c.pair_id, staged_progress.c.since, sentence_pairs.c.sweep)
-        .join(sentence_pairs, sentence_pairs.c.id == staged_progress.c.pair_id)
-        .where(staged_progress.c.since >= 0, staged_progress.c.since != sentence_pairs.c.sweep)
+        select(given.pair_id, given.since, sentence_pairs.c.sweep)
+        .join(sentence_pairs, sentence_pairs.c.id == given.pair_id)
+        .where(given.since >= 0, given.since != sentence_pairs.c.sweep)
         .limit(1)
     ).one_or_none()
     if moved is not None:
@@ -63,41 +77,28 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
         )
     for state, number in before:
         totals.count_pairs(state, -number)
-    burned_in = int(updates.burned_in.sum())
     totals.count_pairs(SETTLED, burned_in)
-    totals.count_pairs(SAMPLING, len(updates) - burned_in)
+    totals.count_pairs(SAMPLING, pairs - burned_in)
     connection.execute(
         update(sentence_pairs)
-        .values(state=staged_progress.c.state, stage=staged_progress.c.stage, sweep=staged_progress.c.sweep)
-        .where(sentence_pairs.c.id == staged_progress.c.pair_id)
+        .values(state=given.state, stage=given.stage, sweep=given.sweep)
+        .where(sentence_pairs.c.id == given.pair_id)
     )
     connection.execute(
         text(
             "INSERT INTO derivations (pair_id, current, averages)"
-            " SELECT pair_id, current, averages FROM staged_progress WHERE true ORDER BY pair_id"
+            f" SELECT pair_id, current, averages FROM {progress.name} WHERE true ORDER BY pair_id"
             " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, averages = excluded.averages"
         )
     )
     connection.execute(
         text(
             "INSERT INTO resampled (pair_id, position)"
-            " SELECT pair_id, :position FROM staged_progress WHERE true ORDER BY pair_id"
+            f" SELECT pair_id, :position FROM {progress.name} WHERE true ORDER BY pair_id"
             " ON CONFLICT (pair_id) DO UPDATE SET position = excluded.position"
         ),
         {"position": writing.state.position + 1},
     )
-
-
-def _unfit_pair(writing: Writing, updates: PairUpdates) -> str:
-    ids, times = np.unique(updates.ids, return_counts=True)
-    if (times > 1).any():
-        return f"pair {ids[times > 1][0]} has two new derivations in one commit: merge them first"
-    missing = writing.connection.scalar(
-        select(func.min(staged_progress.c.pair_id))
-        .outerjoin(sentence_pairs, sentence_pairs.c.id == staged_progress.c.pair_id)
-        .where(sentence_pairs.c.id.is_(None))
-    )
-    return f"pair {missing} has a new derivation and is not stored"
 
 
 def append_sweeps(writing: Writing, records: Sequence[SweepRecord]) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from hierogram.samplers.grammar.columns import Texts, concatenated, join_texts, lines_of
 from hierogram.storage.database.connection import POSTGRES
+from hierogram.storage.database.copying import binary_cursor, elements_of
 from hierogram.storage.records.columns import RuleCounts, RuleDeltas, StoredRules
 
 if TYPE_CHECKING:
@@ -44,9 +45,6 @@ _NUMBERS = {
 }
 """Columns in the order of `RuleDeltas`."""
 
-# Postgres sends an array as a header (dimensions, nulls, type, length, lower bound), then each element after
-# its width. One array for many rules costs a quarter of COPY, which has the driver receive every row by itself.
-_ARRAY_HEADER_BYTES = 20
 _IDS_PER_QUERY = 4_000_000
 
 IDS_A_RANGE = 1 << 17
@@ -135,14 +133,6 @@ def _both(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[
     return join_texts([side for side, _ in texts]), join_texts([side for _, side in texts])
 
 
-def _cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
-    import psycopg
-
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection)
-    return driver.cursor(binary=True)
-
-
 def _values(cursor: "Cursor[tuple[object, ...]]", query: str, first: int, last: int) -> list[bytes | None]:
     """Return what aggregates over the rules with the ids first + 1 to last are, as the server sends them."""
     result = cursor.execute(f"{query} FROM rules WHERE id > %s AND id <= %s".encode(), (first, last)).pgresult
@@ -154,11 +144,11 @@ def _numbers_on_postgres(connection: Connection, fields: dict[str, str], conditi
     arrays = ", ".join(f"array_agg({name}) FILTER (WHERE {condition})" for name in fields)
     parts: list[list[Column]] = [[] for _ in fields]
     last_id = read_last_id(connection)
-    with _cursor(connection) as cursor:
+    with binary_cursor(connection) as cursor:
         for start in range(0, last_id, _IDS_PER_QUERY):
             values = _values(cursor, f"SELECT {arrays}", start, start + _IDS_PER_QUERY)
             for part, value, kind in zip(parts, values, fields.values(), strict=True):
-                part.append(_elements(value, kind))
+                part.append(elements_of(value, kind))
     return [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
 
 
@@ -180,21 +170,13 @@ def _blocks_on_postgres(connection: Connection, blocks: Sequence[int], until: in
     query = f"SELECT {arrays}, string_agg(source, E'\\n'), string_agg(target, E'\\n')"
     parts: list[list[Column]] = [[] for _ in _NUMBERS]
     sides: list[tuple[Texts, Texts]] = []
-    with _cursor(connection) as cursor:
+    with binary_cursor(connection) as cursor:
         for after in blocks:
             *arrays_found, source, target = _values(cursor, query, after, min(after + _IDS_A_BLOCK, until))
             if source is None or target is None:
                 continue
             for part, value, kind in zip(parts, arrays_found, _NUMBERS.values(), strict=True):
-                part.append(_elements(value, kind))
+                part.append(elements_of(value, kind))
             sides.append(_both(connection, parts[0][-1], [source + b"\n", target + b"\n"]))
     columns = [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
     return columns, concatenated([source for source, _ in sides]), concatenated([target for _, target in sides])
-
-
-def _elements(array: bytes | None, kind: str) -> Column:
-    if array is None:
-        return np.empty(0, dtype=np.int64)
-    element = np.dtype([("width", ">i4"), ("value", f">{kind}")])
-    elements: Column = np.frombuffer(array, dtype=element, offset=_ARRAY_HEADER_BYTES)["value"]
-    return elements

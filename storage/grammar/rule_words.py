@@ -134,7 +134,7 @@ def _anchors_of(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[ND
     following = np.minimum.accumulate(changes[::-1])[::-1]
     starts = np.flatnonzero(np.append(True, ~same_row[:-1])[: len(places)])
     others = np.minimum(following[starts], len(places) - 1)
-    differs = (others > starts) & (rows[places[others]] == rows[places[starts]])
+    differs = (following[starts] < len(places)) & (rows[places[others]] == rows[places[starts]])
     others = np.where(differs, others, starts + 1)
     several = differs | same_word[starts]
     pairs = np.stack([places[starts[several]], places[others[several]]])

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, Double, cast, func, select, tuple_, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
 from hierogram.samplers.grammar.rules import escape_terminal, terminal_of
-from hierogram.storage.database.claims import Leases
+from hierogram.storage.database.claims import WORKER_TABLES, Leases, check_token
+from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.grammar.runs import save_run
@@ -24,6 +25,7 @@ from hierogram.storage.records import (
     RuleRow,
     StoreStatus,
     SweepRecord,
+    WrittenPart,
 )
 from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.schema.tables import corpora, labels, rule_words, rules, settings, sweeps, vocabulary
@@ -41,27 +43,43 @@ class Grammar(Leases):
 
     def commit(
         self,
-        parts: Iterable[tuple[PairUpdates | None, RuleDeltas | None]],
+        parts: Iterable[tuple[PairUpdates | None, RuleDeltas | None] | WrittenPart],
         sweeps: Sequence[SweepRecord] = (),
         labels: Sequence[LabelRow] = (),
         run: LearningRun | None = None,
     ) -> None:
-        """Write new derivations and the count changes that they cause, which may come in several parts, the sweeps that
-        led there, what is learned of the labels of a tree grammar, and how far the `run` of learning has come.
+        """Write new derivations and the count changes that they cause, which may come in several parts, or lie in
+        workers' tables, the sweeps that led there, what is learned of the labels of a tree grammar, and how far the
+        `run` of learning has come.
 
         All or nothing; other writers wait until all parts have come. Raises `PairMissingError`, `PairMovedError`,
         `CountError` where a count would become negative, `KeyCollisionError` where a key is stored with another rule,
         `StoreHeldError` where another process has the lease, and `LeaseLostError` where this store object had it.
         """
-        from hierogram.storage.grammar import commits
+        from hierogram.storage.grammar import commits, worker_tables
 
         with self._committing(durable=False) as transaction:
-            for updates, deltas in parts:
-                commits.save_derivations(transaction, updates, deltas)
+            for part in parts:
+                if isinstance(part, WrittenPart):
+                    worker_tables.take_in(transaction, part)
+                else:
+                    commits.save_derivations(transaction, *part)
             commits.append_sweeps(transaction, sweeps)
             commits.save_labels(transaction, labels)
             if run is not None:
                 save_run(transaction, run)
+
+    def write_part(self, token: str, number: str, updates: PairUpdates, deltas: RuleDeltas) -> WrittenPart:
+        """Write a part of a commit into tables of its own, for the process whose claim has the token; on Postgres.
+
+        The deltas have one row for each key; the number is unlike that of any other part. Nothing of the store changes
+        until that process commits the part. Raises `LeaseLostError` where the claim is over.
+        """
+        from hierogram.storage.grammar import worker_tables
+
+        with writing_connection(self.engine, durable=False) as connection:
+            check_token(connection, token)
+            return worker_tables.write_part(connection, f"{WORKER_TABLES}{token}_{number}", updates, deltas)
 
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
         """Gives every rule (by id) its new key (high, low), and records the salt that made them.

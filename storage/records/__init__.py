@@ -15,7 +15,7 @@ from hierogram.storage.records.aligner import (
     PairLinks,
     WordCounts,
 )
-from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas, StoredRules, join_deltas
+from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas, StoredRules, WrittenPart, join_deltas
 from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, StoredRule, SupportingPair, SweepRecord
 from hierogram.storage.records.operations import Claim, ExportRow, RequestRow, StoreStatus
 from hierogram.storage.records.pairs import (
@@ -35,6 +35,7 @@ from hierogram.storage.records.pairs import (
     IngestTotals,
     LagRow,
     NewPairs,
+    PairColumns,
     PairPlace,
     PairRecord,
     PairRow,
@@ -78,6 +79,7 @@ __all__ = [
     "LinkRow",
     "NewPairs",
     "PairAlignment",
+    "PairColumns",
     "PairLinks",
     "PairPlace",
     "PairRecord",
@@ -95,6 +97,7 @@ __all__ = [
     "SupportingPair",
     "SweepRecord",
     "WordCounts",
+    "WrittenPart",
     "in_runs",
     "join_deltas",
     "join_pairs",

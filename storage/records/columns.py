@@ -131,6 +131,30 @@ class PairUpdates:
         return len(self.ids)
 
 
+class RuleChanges(NamedTuple):
+    """The columns of `RuleDeltas` that say which rules change, and how; their sides lie elsewhere."""
+
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    expected_uses: NDArray[np.float64]
+    expected_uses_variances: NDArray[np.float64]
+    minimal_uses: NDArray[np.int64]
+
+
+class WrittenPart(NamedTuple):
+    """A part of a commit that another process has written into tables of its own, whose names begin with `name`.
+
+    `pairs` of which `burned_in` have been through every stage; how rules change, in the order of the rows of the table
+    of rules, no key twice; `left_out` as in `RuleDeltas`.
+    """
+
+    name: str
+    pairs: int
+    burned_in: int
+    changes: RuleChanges
+    left_out: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRules:
     """The table of rules as it is, zero counts included: `ids` int64[n], and the rules with their counts."""

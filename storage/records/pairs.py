@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hierogram.samplers.grammar.known_links import KnownLinks
 
 
@@ -158,6 +161,15 @@ class PairRow(NamedTuple):
     averages: bytes | None
     aligned_by: str = GIVEN
     restarts: int = 0
+
+
+class PairColumns(NamedTuple):
+    """Pairs without their texts, in the order of their ids: `ids`, `sweeps` and numbers of `words` on both sides,
+    int64[n]."""
+
+    ids: NDArray[np.int64]
+    sweeps: NDArray[np.int64]
+    words: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from tests.mutants.fault import Fault
 
 _COMMITS = "tests/storage/grammar/test_commit.py"
+_WORKER_TABLES = "tests/storage/grammar/test_worker_tables.py"
 _CLAIMS = "tests/storage/database/test_claims.py"
 _INGEST = "tests/storage/pairs/test_ingest.py"
 _IDENTITIES = "tests/storage/pairs/test_columns.py"
@@ -60,16 +61,44 @@ STORE_FAULTS = (
     Fault(
         "a key may belong to two rules whose sources agree",
         "storage/grammar/changes.py",
-        "if named.sources[row] != sources[place] or named.targets[row] != targets[place]:",
-        "if named.sources[row] != sources[place]:",
+        "if named.texts[0][row] != sources[place] or named.texts[1][row] != targets[place]:",
+        "if named.texts[0][row] != sources[place]:",
         (_COMMITS, "-k", "sqlite and bad_change"),
     ),
     Fault(
         "a pair that another process has sampled since it was read is overwritten",
         "storage/grammar/commits.py",
-        "staged_progress.c.since != sentence_pairs.c.sweep",
-        "staged_progress.c.since > sentence_pairs.c.sweep",
+        "given.since != sentence_pairs.c.sweep",
+        "given.since > sentence_pairs.c.sweep",
         (_COMMITS, "-k", "sqlite and two_who_sample"),
+    ),
+    Fault(
+        "the words of a rule that a worker's part brings to light or takes away are those that the part has alone",
+        "storage/grammar/worker_tables.py",
+        "        if len(others):\n",
+        "        if len(others) < 0:\n",
+        (_WORKER_TABLES, "-k", "do_what_parts_in_memory_do"),
+    ),
+    Fault(
+        "a key may belong to another rule in a worker's part",
+        "storage/grammar/worker_tables.py",
+        "        if differs.any():\n",
+        "        if False:\n",
+        (_WORKER_TABLES, "-k", "refused"),
+    ),
+    Fault(
+        "what workers have written stays when its claim is over",
+        "storage/database/claims.py",
+        "            _drop_worker_tables(transaction.connection)\n",
+        "",
+        (_WORKER_TABLES, "-k", "next_one"),
+    ),
+    Fault(
+        "a worker writes for a claim that is over",
+        "storage/database/claims.py",
+        "    if claim is None or claim.token != token:\n        raise _lost(claim)\n\n\ndef _drop",
+        "    if claim is None:\n        raise _lost(claim)\n\n\ndef _drop",
+        (_WORKER_TABLES, "-k", "next_one"),
     ),
     Fault(
         "a pair that settles is counted among those that are sampled, too",

@@ -1,23 +1,55 @@
-"""How often pairs with links have each composition, as text."""
+"""How often pairs with links have each composition, as text, and which of them new text asks for."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from tests.reference.examples import links_of
 from tests.reference.forest import direct_forest
 from tests.reference.rules import Side, compositions
 
 _SPAN_LIMIT = 7
+_SHORT = 3
 
 
 def side(symbols: Side) -> str:
     return " ".join(f"[X,{symbol}]" if isinstance(symbol, int) else str(symbol) for symbol in symbols)
 
 
-def repeated(lines: Iterable[str]) -> dict[tuple[str, str], int]:
-    """How often the lines `source ||| target ||| links` have each composition that they have twice at least."""
-    found = Counter[tuple[str, str]]()
-    for source, target, links in (line.split(" ||| ") for line in lines):
+def times(ngram: Sequence[str], sentences: Iterable[Sequence[str]]) -> int:
+    """How often sentences have words in a row."""
+    n = len(ngram)
+    return sum(tuple(s[k : k + n]) == tuple(ngram) for s in sentences for k in range(len(s) - n + 1))
+
+
+def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> float:
+    """Of the last of at most three words after those before it, each n-gram counted without one occurrence."""
+    if len(words) == 1:
+        return (max(times(words, sentences) - 1, 0) + 0.5) / sum(map(len, sentences))
+    shorter = probability(words[1:], sentences)
+    return (max(times(words, sentences) - 1, 0) + shorter) / max(times(words[:-1], sentences), 1)
+
+
+def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> float:
+    """How often a text of the sentences' size, or of 100,000 words, is expected to have a source side."""
+    expected = float(max(sum(map(len, sentences)), 100_000))
+    for is_open, run in groupby(source, lambda symbol: isinstance(symbol, int)):
+        words = [str(symbol) for symbol in run]
+        for k in range(0 if is_open else len(words)):
+            expected *= probability(words[max(0, k - 2) : k + 1], sentences)
+    return expected
+
+
+def asked_for(lines: Sequence[str], least: float) -> dict[tuple[str, str], int]:
+    """How often the lines `source ||| target ||| links` have each composition that an export has."""
+    pairs = [line.split(" ||| ") for line in lines]
+    sentences = [source.split() for source, *_ in pairs]
+    found = Counter[tuple[Side, Side]]()
+    for source, target, links in pairs:
         forest = direct_forest(tuple(source.split()), tuple(target.split()), links_of(links))
-        found.update((side(rule.source), side(rule.target)) for rule in compositions(forest, _SPAN_LIMIT))
-    return {rule: uses for rule, uses in found.items() if uses >= 2}
+        found.update((rule.source, rule.target) for rule in compositions(forest, _SPAN_LIMIT))
+    return {
+        (side(source), side(target)): uses
+        for (source, target), uses in found.items()
+        if uses >= 2 or (len(source) > _SHORT and expected_occurrences(source, sentences) >= least)
+    }

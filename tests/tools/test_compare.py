@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.conftest import LINES, Run, teach
-from tests.reference.compositions import repeated
+from tests.reference.compositions import asked_for
 from tests.reference.examples import RandomPair, links_of
 from tests.storage.building import query
 from tests.tools import definition as reference
 
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
+from hierogram.daemon.exports.options import MIN_EXPECTED
 from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.grammar import rules as notation
 from hierogram.storage.records import PairRow
@@ -69,7 +70,7 @@ def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_
     ]
     translating = [rule for rule, _, *uses, _ in stored if any(uses)]
     admitted = [rule for rule, *_, hiero in stored if hiero]
-    composed = [notation.Rule.parse(" ||| ".join(sides)) for sides in repeated(LINES)]
+    composed = [notation.Rule.parse(" ||| ".join(sides)) for sides in asked_for(LINES, MIN_EXPECTED)]
     composed = [rule for rule in composed if rule not in translating]
     expected = {
         "Hiero": list(heuristic),

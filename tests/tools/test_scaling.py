@@ -2,7 +2,7 @@
 
 import json
 from contextlib import chdir
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from hierogram.storage.store import open_store
 from hierogram.tools.measures.scaling.prices import SEQUENTIAL, prices
 from hierogram.tools.measures.scaling.simulating import Costs, costs_of, simulate
 
-COSTS = Costs(1000.0, 10.0, 1e-7, 0.01, 1e-4, 3e-4, 1000, 100, 0.5)
+COSTS = Costs(1000.0, 10.0, 1e-7, 0.01, 1e-4, 3e-4, 0.0, 1000, 100, 0.5)
 
 
 def bitext(folder: Path, pairs: int) -> list[str]:
@@ -73,6 +73,17 @@ def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> Non
     assert [line.split("\t")[:2] for line in said[1:]] == [["10,000,000", "1"], ["10,000,000", "64"]]
 
 
+def test_costs_of_opening_and_writing_are_those_of_who_does_it() -> None:
+    shared = {"open_seconds": 2.0, "commit_seconds": 5.0, "rules": 40, "pairs": 100, "traffic": {"write_seconds": 1.0}}
+    parts = {
+        "workers": 2, "by_threads": {"pairs_a_processor_second": 9.0}, "changes_a_pair": 1, "merge_seconds": 1,
+        "round_seconds": 1,
+    }  # fmt: skip
+    small = {"by_workers": {"rules": 20, "pairs": 25}}
+    found = [costs_of(small, {**parts, "by_workers": {**shared, "by_workers": who}}) for who in (False, True)]
+    assert [one[4:7] for one in map(astuple, found)] == [(0.02, 0.05, 0.0), (0.0, 0.04, 0.06)]
+
+
 def test_the_memory_of_copies_is_told(tmp_path: Path) -> None:
     names = bitext(tmp_path, 300)
     said = run("copies", tmp_path, *names, "--copies", "4", "--sweeps", "1", "--store", f"sqlite:///{tmp_path}/c.db")
@@ -106,5 +117,8 @@ def test_the_simulation_adds_up() -> None:
     assert four.store == one.store
     slow = simulate(replace(COSTS, commit_seconds=3e-3), 10_000, 64, network=1e6, batch=20_000)
     assert slow.store == pytest.approx(3.1)
+    by_workers = replace(COSTS, open_seconds=0.0, shared_seconds=6.4e-3)
+    assert simulate(by_workers, 10_000, 1).store == pytest.approx(6.7)
+    assert simulate(by_workers, 10_000, 64).store == pytest.approx(0.3 + 0.1)
     # Four machines; what three get goes out from the first, and its own comes in.
     assert slow.sending == pytest.approx(4 * 10_000 * 10 * 32 / 1e6)

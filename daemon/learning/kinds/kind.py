@@ -20,7 +20,16 @@ from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
-from hierogram.storage.records import LabelRow, PairRow, RuleCounts, Settings, StoreStatus
+from hierogram.storage.records import (
+    LabelRow,
+    LearningRun,
+    PairColumns,
+    PairRow,
+    RuleCounts,
+    Settings,
+    StoreStatus,
+    SweepRecord,
+)
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
 
@@ -136,6 +145,32 @@ Sweep = Callable[[State, Averages, SweepRequest, Report], tuple[State, SweepInfo
 hears of it. Consumes the state, and changes the averages in place."""
 
 
+class OpenBatch(Protocol):
+    """Pairs that are sampled together, wherever they are: what a learner has to know of them."""
+
+    sweeps: NDArray[np.int64]
+    """How many each pair has had."""
+    state: State
+    present_averages: Averages
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The pairs, in ascending order."""
+
+    @property
+    def loaded(self) -> Own:
+        """What their chain sweeps over."""
+
+    @property
+    def averages(self) -> Averages:
+        """Return what the pairs expect to use."""
+
+    def commit(
+        self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
+    ) -> None:
+        """Write how far they have come, the sweeps, and how far the `run` has come, in one transaction."""
+
+
 class Chain(Protocol):
     """The counts and parameters of a store's grammar in memory; one at a time, while nobody else writes the store."""
 
@@ -168,6 +203,15 @@ class Chain(Protocol):
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
         """Return what the last sweeps made of these pairs, where it was left elsewhere; before anybody reads it."""
         return state, averages
+
+    def reads(self, store: Store) -> bool:
+        """Return whether it may `open` pairs that it reads itself."""
+        return False
+
+    def open(self, store: Store, pairs: PairColumns) -> "OpenBatch | None":
+        """Read these pairs, take them in, and count the derivations that are not stored; None where they have to be
+        read and entered here."""
+        return None
 
     def follow(self, store: Store) -> None:
         """Take into the model what it needs of the store's present contents, the size of its vocabulary."""

@@ -11,7 +11,9 @@ from typing import Any
 import psutil
 import pytest
 from tests.daemon.campaigns.daemon import PATIENCE, assert_sound, wait_until
+from tests.daemon.campaigns.processes import all_ended, below, workers_of
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.storage.building import query
 
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
@@ -20,6 +22,7 @@ from hierogram.storage.store import open_store
 
 PAIRS, SWEEPS = 400, 60
 WORKER, DRIVER, DATABASE = "worker", "driver", "database"
+WRITER, TAKER = "worker that writes", "driver that takes in"
 
 LEARNING = """
 import sys
@@ -32,35 +35,36 @@ main()
 """`hierogram learn` by three workers, that commits often."""
 
 
-def below(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The processes that a driver has started, and those that these have."""
-    try:
-        return psutil.Process(process.pid).children(recursive=True)
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return []
-
-
-def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The processes of the workers that a driver has started."""
-    try:
-        return [child for child in below(process) if "".join(child.cmdline()[:1]).startswith("ray::Worker")]
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return []
-
-
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
     """Kill one of them at once; whether there was one."""
-    if what == WORKER:
+    if what in (WRITER, TAKER) and not seen_writing(server.get_uri(), what == TAKER):
+        return False
+    if what in (WORKER, WRITER):
         workers = workers_of(process)
         if not workers:
             return False
         random.choice(workers).kill()
-    elif what == DRIVER:
+    elif what in (DRIVER, TAKER):
         process.kill()
     else:
         server.stop()
         wait_until(lambda: runs_again(server), "the server starts")
     return True
+
+
+def seen_writing(url: str, whole: bool) -> bool:
+    """Wait for a moment in which a worker writes, or, `whole`, in which what it wrote waits to be taken in; whether
+    there was one."""
+    tables = r"SELECT count(*) FROM pg_tables WHERE tablename LIKE 'worker\_%'"
+    writing = (
+        r"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^(CREATE|COPY|ANALYZE).*worker_'"
+    )
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        [(number,)] = query(url, tables if whole else writing)
+        if number:
+            return True
+    return False
 
 
 def runs_again(server: Any) -> bool:
@@ -70,19 +74,6 @@ def runs_again(server: Any) -> bool:
     except subprocess.SubprocessError:
         return False
     return True
-
-
-def all_ended(found: set[psutil.Process]) -> bool:
-    """Whether none of these processes is left."""
-    return not any(is_left(one) for one in found)
-
-
-def is_left(process: psutil.Process) -> bool:
-    """Whether the process runs."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str, ...]) -> None:
@@ -119,6 +110,7 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
             if sum(killed.values()) < kills:
                 begin_anew(url)
     assert all(killed.values()), killed
+    assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
     # What Ray runs beside the workers takes about a minute to see that the driver is gone.
     wait_until(lambda: all_ended(started), "all that the drivers started ends")
 
@@ -143,4 +135,4 @@ def begin_anew(url: str) -> None:
 def test_killed_two_hundred_times(own_server: Any, tmp_path: Path) -> None:
     """HIEROGRAM_TEST_KILLS sets another number."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "200"))
-    kill_again_and_again(own_server, tmp_path, kills, (WORKER, WORKER, DRIVER, DATABASE))
+    kill_again_and_again(own_server, tmp_path, kills, (WORKER, WRITER, WRITER, DRIVER, TAKER, DATABASE))

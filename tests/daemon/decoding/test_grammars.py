@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.conftest import LINES
-from tests.reference.compositions import repeated
+from tests.reference.compositions import asked_for
 
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
@@ -14,7 +14,7 @@ from hierogram.daemon.decoding.grammars import open_grammar, stored_grammar
 from hierogram.daemon.decoding.opening import equip
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exports.exporting import export
-from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
 from hierogram.storage.store import Store
@@ -46,7 +46,7 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     with learned.snapshot() as snapshot:
         rules = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows() if rule.scope <= 2}
     default = counts(learned, ExportOptions(max_scope=2))
-    composed = repeated(LINES)
+    composed = asked_for(LINES, MIN_EXPECTED)
     wanted = {
         sides: rule.expected_uses + rule.minimal_uses / 8 + composed.pop(sides, 0) / 4 for sides, rule in rules.items()
     }

@@ -9,11 +9,11 @@ from pathlib import Path
 import eflomal
 import pytest
 from tests.daemon.conftest import LINES
-from tests.reference.compositions import repeated
+from tests.reference.compositions import asked_for
 
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.formats.registry import FILES
-from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.storage.store import Store
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
@@ -86,7 +86,7 @@ def test_a_vocabulary_map_has_all_words_of_translations(learned: Store, tmp_path
         for rule in snapshot.iterate_all_rule_rows():
             if not rule.nonterminals and (rule.expected_uses or rule.minimal_uses):
                 expected[rule.source].update(rule.target.split())
-    for source, target in repeated(LINES):
+    for source, target in asked_for(LINES, MIN_EXPECTED):
         if "[X," not in source:
             expected[source].update(target.split())
     found = {}

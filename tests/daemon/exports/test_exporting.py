@@ -12,14 +12,14 @@ import pytest
 from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.exports import parsers
 from tests.daemon.exports.lexical import link_counts, weights
-from tests.reference.compositions import repeated
+from tests.reference.compositions import asked_for, expected_occurrences
 
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
 from hierogram.daemon.exports.exporting import export, export_to, publish
-from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.daemon.exports.publication import Manifest, Versions, manifest_path
 from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.learning.learning import learn
@@ -99,22 +99,36 @@ def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: P
 
 
 @pytest.mark.database("sqlite")
-def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(learned: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize("least", [0.02, 50.0, 1e6])
+def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
+    learned: Store, tmp_path: Path, least: float
+) -> None:
     path = tmp_path / "g.jsonl"
-    manifest = export(learned, path, ExportOptions(max_scope=None))
+    chosen = {} if least == MIN_EXPECTED else {"min_expected": least}
+    manifest = export(learned, path, ExportOptions(max_scope=None, **chosen))
     assert (manifest.options["means"], manifest.options["drawn"], manifest.options["smoothing"]) == (False, False, 0.7)
     rows = {(row["source"], row["target"]): row for row in map(json.loads, parsers.lines(path))}
     with learned.snapshot() as snapshot:
         stored = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows()}
-    composed = repeated(LINES)
-    weights_of = {sides: rule.expected_uses + rule.minimal_uses / 8 for sides, rule in stored.items()}
+    composed = asked_for(LINES, least)
+    sentences = [line.split(" ||| ")[0].split() for line in LINES]
+    usual = {
+        sides for sides in stored if expected_occurrences(Rule.parse(" ||| ".join(sides)).source, sentences) >= least
+    }
+    weights_of = {
+        sides: rule.expected_uses + rule.minimal_uses / 8
+        for sides, rule in stored.items()
+        if rule.expected_uses >= 2 or rule.minimal_uses or sides in usual or sides in composed
+    }
+    unasked = {sides for sides, rule in stored.items() if rule.expected_uses} - set(weights_of)
+    assert bool(unasked) == (least > 1)
     for key, uses in composed.items():
         weights_of[key] = weights_of.get(key, 0) + uses / 4
     assert {sides: row["count"] for sides, row in rows.items()} == {key: own for key, own in weights_of.items() if own}
     assert {row["minimal"] for row in rows.values()} == {0, 1}
     minimal = {sides for sides, rule in stored.items() if rule.minimal_uses}
     assert {sides for sides, row in rows.items() if row["minimal"]} == minimal
-    expected = {sides for sides, rule in stored.items() if rule.expected_uses}
+    expected = {sides for sides, rule in stored.items() if rule.expected_uses} - unasked
     assert set(rows) - expected
     # Some are compositions alone; they have links and a shape, too.
     new = {sides: row for sides, row in rows.items() if sides in set(composed) - expected - minimal}
@@ -140,12 +154,13 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
 def test_compositions_of_pairs_that_are_read_apart_come_twice(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export(learned, tmp_path / "together.jsonl", ExportOptions())
+    options = ExportOptions(min_expected=50.0)
+    export(learned, tmp_path / "together.jsonl", options)
     monkeypatch.setattr("hierogram.daemon.exports.scratch._PAIRS_A_READ", 1)
-    export(learned, tmp_path / "apart.jsonl", ExportOptions())
+    export(learned, tmp_path / "apart.jsonl", options)
     # Where all share a place in the table of those that were met, none is left out too soon.
     monkeypatch.setattr("hierogram.daemon.exports.scratch._BUCKETS", 1)
-    export(learned, tmp_path / "crowded.jsonl", ExportOptions())
+    export(learned, tmp_path / "crowded.jsonl", options)
     together, apart, crowded = ((tmp_path / f"{name}.jsonl").read_text() for name in ("together", "apart", "crowded"))
     assert together == apart == crowded
 

@@ -9,6 +9,7 @@ import pytest
 from tests.daemon.learning import raw_pairs
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.daemon.workers.fake import FakeCluster
+from tests.storage.building import query
 
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning import residents
@@ -17,6 +18,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.workers import pool
 from hierogram.daemon.workers.chain import shared_chain
+from hierogram.daemon.workers.worker import Worker
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
@@ -42,9 +44,13 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 @pytest.mark.parametrize("number", [1, 2, 4, 9])
 def test_any_number_of_workers_learns_what_threads_learn(number: int, by_threads: object, store_url: str) -> None:
-    cluster = FakeCluster(number)
+    called: list[str] = []
+    cluster = FakeCluster(number, lambda number, method: called.append(method) or 0)
     assert learned(store_url, cluster) == by_threads
     assert cluster.started == number
+    # On Postgres they read and write the pairs themselves, and nothing of them comes here.
+    written = store_url.startswith("postgres")
+    assert ("write" in called, "collect" in called) == (written, not written)
 
 
 @pytest.mark.parametrize(("crowded", "passed"), [(True, 16), (False, 1)])
@@ -70,20 +76,59 @@ def at_random(seed: int, share: float) -> Callable[[int, str], int]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_lost_workers_change_nothing(
-    seed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Committed after each sweep, so that shards are collected in between.
     if seed % 2:
         monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
         monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
     cluster = FakeCluster(3, at_random(seed, 0.1), crowded=seed > 1)
-    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert learned(store_url, cluster) == by_threads
     assert cluster.lost > 3
+    assert_nothing_left(store_url)
+
+
+def assert_nothing_left(url: str) -> None:
+    """Nothing that workers have written is left in the database beside the store."""
+    if url.startswith("postgres"):
+        assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
+
+
+@pytest.mark.database("postgres")
+@pytest.mark.parametrize("method", ["open", "enter", "write", "note_committed", "reaches"])
+@pytest.mark.parametrize("fate", [-1, 1])
+def test_a_worker_that_is_lost_with_the_store_in_hand_changes_nothing(
+    method: str, fate: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+    monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
+    met: list[int] = []
+
+    def second(number: int, called: str) -> int:
+        met.extend([number] if called == method else [])
+        return fate if called == method and len(met) in (2, 5, 6) else 0
+
+    cluster = FakeCluster(3, second)
+    assert learned(store_url, cluster) == by_threads
+    assert cluster.lost >= 1
+    assert_nothing_left(store_url)
+
+
+@pytest.mark.database("postgres")
+def test_where_workers_do_not_reach_the_store_pairs_are_sent(
+    by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Worker, "reaches", lambda *_: False)
+    called: list[str] = []
+    cluster = FakeCluster(2, lambda number, method: called.append(method) or 0)
+    assert learned(store_url, cluster) == by_threads
+    assert "collect" in called
+    assert "write" not in called
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05])
 def test_batches_in_turn_find_the_tables_where_they_were_left(
-    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    share: float, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(residents, "_WORDS_A_BATCH", 150)
     cluster = FakeCluster(2, at_random(3, share))
@@ -95,12 +140,12 @@ def test_batches_in_turn_find_the_tables_where_they_were_left(
         return call(worker, method, *arguments)
 
     monkeypatch.setattr(cluster, "call", noting)
-    assert learned(f"sqlite:///{tmp_path}/w.db", cluster) == learned(f"sqlite:///{tmp_path}/t.db", None)
+    assert learned(store_url, cluster) == learned(f"sqlite:///{tmp_path}/t.db", None)
     # Each batch is new once, and changes the counts; later on only those get the whole table who are new themselves.
     assert sum(whole) < len(whole) / 2 if not share else sum(whole) < len(whole)
 
 
-def test_those_who_are_left_take_over(by_threads: object, tmp_path: Path) -> None:
+def test_those_who_are_left_take_over(by_threads: object, store_url: str) -> None:
     cluster = FakeCluster(3, room=3)
     works: list[int] = []
 
@@ -112,11 +157,16 @@ def test_those_who_are_left_take_over(by_threads: object, tmp_path: Path) -> Non
         return -1
 
     cluster.fails = one_less
-    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert learned(store_url, cluster) == by_threads
     assert (cluster.lost, cluster.started, len(cluster.living)) == (2, 3, 1)
 
 
-def test_workers_that_come_are_given_shards(by_threads: object, tmp_path: Path) -> None:
+def test_workers_that_come_are_given_shards(
+    by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Those that read the store are, after a commit.
+    monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+    monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
     cluster = FakeCluster(1)
 
     def more(number: int, method: str) -> int:
@@ -124,17 +174,17 @@ def test_workers_that_come_are_given_shards(by_threads: object, tmp_path: Path) 
         return 0
 
     cluster.fails = more
-    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert learned(store_url, cluster) == by_threads
     assert cluster.started == 3
 
 
 def test_what_is_kept_for_lost_workers_has_a_bound(
-    by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_KEPT_BYTES", 0)
     collected: list[int] = []
     cluster = FakeCluster(2, lambda number, method: collected.append(number) or 0 if method == "collect" else 0)
-    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert learned(store_url, cluster) == by_threads
     assert len(collected) >= 2 * (SWEEPS + 6)
 
 

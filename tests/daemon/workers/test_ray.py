@@ -38,28 +38,31 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_workers_learn_what_threads_learn(by_threads: object, tmp_path: Path) -> None:
+def test_workers_learn_what_threads_learn(by_threads: object, store_url: str) -> None:
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
     with ray_cluster(Workers(4), 1) as cluster:
-        assert learned(f"sqlite:///{tmp_path}/s.db", shared_chain(cluster)) == by_threads
+        assert learned(store_url, shared_chain(cluster)) == by_threads
         assert len(cluster.workers()) == 4
 
 
-@pytest.mark.database("sqlite")
 @pytest.mark.usefixtures("local_ray")
 def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, store_url: str) -> None:
     from hierogram.daemon.workers.ray_cluster import RayCluster
 
     class Killing(RayCluster):
-        """Kills the process of a worker right after it was called for the tenth and for the fortieth time."""
+        """Kills the process of a worker right after it was called for the tenth and for the fortieth time, and the
+        first that writes pairs, which workers do on Postgres."""
 
         calls = 0
+        writes = 0
         killed = 0
 
         def call(self, worker: int, method: str, *arguments: object) -> Any:
             Killing.calls += method == "work"
-            process = self.process(worker) if method == "work" and Killing.calls in (10, 40) else None
+            Killing.writes += method == "write"
+            now = (method == "work" and Killing.calls in (10, 40)) or (method == "write" and Killing.writes == 1)
+            process = self.process(worker) if now else None
             called = super().call(worker, method, *arguments)
             if process is not None:
                 os.kill(process, signal.SIGKILL)
@@ -69,7 +72,7 @@ def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, stor
     cluster = Killing(Workers(2), 1)
     try:
         assert learned(store_url, shared_chain(cluster)) == by_threads
-        assert Killing.killed == 2
+        assert Killing.killed == 2 + store_url.startswith("postgres")
         assert sorted(cluster.workers()) != [0, 1]
     finally:
         cluster.close()

@@ -4,13 +4,19 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.reference.compositions import expected_occurrences as twin
 from tests.reference.examples import TANGLED, TWICE, UNLINKED, random_pairs
-from tests.reference.forest import direct_forest
+from tests.reference.forest import Forest, direct_forest
 from tests.reference.rules import compositions
-from tests.samplers.synchronous.kernel_chain import rules_of_deltas, to_batch
+from tests.samplers.synchronous.kernel_chain import SALT, rules_of_deltas, to_batch
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
+from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.compositions import compositions as composed
+from hierogram.samplers.forests.recurrence import Ngrams, add_ngrams, expected_occurrences, no_ngrams
+from hierogram.samplers.grammar.rules import SHORT, render_side
+
+NONE_MET = no_ngrams(1)
 
 
 @pytest.mark.parametrize("span_limit", [0, 3, 7])
@@ -18,7 +24,7 @@ def test_the_kernel_makes_what_the_twin_does(span_limit: int) -> None:
     forests = [UNLINKED, TWICE, TANGLED, *(direct_forest(*pair) for pair in random_pairs(33, 200, 16))]
     batch = to_batch(forests, span_limit)
     expected = Counter(rule for forest in forests for rule in compositions(forest, span_limit))
-    found = composed(batch, 3)
+    found = composed(batch, 3, NONE_MET)
     deltas = add_fragments(empty_deltas(), batch, found.fragments)
     assert rules_of_deltas(deltas._replace(counts=deltas.sampled), forests) == {r: 3 * n for r, n in expected.items()}
     assert len(found.keys) == expected.total() > 100
@@ -33,4 +39,43 @@ def test_the_kernel_makes_what_the_twin_does(span_limit: int) -> None:
 
 def test_a_batch_without_phrases_has_none() -> None:
     batch = to_batch([direct_forest(("a", "b"), ("x",), set())], 0)
-    assert len(composed(batch, 1).keys) == 0
+    assert len(composed(batch, 1, NONE_MET).keys) == 0
+
+
+@pytest.fixture(scope="module")
+def met() -> tuple[list[Forest], Batch, Ngrams]:
+    forests = [direct_forest(*pair) for pair in random_pairs(7, 400, 16)]
+    batch = to_batch(forests, 7)
+    parts = [to_batch(forests[:150], 7), to_batch(forests[150:], 7)]
+    ngrams = no_ngrams(1 << 18)
+    for part in parts:
+        ngrams = add_ngrams(ngrams, part)
+    return forests, batch, ngrams
+
+
+def test_what_is_expected_of_a_composition_is_what_the_twin_says(met: tuple[list[Forest], Batch, Ngrams]) -> None:
+    forests, batch, ngrams = met
+    sentences = [forest.source for forest in forests]
+    found = composed(batch, 1, ngrams)
+    rules = [rule for forest in forests for rule in compositions(forest, 7)]
+    texts = expected_occurrences(ngrams, [render_side(rule.source) for rule in rules], SALT)
+    twins = {side: twin(side, sentences) for side in {rule.source for rule in rules}}
+    expected = np.array([twins[rule.source] for rule in rules])
+    assert texts == pytest.approx(expected, rel=1e-9)
+    long = np.array([len(rule.source) > SHORT for rule in rules])
+    assert found.expected == pytest.approx(np.where(long, expected, 0.0), rel=1e-9)
+    assert 100 < long.sum() < len(rules) - 100
+    assert np.ptp(np.log(expected[long])) > 5
+
+
+def test_ngrams_that_share_a_place_are_counted_together(met: tuple[list[Forest], Batch, Ngrams]) -> None:
+    forests, batch, ngrams = met
+    crowded = add_ngrams(Ngrams(np.zeros((3, 1), np.uint32), 0, 0), batch)
+    assert crowded.counts[:, 0].tolist() == ngrams.counts.sum(axis=1).tolist()
+    assert crowded.words == ngrams.words == sum(len(forest.source) for forest in forests)
+
+
+def test_a_text_is_at_least_as_long_as_what_was_met() -> None:
+    assert no_ngrams(1).text_words == 100_000
+    batch = to_batch([direct_forest(("a",) * 100, ("x",), {(0, 0)})] * 1_100, 0)
+    assert add_ngrams(no_ngrams(1), batch).text_words == 110_000

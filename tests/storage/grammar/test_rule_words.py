@@ -103,3 +103,10 @@ def test_order_and_distance_make_other_anchors() -> None:
     sides = [["a", "b"], ["b", "a"], ["a", "[X,1]", "b"], ["b", "[X,1]", "a"], ["a", "a"], ["a", "[X,1]", "a"]]
     found = [_anchors_of_side(side)[0] for side in sides]
     assert len(set(found)) == len(sides)
+
+
+def test_an_anchor_does_not_depend_on_the_rules_beside_it() -> None:
+    words = RuleWords(NOTATIONS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 2)
+    sides = {SOURCE: ["a a a", "b"], TARGET: ["[X,1]", "[X,1]"]}
+    found = words.find(sides, np.array([1, 2], np.int64))
+    assert set(words.word_ids(found[words.rule_ids(found) == 1]).tolist()) == {1, *_anchors_of_side(["a", "a", "a"])}

@@ -31,6 +31,7 @@ from hierogram.daemon.workers.chain import SharedChain, shared_chain, suited_blo
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import Traffic
 from hierogram.daemon.workers.ray_cluster import ray_cluster
+from hierogram.storage.records import WAITING
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import BitextFile, Corpus, temporary_folder
 
@@ -70,7 +71,8 @@ class BurnIn:
     which the first process then brings its counts up to date; pairs a second in all of these, by the clock and by the
     processor time of this process and all that it has started; by how many seconds the first sweep was longer, in which
     kernels are loaded, workers started and pairs shared out; seconds of opening all pairs, of bringing them back and
-    committing them; rules in use, and what went between workers."""
+    committing them, by the clock and by the processor time of this process alone; whether workers open and write the
+    pairs; rules in use, and what went between workers."""
 
     pairs: int
     sweeps: int
@@ -81,6 +83,9 @@ class BurnIn:
     start_seconds: float
     open_seconds: float
     commit_seconds: float
+    open_processor_seconds: float
+    commit_processor_seconds: float
+    by_workers: bool
     rules: int
     traffic: Traffic
 
@@ -120,11 +125,14 @@ def filled(corpus: Corpus, url: str | None) -> Iterator[Store]:
 def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) -> BurnIn:
     """Take all pairs of a store through their burn-in, and commit them once; after each sweep the next one goes on."""
     with holding_lease(store, "measures"), Learner(store, options) as learner:
-        started = time.perf_counter()
-        batch = learner.open(store.pairs())
-        opened = time.perf_counter()
+        by_workers = learner.chain.reads(store)
+        opening = time.perf_counter(), time.process_time()
+        [lot] = learner.lots([WAITING])
+        batch = lot.open()
+        opened = time.perf_counter() - opening[0], time.process_time() - opening[1]
         sweeps = learner.course.burn_in
         watch = _Watch()
+        committing: list[float] = []
 
         def enough() -> bool:
             # After a sweep, before anything is committed.
@@ -137,16 +145,17 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
             # It needs the counts.
             learner.measure()
             watch.note()
+            committing.append(time.process_time())
             return False
 
         next_one()
         watch.go_on()
         learner.sweep(batch, batch.sweeps + sweeps, enough)
-        ended = time.perf_counter()
+        ended = time.perf_counter(), time.process_time()
         chain = learner.chain
         pool = chain.pool if isinstance(chain, SharedChain) else None
         traffic = Traffic() if pool is None else pool.traffic
-        size = len(batch.rows)
+        size = len(batch.ids)
         first, *others, counting = watch.clock
         sampled = size * (sweeps - 1)
         return BurnIn(
@@ -157,8 +166,11 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
             sampled / (sum(others) + counting),
             sampled / max(sum(watch.processors[1:]), 1e-9),
             first - sum(others) / len(others),
-            opened - started,
-            ended - watch.noted,
+            opened[0],
+            ended[0] - watch.noted,
+            opened[1],
+            ended[1] - committing[0],
+            by_workers,
             chain.rule_types,
             traffic,
         )
@@ -271,7 +283,11 @@ def main(
     )
     print(f"a round: {shared.traffic.bytes / max(shared.traffic.rounds, 1):,.0f} bytes, {shared.traffic.rounds} rounds")
     print(f"table: {shared.rules:,} rules; a worker's memory: {parts.worker_bytes / 1e6:,.0f} MB")
-    print(f"commit of all pairs: {shared.pairs / shared.commit_seconds:,.0f} pairs/s")
+    opening, committing = shared.open_processor_seconds, shared.commit_processor_seconds
+    print(
+        f"opening all pairs {shared.open_seconds:.1f} s, {opening:.2f} of this process' processor; committing them "
+        f"{shared.commit_seconds:.1f} s, {committing:.2f} of it; workers wrote for {shared.traffic.write_seconds:.1f} s"
+    )
 
 
 if __name__ == "__main__":

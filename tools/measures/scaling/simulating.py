@@ -9,13 +9,14 @@ It is a model, no measurement. What it takes to be so:
   them, or, where there are more than 16 workers, one machine after the other from the first one's network; each worker
   adds all of them;
 - 150,000 pairs are in memory together;
-- one process opens pairs, takes their variables back and writes them, once in as many sweeps as lie between commits;
+- pairs are opened and written once in as many sweeps as lie between commits: on SQLite by one process; on Postgres by
+  the workers, as fast by each as measured, and then one transaction takes all in, as fast as measured;
 - rules grow with pairs by a power (Heaps).
 """
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -34,8 +35,8 @@ _SWEEPS_A_COMMIT = 10
 @dataclass(frozen=True, slots=True)
 class Costs:
     """Measured: pairs a second of one core, entries of changes a pair, seconds to add one, seconds a round apart from
-    that, seconds to open and to write a pair, rules and pairs of the store that was measured, the power by which rules
-    grow with pairs."""
+    that, seconds to open and to write a pair, of one process, and those in which a worker does a part of both, rules
+    and pairs of the store that was measured, the power by which rules grow with pairs."""
 
     pairs_a_second: float
     changes_a_pair: float
@@ -43,6 +44,7 @@ class Costs:
     round_seconds: float
     open_seconds: float
     commit_seconds: float
+    shared_seconds: float
     rules: int
     pairs: int
     growth: float
@@ -68,14 +70,20 @@ class SimulatedSweep(NamedTuple):
 def costs_of(small: dict[str, Any], parts: dict[str, Any]) -> Costs:
     """From the figures of `hierogram.tools.measures.scaling.parts` for fewer pairs, and for more."""
     threads, shared = parts["by_threads"], parts["by_workers"]
+    opened, committed, written = shared["open_seconds"], shared["commit_seconds"], shared["traffic"]["write_seconds"]
+    if shared["by_workers"]:
+        alone, taken, by_each = 0.0, committed - written, parts["workers"] * (opened + written)
+    else:
+        alone, taken, by_each = opened, committed, 0.0
     rules, pairs = (shared[name] / small["by_workers"][name] for name in ("rules", "pairs"))
     return Costs(
         threads["pairs_a_processor_second"],
         parts["changes_a_pair"],
         parts["merge_seconds"],
         parts["round_seconds"],
-        shared["open_seconds"] / shared["pairs"],
-        shared["commit_seconds"] / shared["pairs"],
+        alone / shared["pairs"],
+        taken / shared["pairs"],
+        by_each / shared["pairs"],
         shared["rules"],
         shared["pairs"],
         math.log(rules) / math.log(pairs),
@@ -107,7 +115,7 @@ def simulate(
         sending=size * (others / machines if passed else others + (others > 0)) / network,
         merging=pairs * costs.changes_a_pair * costs.merge_seconds,
         rounds=rounds * costs.round_seconds,
-        store=pairs * (costs.open_seconds + costs.commit_seconds) / _SWEEPS_A_COMMIT,
+        store=pairs * (costs.open_seconds + costs.commit_seconds + costs.shared_seconds / workers) / _SWEEPS_A_COMMIT,
         table_bytes=rules * _BYTES_A_ROW * _ROOM_A_ROW,
     )
 
@@ -119,14 +127,9 @@ def main(
     workers: Annotated[str, typer.Option(help="Numbers of workers, separated by commas.")] = "1,2,4,8,16,32,64",
     cores: Annotated[int, typer.Option(min=1, help="Workers a machine.")] = 16,
     gigabits: Annotated[float, typer.Option(min=0.001, help="Network of a machine, Gbit/s.")] = 10.0,
-    commits: Annotated[
-        float | None, typer.Option(min=1, help="Pairs a second that are committed, where it is not as measured.")
-    ] = None,
 ) -> None:
     """Print what a sweep would take, from parts that were measured: a model, no measurement."""
     costs = costs_of(json.loads(small.read_text()), json.loads(parts.read_text()))
-    if commits is not None:
-        costs = replace(costs, commit_seconds=1 / commits)
     print("pairs\tworkers\tseconds a sweep\tsampling\tsending\tmerging\trounds\tstore\tGB a worker\tGB a machine")
     for number in map(float, pairs.split(",")):
         for count in map(int, workers.split(",")):

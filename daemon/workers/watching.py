@@ -1,0 +1,111 @@
+"""A process that watches the one that learns by workers: Ray ends that at once where its own processes are gone."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from hierogram.daemon.exceptions import ClusterLostError
+from hierogram.storage.child import end_with
+from hierogram.storage.exceptions import StoreError
+from hierogram.storage.records import SETTLED
+from hierogram.storage.store import open_store
+
+_HEARD = {signal.SIGINT, signal.SIGTERM}
+_ENDED = b"."
+_ECHO_SECONDS = 0.2
+
+
+@contextmanager
+def watched(url: str) -> Iterator[None]:
+    """Run what is within, and all that follows, in a child of this process, which then ends as the child does.
+
+    For the main thread, before others run and before the store is open. Raises `ClusterLostError`, which says what is
+    committed to the store at the URL: in the child where it comes from within, in this process where Ray ends the
+    child. A process that has joined a cluster before is not watched, since it cannot be forked.
+    """
+    ray: Any = sys.modules.get("ray")
+    ended = -1
+    if ray is None or not ray.is_initialized():
+        child, ended = _fork()
+        if child:
+            _end_as(child, ended, url)
+    try:
+        yield
+    except ClusterLostError as error:
+        raise ClusterLostError(f"{error}; {committed(url)}") from error
+    finally:
+        # Nothing of Ray runs any more, so whatever ends this process now is said by it.
+        if ended >= 0:
+            os.write(ended, _ENDED)
+            os.close(ended)
+
+
+def _fork() -> tuple[int, int]:
+    """Begin a child; returns its number, 0 in itself, and where it writes that it is past what is watched, or where
+    that is read. Signals wait until `_end_as` hears them."""
+    for stream in (sys.stdout, sys.stderr):
+        # What is in it would be written by both.
+        stream.flush()
+    reading, writing = os.pipe()
+    parent = os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    end_with(parent)
+    signal.signal(signal.SIGINT, _Interrupt())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+    os.close(reading)
+    return 0, writing
+
+
+class _Interrupt:
+    """Raises `KeyboardInterrupt`, and once for Ctrl-C, which the child hears from the terminal and from its parent."""
+
+    def __init__(self) -> None:
+        self._last = float("-inf")
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        """Hear a signal."""
+        since, self._last = time.monotonic() - self._last, time.monotonic()
+        if since > _ECHO_SECONDS:
+            raise KeyboardInterrupt
+
+
+def _end_as(child: int, ended: int, url: str) -> None:
+    """Hand signals on to the child, wait for its end, and end as it did; raises `ClusterLostError`."""
+
+    def hand_on(number: int, _frame: FrameType | None) -> None:
+        os.kill(child, number)
+
+    before = {number: signal.signal(number, hand_on) for number in _HEARD}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    if os.read(ended, 1) == _ENDED:
+        sys.exit(code)
+    if code < 0 and -code != signal.SIGABRT:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    raise ClusterLostError(f"the cluster is lost: Ray has ended on this machine; {committed(url)}")
+
+
+def committed(url: str) -> str:
+    """Return in words what is committed of the last run of learning."""
+    try:
+        with open_store(url) as store:
+            run, pairs = store.unfinished_run(), store.status().pairs
+    except StoreError as error:
+        return f"what is committed is not known, since the store does not answer ({error})"
+    sweeps = "" if run is None else f", and {run.done:,} of {run.sweeps:,} sweeps that follow"
+    return (
+        f"committed is the burn-in of {pairs[SETTLED]:,} of {sum(pairs.values()):,} pairs{sweeps}: run `hierogram "
+        "learn` again to go on"
+    )

@@ -1,0 +1,102 @@
+"""Whole columns to and from Postgres, some dozen times as fast as row by row.
+
+It takes them as rows of a binary COPY. It sends an array for many rows, which costs a quarter of COPY: the driver would
+receive every row by itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from hierogram.samplers.grammar.columns import Blobs, part_of
+
+if TYPE_CHECKING:
+    from psycopg import Cursor
+
+_KINDS = {"int8": ">i8", "int4": ">i4", "float8": ">f8", "bool": ">i1"}
+"""How a number is sent; texts and byte strings are sent as their bytes."""
+_ROWS_A_BLOCK = 1 << 14
+_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_TRAILER = b"\xff\xff"
+
+
+def binary_rows(kinds: Sequence[str], columns: Sequence[NDArray[Any] | Blobs]) -> Iterator[bytes]:
+    """Yield all that COPY takes of rows whose columns are these, each of the Postgres type that `kinds` names."""
+    size = _rows_of(columns[0])
+    assert all(_rows_of(column) == size for column in columns)
+    yield _SIGNATURE
+    for first, last in pairwise([*range(0, size, _ROWS_A_BLOCK), size]):
+        yield _block(kinds, [_part(column, first, last) for column in columns], last - first)
+    yield _TRAILER
+
+
+def _rows_of(column: NDArray[Any] | Blobs) -> int:
+    return column.size if isinstance(column, Blobs) else len(column)
+
+
+def _part(column: NDArray[Any] | Blobs, first: int, last: int) -> NDArray[Any] | Blobs:
+    return part_of(column, first, last) if isinstance(column, Blobs) else column[first:last]
+
+
+def _block(kinds: Sequence[str], columns: Sequence[NDArray[Any] | Blobs], rows: int) -> bytes:
+    sent: list[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]] = []
+    for kind, column in zip(kinds, columns, strict=True):
+        if isinstance(column, Blobs):
+            sent.append((np.diff(column.offsets), column.content, column.offsets[:-1]))
+        else:
+            content = column.astype(_KINDS[kind]).view(np.uint8)
+            width = np.dtype(_KINDS[kind]).itemsize
+            sent.append((np.full(rows, width), content, np.arange(rows) * width))
+    sizes = np.full(rows, 2 + 4 * len(sent), np.int64)
+    for lengths, _, _ in sent:
+        sizes += lengths
+    places = np.cumsum(sizes) - sizes
+    out = np.empty(int(sizes.sum()), np.uint8)
+    _put(out, places, np.full(rows, len(columns)).astype(">i2"))
+    places += 2
+    for lengths, content, starts in sent:
+        _put(out, places, lengths.astype(">i4"))
+        places += 4
+        out[np.repeat(places - starts, lengths) + np.arange(len(content))] = content
+        places += lengths
+    return out.tobytes()
+
+
+def _put(out: NDArray[np.uint8], places: NDArray[np.int64], values: NDArray[Any]) -> None:
+    width = values.dtype.itemsize
+    out[places[:, None] + np.arange(width)] = values.view(np.uint8).reshape(-1, width)
+
+
+# A header (dimensions, nulls, type, length, lower bound), then each element after its width.
+_ARRAY_HEADER_BYTES = 20
+
+
+def numbers_on_postgres(connection: Connection, columns: dict[str, str], selected: str) -> list[NDArray[Any]]:
+    """Return columns of numbers, by what each is in SQL and its type, of the rows that `selected` says (FROM …)."""
+    with binary_cursor(connection) as cursor:
+        arrays = ", ".join(f"array_agg({name})" for name in columns)
+        result = cursor.execute(f"SELECT {arrays} {selected}".encode()).pgresult
+        assert result is not None
+        return [elements_of(result.get_value(0, n), kind).astype(kind) for n, kind in enumerate(columns.values())]
+
+
+def binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
+    """Return a cursor that gives values as the server sends them."""
+    import psycopg
+
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver.cursor(binary=True)
+
+
+def elements_of(array: bytes | None, kind: str) -> NDArray[Any]:
+    """Return the numbers of an array as the server sends it, of the kind, such as `i8`; none where there is none."""
+    if array is None:
+        return np.empty(0, dtype=np.int64)
+    element = np.dtype([("width", ">i4"), ("value", f">{kind}")])
+    elements: NDArray[Any] = np.frombuffer(array, dtype=element, offset=_ARRAY_HEADER_BYTES)["value"]
+    return elements

@@ -1,0 +1,187 @@
+"""Tables that workers write on Postgres, and how the process with the claim takes them in.
+
+A worker puts a part of a commit into tables of its own: pairs, rules and their words. They are committed, so that
+another connection sees them, and are nothing of the store: whoever has the claim takes them in and drops them within
+one transaction. What is left of a claim that is over is dropped by who takes the next one, see `claims`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, text
+from sqlalchemy.schema import CreateTable
+
+from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.database.copying import numbers_on_postgres
+from hierogram.storage.database.loading import (
+    PostgresLoader,
+    columns_of,
+    staged_candidates,
+    staged_progress,
+    staged_rule_words,
+)
+from hierogram.storage.database.settings import read_notation
+from hierogram.storage.database.transactions import Writing
+from hierogram.storage.exceptions import KeyCollisionError, StoreError
+from hierogram.storage.grammar.changes import Rows, StoredUses, change_rules, words_of
+from hierogram.storage.grammar.commits import save_progress
+from hierogram.storage.grammar.key_runs import candidates
+from hierogram.storage.grammar.rule_words import RuleWords
+from hierogram.storage.pairs.vocabulary import known_words
+from hierogram.storage.records import SAMPLING, SETTLED
+from hierogram.storage.records.columns import NUMBERS, PairUpdates, RuleChanges, RuleDeltas, WrittenPart
+from hierogram.storage.schema.tables import SERIAL, rules
+
+_RULE_COLUMNS = ("source", "target", "key_high", "key_low", *NUMBERS)
+_STATES = np.array([SAMPLING, SETTLED])
+
+
+def write_part(connection: Connection, name: str, updates: PairUpdates, deltas: RuleDeltas) -> WrittenPart:
+    """Write a part of a commit into tables whose names begin with the name."""
+    pairs, of_rules, of_words = tables = _tables(name)
+    for table in tables:
+        connection.execute(CreateTable(table))
+    loader = PostgresLoader(connection)
+    states = join_blobs([state.encode() for state in _STATES[updates.burned_in.astype(np.int64)].tolist()])
+    progress = (updates.states, updates.averages, states, updates.stages, updates.sweeps, updates.since)
+    loader.insert_columns(pairs, [updates.ids, *progress])
+    keys = np.ascontiguousarray(deltas.keys).view(np.int64)
+    sides = [_bytes_of(side) for side in (deltas.sources, deltas.targets)]
+    numbers = [deltas.numbers(column) for column in NUMBERS]
+    loader.insert_columns(of_rules, [np.arange(len(deltas)), *sides, keys[:, 0], keys[:, 1], *numbers])
+    rows = np.flatnonzero(_has_words(deltas))
+    words = RuleWords(read_notation(connection), partial(_ids_of, connection), len(deltas))
+    found = words.find({SOURCE: deltas.sources.at(rows), TARGET: deltas.targets.at(rows)}, rows)
+    loader.insert_columns(of_words, [words.word_ids(found), words.rule_ids(found)])
+    for table in tables:
+        loader.analyze(table)
+    changes = RuleChanges(*(getattr(deltas, column) for column in RuleChanges._fields))
+    return WrittenPart(name, len(updates), int(updates.burned_in.sum()), changes, deltas.left_out)
+
+
+def _tables(name: str) -> tuple[Table, Table, Table]:
+    """Return the tables of a part: pairs as in `staged_progress`, rules by their row, the words of some of them."""
+
+    def table(ending: str, *columns: Column[object]) -> Table:
+        return Table(f"{name}_{ending}", MetaData(), *columns, prefixes=["UNLOGGED"])
+
+    return (
+        table("pairs", *(Column(column.name, column.type) for column in staged_progress.columns)),
+        table("rules", Column("n", Integer), *(Column(one, rules.c[one].type) for one in _RULE_COLUMNS)),
+        table("words", Column("word_id", SERIAL), Column("n", SERIAL)),
+    )
+
+
+def _has_words(deltas: RuleDeltas | RuleChanges) -> NDArray[np.bool_]:
+    """Return of which rules the words are written: of most that come to be found by their words, or go."""
+    written: NDArray[np.bool_] = (deltas.counts != 0) | (np.abs(deltas.expected_uses) >= 0.5)
+    return written
+
+
+def _bytes_of(texts: Texts) -> Blobs:
+    """Return the texts without the line feeds at their ends."""
+    content = np.delete(texts.content, texts.offsets[1:] - 1)
+    return Blobs(content, texts.offsets - np.arange(len(texts.offsets)))
+
+
+def _ids_of(connection: Connection, side: str, tokens: Iterable[str]) -> Mapping[str, int]:
+    wanted = list(dict.fromkeys(tokens))
+    found = known_words(connection, side, wanted)
+    missing = [token for token in wanted if token not in found]
+    if missing:
+        raise StoreError(f"the {side} word {missing[0]!r} of a pair is not in the vocabulary: run `hierogram verify`")
+    return found
+
+
+def take_in(writing: Writing, part: WrittenPart) -> None:
+    """Makes what a worker has written a part of the transaction, and drops its tables; raises as a commit does."""
+    tables = _tables(part.name)
+    pairs, of_rules, of_words = tables
+    save_progress(writing, pairs, part.pairs, part.burned_in)
+    writing.state.leave_out(part.left_out)
+    if len(part.changes.keys):
+        change_rules(writing, _Written(part.changes, of_rules.name, of_words.name))
+    for table in tables:
+        writing.connection.execute(text(f"DROP TABLE {table.name}"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Rules in a worker's tables; see `ChangedRules`."""
+
+    deltas: RuleChanges
+    rules: str
+    words: str
+
+    def stored(self, writing: Writing) -> StoredUses:
+        stored = StoredUses.nothing(len(self.deltas.keys))
+        rows, ids = candidates(writing, np.ascontiguousarray(self.deltas.keys).view(np.int64))
+        if not len(ids):
+            return stored
+        writing.loader.stage_columns(staged_candidates, [rows, ids])
+        found = f"FROM staged_candidates AS c JOIN {self.rules} AS w ON w.n = c.n JOIN rules AS r ON r.id = c.rule_id"
+        same = "r.key_high = w.key_high AND r.key_low = w.key_low"
+        columns = {"w.n": "i4", "r.id": "i8", "r.count": "i8", "r.minimal_uses": "i8", "r.expected_uses": "f8"}
+        columns |= {"r.expected_uses_variance": "f8", "(r.source <> w.source OR r.target <> w.target)::int": "i4"}
+        numbers, ids, counts, minimal, expected, variances, differs = numbers_on_postgres(
+            writing.connection, columns, f"{found} WHERE {same}"
+        )
+        if differs.any():
+            other = f"w.n = {int(numbers[differs != 0][0])}"
+            rows_found = writing.connection.execute(
+                text(f"SELECT r.source, r.target, w.source, w.target {found} WHERE {same} AND {other}")
+            )
+            sides = tuple(rows_found.one())
+            raise KeyCollisionError(" ||| ".join(sides[:2]), " ||| ".join(sides[2:]))
+        stored.ids[numbers], stored.counts[numbers], stored.minimal[numbers] = ids, counts, minimal
+        stored.expected[numbers], stored.variances[numbers] = expected, variances
+        return stored
+
+    def sides(self, writing: Writing, rows: Rows) -> tuple[list[str], list[str]]:
+        if not len(rows):
+            return [], []
+        self._stage(writing, rows, np.arange(len(rows)))
+        found = columns_of(
+            writing.connection,
+            text(
+                f"SELECT w.source, w.target FROM staged_candidates AS c JOIN {self.rules} AS w ON w.n = c.n"
+                " ORDER BY c.rule_id"
+            ),
+        )
+        return list(found[0]), list(found[1])
+
+    def insert(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        self._stage(writing, rows, ids)
+        columns = ", ".join(_RULE_COLUMNS)
+        writing.connection.execute(
+            text(
+                f"INSERT INTO rules (id, {columns}) SELECT c.rule_id, {columns} FROM staged_candidates AS c"
+                f" JOIN {self.rules} AS w ON w.n = c.n ORDER BY c.rule_id"
+            )
+        )
+
+    def insert_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        # A new rule has all its counts here: one that is found by its words has them in the table.
+        self._stage(writing, rows, ids)
+        writing.connection.execute(text(f"INSERT INTO rule_words (word_id, rule_id) {self._words()} ORDER BY 1, 2"))
+
+    def stage_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        written = _has_words(self.deltas)[rows]
+        others = np.flatnonzero(~written)
+        found: Sequence[NDArray[np.int64]] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+        if len(others):
+            found = words_of(writing, self.sides(writing, rows[others]), ids[others])
+        writing.loader.stage_columns(staged_rule_words, found)
+        self._stage(writing, rows[written], ids[written])
+        writing.connection.execute(text(f"INSERT INTO staged_rule_words (word_id, rule_id) {self._words()}"))
+
+    def _words(self) -> str:
+        return f"SELECT w.word_id, c.rule_id FROM staged_candidates AS c JOIN {self.words} AS w ON w.n = c.n WHERE true"
+
+    def _stage(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+        """Make rows of the table of rules, with a number for each, the content of `staged_candidates`."""
+        writing.loader.stage_columns(staged_candidates, [rows, ids])

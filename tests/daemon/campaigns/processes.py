@@ -1,0 +1,35 @@
+"""The processes that a driver of workers has started."""
+
+import subprocess
+from typing import Any
+
+import psutil
+
+
+def below(process: subprocess.Popen[Any]) -> list[psutil.Process]:
+    """The processes that a driver has started, and those that these have."""
+    try:
+        return psutil.Process(process.pid).children(recursive=True)
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
+
+
+def workers_of(process: subprocess.Popen[Any]) -> list[psutil.Process]:
+    """The processes of the workers that a driver has started."""
+    try:
+        return [child for child in below(process) if "".join(child.cmdline()[:1]).startswith("ray::Worker")]
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
+
+
+def all_ended(found: set[psutil.Process]) -> bool:
+    """Whether none of these processes is left."""
+    return not any(is_left(one) for one in found)
+
+
+def is_left(process: psutil.Process) -> bool:
+    """Whether the process runs."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
