@@ -322,7 +322,7 @@ _BUCKETS = 1 << 25
 
 
 class _Text:
-    """What pairs have in all: which compositions twice, by their keys in a table of fixed size, and their n-grams."""
+    """The text of all pairs: its n-grams, and which compositions it has twice, by keys in a table of fixed size."""
 
     def __init__(self, snapshot: Snapshot, corpus: int | None) -> None:
         import numpy as np

@@ -225,7 +225,7 @@ class StoredBatch:
 
     @property
     def loaded(self) -> "StoredBatch":
-        """What the chain sweeps over: the pairs themselves."""
+        """Return the pairs themselves, over which the chain sweeps."""
         return self
 
     def commit(

@@ -31,7 +31,7 @@ _POWERS = powers_of_base(ORDER)
 
 
 class Ngrams(NamedTuple):
-    """How often n-grams were met: `counts` uint32[ORDER, places], n - 1 first, by the hash of the words; of `words`.
+    """Counts of n-grams in a text of `words` words: `counts` uint32[ORDER, places], n - 1 first, by hashes.
 
     Occurrences are expected in a text of `text_words` words: as many as were met, if these are not few. N-grams may
     share a place: then they are counted together, and a rule is kept that a larger table would leave out.

@@ -36,7 +36,7 @@ its right child (the left one follows at once)."""
 
 @njit_inline
 def source_words(rule):
-    """How many source words an emission has."""
+    """Return the number of source words of an emission."""
     if rule > TARGET_NULL:
         return (rule - 1) // _MOST
     return 0 if rule == TARGET_NULL else 1
@@ -44,7 +44,7 @@ def source_words(rule):
 
 @njit_inline
 def target_words(rule):
-    """How many target words an emission has."""
+    """Return the number of target words of an emission."""
     if rule > TARGET_NULL:
         return (rule - 1) % _MOST + 1
     return 0 if rule == SOURCE_NULL else 1

@@ -159,7 +159,7 @@ class OpenBatch(Protocol):
 
     @property
     def loaded(self) -> Own:
-        """What their chain sweeps over."""
+        """Return that over which their chain sweeps."""
 
     @property
     def averages(self) -> Averages:

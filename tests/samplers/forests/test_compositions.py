@@ -44,9 +44,9 @@ def test_a_batch_without_phrases_has_none() -> None:
 
 @pytest.fixture(scope="module")
 def met() -> tuple[list[Forest], Batch, Ngrams]:
-    forests = [direct_forest(*pair) for pair in random_pairs(7, 400, 16)]
+    forests = [direct_forest(*pair) for pair in random_pairs(7, 150, 16)]
     batch = to_batch(forests, 7)
-    parts = [to_batch(forests[:150], 7), to_batch(forests[150:], 7)]
+    parts = [to_batch(forests[:50], 7), to_batch(forests[50:], 7)]
     ngrams = no_ngrams(1 << 18)
     for part in parts:
         ngrams = add_ngrams(ngrams, part)
