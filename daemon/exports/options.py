@@ -47,7 +47,7 @@ SMOOTHING = 0.7
 """Discount of a use in the probabilities of translation grammars."""
 
 
-MIN_EXPECTED = 0.02
+MIN_EXPECTED = 0.1
 """Expected occurrences of a source side in new text, below which a rule that is met once is left out."""
 
 

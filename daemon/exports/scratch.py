@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Blocks = Iterator[Block]
 Heard = Callable[[int], None]
 
-MEMORY = 192_000_000
+MEMORY = 256_000_000
 """Bound of the scratch database's memory, bytes."""
 
 _ROOM = 2.3

@@ -99,7 +99,7 @@ def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: P
 
 
 @pytest.mark.database("sqlite")
-@pytest.mark.parametrize("least", [0.02, 50.0, 1e6])
+@pytest.mark.parametrize("least", [MIN_EXPECTED, 50.0, 1e6])
 def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
     learned: Store, tmp_path: Path, least: float
 ) -> None:
