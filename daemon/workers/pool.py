@@ -7,6 +7,7 @@ part of each round again.
 """
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -82,7 +83,7 @@ class Traffic:
     write_seconds: float = 0.0
 
 
-class WorkerPool:
+class WorkerPool(ABC):
     """Workers that hold the pairs of a batch in shards, and this process' table, which they have copies of.
 
     Subclasses say where the pairs are.
@@ -139,14 +140,15 @@ class WorkerPool:
             self._cluster.result(call)
         self._enter([self._cluster.result(call) for call in opening])
 
+    @abstractmethod
     def _share_out(self, shards: int) -> list[Share]:
         """Return the shares of n shards."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _contents(self, number: int) -> Contents | StoredContents:
         """Return a shard as its variables were collected last."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _enter(self, opened: list[Opened | None]) -> None:
         """Take in what the workers say of the shards that they have opened."""
 
@@ -154,9 +156,9 @@ class WorkerPool:
         """Return whether the pairs can be shared out again now."""
         return True
 
+    @abstractmethod
     def _keep(self, found: dict[int, Variables]) -> None:
         """Keep how far the pairs of each shard have come."""
-        raise NotImplementedError
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Sweep once; return what was done."""
@@ -326,6 +328,9 @@ class SentPool(WorkerPool):
         edge, cut, records = self._variables
         variables = Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs))
         return texts_of(self.loaded.batch, share.pairs), share.rounds, variables
+
+    def _enter(self, opened: list[Opened | None]) -> None:
+        """Take in nothing: this process has read the pairs itself."""
 
     def _keep(self, found: dict[int, Variables]) -> None:
         edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
