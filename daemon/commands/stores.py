@@ -26,6 +26,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.kinds import NOTATIONS, Notation
+from hierogram.samplers.grammar.numbers import MOST_CLASSES
 from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
 from hierogram.storage.options import Declared, Option
 from hierogram.storage.records import Settings
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
 _EACH = frozenset({"grammar", "seed", "max_tokens", "upgrade", "parts_of", "store", "help"})
 """Options of `init` for any kind of grammar."""
 _OF_TEXT = frozenset({"languages", "tokenize", "case"})
+_OF_LABELS = ("labels", "classes_of")
 _OF_KINDS: dict[str, frozenset[str]] = {
     SYNCHRONOUS: _OF_TEXT
     | {"model", "discount", "strength", "span_limit", "schedule", "aligner", "rate", "round_sweeps", "sweeps_per_level"}
-    | {"levels", "settling", "type_moves", "temperature", "annealing"},
+    | {"levels", "settling", "type_moves", "temperature", "annealing", *_OF_LABELS},
     TREES: frozenset({"base", "start", "round_sweeps", "temperature", "annealing"}),
     ITG: _OF_TEXT | {"settling", "round_sweeps", "phrase_words", "slices"},
 }
@@ -70,6 +72,7 @@ class InitCommand(TyperCommand):
             if parameter.name == EXPERTS:
                 if self._kind is not None:
                     experts = [name for name, field in Declared.of(Settings).items() if field.option.expert]
+                    experts += _OF_LABELS
                     records.append((f"{SET} NAME=VALUE", expert_help(filter(shown.__contains__, experts))))
             elif parameter.name in shown and (record := parameter.get_help_record(ctx)) is not None:
                 records.append(record)
@@ -89,12 +92,23 @@ def init(
         str | None,
         Option("Make it of the pairs of another store, with words divided into parts.", metavar="WORDS"),
     ] = None,
+    labels: Annotated[
+        int,
+        Option("Word classes that refine nonterminals (1: none).", least=1, most=MOST_CLASSES, expert=True),
+    ] = 1,
+    classes_of: Annotated[
+        str | None,
+        Option("File of target sentences that classes are learned from, or of words and their classes.", expert=True),
+    ] = None,
 ) -> None:
     """Make a store, with settings that are fixed for its life; or with --upgrade bring an older one up to date.
 
     --parts-of makes one of the same pairs as another, for languages whose words have many forms: the parts are learned
     from the words of each side, by byte pair encoding, and what comes later is divided in the same way. Translations
     are of words. Nothing is learned yet.
+
+    --set labels=4 --set classes_of=corpus.en refines nonterminals: a phrase has a label by the classes of its first and
+    last target words.
 
     Each kind of grammar has options of its own: `hierogram init --kind trees --help`. Without --schedule, the settings
     levels and sweeps_per_level choose the schedule `paper`, and a Dirichlet process gets that of annealed phrases, from
@@ -118,11 +132,15 @@ def init(
             raise UsageError("--parts-of goes with no settings: the store gets those of the other one")
         _make_parts(open(parts_of), url)
         return
-    with open(url, create=True, **{name: getattr(settings, name) for name in chosen}) as opened:
+    own = {name: getattr(settings, name) for name in chosen}
+    with open(url, create=True, labels=labels, classes_of=classes_of, **own) as opened:
         print(f"{opened.url}: {'made a new store' if opened.made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
             if name == "joins":
                 # Long, and chosen by --parts-of.
+                continue
+            if name == "classes":
+                print(f"  {'labels':<17}{len(value) + 1}")
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
 

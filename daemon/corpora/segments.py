@@ -142,7 +142,8 @@ def joins_as_text(joins: Iterable[tuple[str, str]]) -> str:
 def settings_in_parts(settings: Settings, sources: Sequence[str], targets: Sequence[str], most: int) -> Settings:
     """Return the settings of a store whose words are divided into parts that are learned from lines of its words."""
     joins = tuple(joins_as_text(learn_joins(lines, most)) for lines in (sources, targets))
-    return replace(settings, joins=joins, max_tokens=LONGEST_SIDE)
+    # Classes were those of whole words.
+    return replace(settings, joins=joins, classes=(), max_tokens=LONGEST_SIDE)
 
 
 @cache

@@ -20,6 +20,7 @@ from hierogram.daemon.decoding.casing import NO_CASING, Casing, learn_casing
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.exports.exporting import decided, score_rules
+from hierogram.daemon.exports.formats.format import LEFT_HAND_SIDE
 from hierogram.daemon.exports.formats.registry import promised_format
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import scratch
@@ -68,7 +69,7 @@ def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
 _json = partial(json.dumps, ensure_ascii=False)
 
 
-_KIND, _VERSION = "grammar", 5
+_KIND, _VERSION = "grammar", 6
 _TEXTS = ("source_words", "target_words")
 _TABLE = "parquet"
 """The format whose features a store's grammar has."""
@@ -90,7 +91,8 @@ UNKNOWN_LENGTHS = TextLengths(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class TranslationGrammar:
-    """A packed grammar, the words of each side by their numbers, the names of its features, and what was left out.
+    """A packed grammar, the words of each side by their numbers, the names of its labels and features, and what was
+    left out.
 
     `texts` is what the store that the grammar comes from does to text, and so what is done to sentences; `casing` is
     that of its target sides, `lengths` are those of its pairs. `circular` rules have a source side that is empty or a
@@ -101,6 +103,7 @@ class TranslationGrammar:
     packed: Grammar
     source_words: list[str]
     target_words: list[str]
+    labels: tuple[str, ...]
     features: tuple[str, ...]
     circular: int = 0
     wide: int = 0
@@ -129,6 +132,7 @@ def packed(
         pack(table.columns, usable & narrow),
         table.source_words,
         table.target_words,
+        table.labels,
         table.features,
         int((~usable).sum()),
         int((usable & ~narrow).sum()),
@@ -158,7 +162,12 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
     arrays: dict[str, NDArray[np.generic]] = dict(grammar.packed._asdict())
     for name in _TEXTS:
         arrays[name] = join_texts(getattr(grammar, name)).content
-    values = {"features": list(grammar.features), "circular": grammar.circular, "wide": grammar.wide}
+    values = {
+        "labels": list(grammar.labels),
+        "features": list(grammar.features),
+        "circular": grammar.circular,
+        "wide": grammar.wide,
+    }
     values |= {"texts": grammar.texts.as_plain(), "casing": grammar.casing.forms, "lengths": grammar.lengths}
     write_arrays(path, _KIND, _VERSION, values, arrays)
 
@@ -173,6 +182,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             grammar,
             source,
             target,
+            tuple(values["labels"]),
             tuple(values["features"]),
             values["circular"],
             values["wide"],
@@ -206,9 +216,10 @@ def stored_grammar(
         if not snapshot.status().rules:
             raise NothingLearnedError(store.url)
         score_rules(database, snapshot, plan)
-        columns = ", ".join(("source", "target", "alignment", *names))
+        columns = ", ".join(("source", "target", "alignment", "label", *names))
+        query = f"SELECT concat_ws('\t', source, target, alignment, '', {LEFT_HAND_SIDE}) FROM sorted"
         database.arrange("sorted", f"SELECT {columns} FROM scored", "source, target")
-        for rules in reader.read(database.lines("SELECT concat_ws('\t', source, target, alignment, '') FROM sorted")):
+        for rules in reader.read(database.lines(query)):
             shown.update(rules, None, rules)
         if not reader.rules:
             raise InputError("the filters leave no rule: widen them")

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from hierogram.daemon.corpora.lines import open_lines
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.exports.formats.decoders import MOSES, MOSES_SCORES, NAMES
-from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES
+from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES, LEFT_HAND_SIDE
 from hierogram.daemon.exports.formats.registry import FORMATS, promised_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import Scratch, quoted
 from hierogram.daemon.progress import Progress
-from hierogram.samplers.decoding.grammar import RuleColumns
+from hierogram.samplers.decoding.grammar import GAP_STEP, MOST_LABELS, RuleColumns
 from hierogram.samplers.decoding.reading import (
     AT,
     LINE,
@@ -61,26 +61,26 @@ _LOGARITHMS: dict[str, Change] = {
 }
 """By format, what makes natural logarithms of its values; values of other formats are probabilities."""
 TABLES = ("jsonl", "tsv", "parquet")
-_COLUMNS = ("source", "target", "alignment")
+_COLUMNS = ("source", "target", "alignment", "label")
 _PLAIN = "hive_partitioning=false"
 """A name such as `language=zh` in a path is not a column."""
-_LINES = Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False)
+_LINES = Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False, left=0)
 LAYOUTS = {
     "cdec": _LINES,
     "thrax": _LINES,
     "joshua": _LINES._replace(named=False),
-    "moses": Layout(tabs=False, source=0, target=1, values=2, links=3, named=False, labeled=True),
+    "moses": Layout(tabs=False, source=0, target=1, values=2, links=3, named=False, labeled=True, left=-1),
 }
-TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False)
+TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False, left=4)
 _FAULTS = {
     NO_FIELDS: "a rule has a source side, a target side and values, with ||| between them",
     NO_NUMBER: "a feature's value is not a number",
     NO_NAME: "features of this format are Name=value",
     NO_LINK: "links are pairs of positions, i-j",
 }
-_NUMBERED = re.compile(r"\[[^\[\]\s,]+,([1-9][0-9]?)\]")
-_NUMBERED_IN_TABLES = re.compile(r"\[X,([1-9][0-9]?)\]")
-_LINKED = re.compile(r"\[X\]\[X\]")
+_NUMBERED = re.compile(r"\[([^\[\]\s,]+),([1-9][0-9]?)\]")
+_NUMBERED_IN_TABLES = re.compile(r"\[(X(?:[1-9][0-9]*)?),([1-9][0-9]?)\]")
+_LINKED = re.compile(r"\[X\]\[([^\[\]\s]+)\]")
 _FIRST_RULES = 1 << 16
 _ESCAPES = {
     "moses": (("&#124;", "|"), ("&#91;", "["), ("&#93;", "]"), ("&bar;", "|"), ("&lt;", "<"), ("&gt;", ">")),
@@ -91,11 +91,12 @@ _ESCAPES["thrax"] = _ESCAPES["joshua"]
 
 @dataclass(frozen=True, slots=True)
 class WordedRules:
-    """Rules as columns, symbols by the words of each side, and the names of their features."""
+    """Rules as columns, symbols by the words of each side, and the names of their labels and features."""
 
     columns: RuleColumns
     source_words: list[str]
     target_words: list[str]
+    labels: tuple[str, ...]
     features: tuple[str, ...]
 
 
@@ -110,6 +111,8 @@ class RuleReader:
         self._source = GrowingVocabulary()
         self._target = GrowingVocabulary()
         self._given = GrowingVocabulary()
+        self._left = GrowingVocabulary()
+        self._labels = {"X": 0}
         self._rules = room_for(_FIRST_RULES)
         self._cursor = np.array([0, 1], np.int64)
 
@@ -132,9 +135,9 @@ class RuleReader:
         """Read all whole lines; return what is left."""
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[AT] = 0
-        source, target, given = self._source, self._target, self._given
+        growing = self._source, self._target, self._given, self._left
         while True:
-            known = Vocabularies(source.arrays, source.size, target.arrays, target.size, given.arrays, given.size)
+            known = Vocabularies(*(part for own in growing for part in (own.arrays, own.size)))
             outcome = read_rules(text, self._cursor, self._layout, known, self._rules)
             if outcome == MORE:
                 return data[int(self._cursor[AT]) :]
@@ -142,7 +145,7 @@ class RuleReader:
                 self._rules = room_for(2 * len(self._rules.line), self._rules)
             elif outcome == NO_VOCABULARY:
                 # Those that may have no room for a word of so many bytes.
-                for own in (source, target, given):
+                for own in growing:
                     words, (letters, starts, slots) = len(own), own.arrays
                     room = len(letters) - int(starts[words])
                     if words + 2 > len(starts) or 2 * (words + 1) > len(slots) or len(data) > room:
@@ -161,17 +164,27 @@ class RuleReader:
         rules = self._rules
         source, source_words = self._meanings(self._source)
         target, target_words = self._meanings(self._target)
+        named = self._left.finish()
+        left = np.zeros(len(named), np.int32)
+        for k in np.unique(rules.label[: rules.rules]).tolist():
+            left[k] = self._label(named.word(k).strip("[]"))
         if values is None:
             names, features = self._features(rules)
         else:
             names, features = self._canonical(self._names, values, np.ones(len(self._names), np.bool_))
-        columns, fault = with_numbered_gaps(rules.columns(source, target, features))
+        columns, fault = with_numbered_gaps(rules.columns(source, target, left, features))
         if fault >= 0:
             raise self._fault(
                 int(rules.line[fault]),
                 "its nonterminals or links do not fit: each nonterminal stands once on each side",
             )
-        return WordedRules(columns, source_words, target_words, names)
+        if len(self._labels) > MOST_LABELS:
+            raise InputError(f"{self.name}: has {len(self._labels):,} labels; there may be {MOST_LABELS:,}")
+        return WordedRules(columns, source_words, target_words, tuple(self._labels), names)
+
+    def _label(self, name: str) -> int:
+        """Return the number of a label; X, and no name at all, is 0."""
+        return self._labels.setdefault(name or "X", len(self._labels))
 
     def _meanings(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
         """Return what each symbol is, and the words in the order of their numbers."""
@@ -183,9 +196,9 @@ class RuleReader:
         for symbol in range(len(named)):
             spelled = named.word(symbol)
             if match := numbered.fullmatch(spelled):
-                meanings[symbol] = -int(match[1])
-            elif self._format == "moses" and _LINKED.fullmatch(spelled):
-                meanings[symbol] = NO_NUMBER_OF_ITS_OWN
+                meanings[symbol] = -(int(match[2]) + GAP_STEP * self._label(match[1]))
+            elif self._format == "moses" and (match := _LINKED.fullmatch(spelled)):
+                meanings[symbol] = -(NO_NUMBER_OF_ITS_OWN + GAP_STEP * self._label(match[1]))
             else:
                 word = self._word(spelled)
                 meanings[symbol] = numbers.setdefault(word, len(words))
@@ -299,9 +312,10 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], shown: Progress
             names = tuple(name for name in names if name in there)
             reader = RuleReader(str(file), format, names, TABBED)
             # Lines as `TABBED` has them.
-            texts = ", ".join(f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS)
+            texts = ", ".join(f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS[:3])
             values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
-            query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values})) FROM {tables[format]}"
+            left = LEFT_HAND_SIDE.replace("label", "CAST(label AS INTEGER)") if _COLUMNS[3] in there else "''"
+            query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values}), {left}) FROM {tables[format]}"
             for rules in reader.read(Scratch(connection, Path(folder), 1 << 30).lines(query)):
                 shown.update(rules, None, rules)
         except duckdb.Error as error:

@@ -22,8 +22,9 @@ from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
-from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
-from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
+from hierogram.samplers.decoding.grammar import COUNTED, GAP_STEP, UNKNOWN_SYMBOL, no_model
+from hierogram.samplers.grammar.numbers import LABEL_STEP
+from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, number_of, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 
 if TYPE_CHECKING:
@@ -95,10 +96,18 @@ class Piece:
             return self.positions[use.source[0]], tuple(map(self.word, target))
         source, target = self.grammar.packed.source_of(use.rule), self.grammar.packed.target_of(use.rule)
         words = self.grammar.source_words
+        gaps = [self._nonterminal(-symbol) for symbol in source if symbol < 0]
+        left = iter(gaps)
         return (
-            tuple(-symbol if symbol < 0 else words[symbol] for symbol in source),
-            tuple(-symbol if symbol < 0 else self.word(symbol) for symbol in target),
+            tuple(next(left) if symbol < 0 else words[symbol] for symbol in source),
+            tuple(gaps[-symbol - 1] if symbol < 0 else self.word(symbol) for symbol in target),
         )
+
+    def _nonterminal(self, gap: int) -> int:
+        """Return a nonterminal of the grammar as rules write it; a label that stores do not have is left out."""
+        label, number = divmod(gap, GAP_STEP)
+        own = self.grammar.labels[label].removeprefix("X")
+        return number + LABEL_STEP * int(own) if own.isdecimal() else number
 
     def uses(self, number: int) -> list[_Use]:
         """Return the rules of a derivation, top-down in source order, but for those that begin and end a sentence."""
@@ -144,6 +153,10 @@ def links_of(piece: Piece, number: int) -> list[Span]:
     return sorted(found)
 
 
+def _size(span: Span) -> int:
+    return span[1] - span[0]
+
+
 def _moved(span: Span, by: int) -> Span:
     return span[0] + by, span[1] + by
 
@@ -153,7 +166,7 @@ def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int
     places = []
     for symbol in side:
         places.append(start)
-        start = start + 1 if isinstance(symbol, str) else start + spans[symbol - 1][1] - spans[symbol - 1][0]
+        start = start + 1 if isinstance(symbol, str) else start + _size(spans[number_of(symbol) - 1])
     return places
 
 
@@ -480,7 +493,7 @@ def warm_up(loaded: "Loaded", state: Any) -> None:
         fragment_links(deltas, loaded.batch, fragments)
         rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state)))
     reader = RuleReader("rules to warm up with", "parquet", ("count",), TABBED)
-    for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\nb\ty\t0-0\t\n"]):
+    for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\t\nb\ty\t0-0\t\t\n"]):
         pass
     grammar = packed(reader.table(np.ones((reader.rules, 1))), 2)
     model = NamedModel(no_model(), GrowingVocabulary().finish())

@@ -72,7 +72,7 @@ class ExportPlan:
 
     They are of the pairs of a corpus (its id; None: all pairs). Probabilities are smoothed by a discount of `smoothing`
     for each use that is `seen`, an expression in units; None: one use of each rule, less where its count is less.
-    With `both_sides` a rule that is empty on a side is left out.
+    With `both_sides` a rule that is empty on a side is left out. Nonterminals have so many `labels`.
     """
 
     options: ExportOptions
@@ -80,6 +80,7 @@ class ExportPlan:
     compression: Compression = Compression.NONE
     corpus: int | None = None
     samples: int = 1
+    labels: int = 1
     smoothing: float = 0.0
     seen: str | None = None
     both_sides: bool = False
@@ -214,23 +215,30 @@ def write_rules(
         assert plan.options.filter_for is not None
         rules = scratch.row("SELECT count(*) FROM scored")[0]
         test_set = read_test_set(plan.options.filter_for, side)
-        return rules, _write_sentences(scratch, features, test_set, output, output.final)
+        return rules, _write_sentences(scratch, plan, test_set, output, output.final)
     if format.line is None:
         rules, file = _write_table(scratch, features, format, output.path)
     else:
         rules, file = _write_lines(scratch, features, format, output, heard)
-    glue = [] if format.glue is None else [output.put(output.glue, format.glue(features))]
-    return rules, [file, *glue, *_write_configuration(format, features, output.path, output)]
+    return rules, [file, *_write_glue(format, plan, output), *_write_configuration(plan, output.path, output)]
+
+
+def _write_glue(format: Format, plan: ExportPlan, output: OutputFiles) -> Iterator[ExportedFile]:
+    """Write the format's glue rules, where it has any."""
+    if format.glue is not None and (lines := format.glue(plan.features, plan.labels)):
+        yield output.put(output.glue, lines)
 
 
 def _write_configuration(
-    format: Format, features: Chosen, path: Path, output: OutputFiles, rules: bool = True
+    plan: ExportPlan, path: Path, output: OutputFiles, by_sentence: bool = False
 ) -> Iterator[ExportedFile]:
-    """Write the files of a decoder's configuration; without `rules` these come with each sentence."""
+    """Write the files of a decoder's configuration; `by_sentence` the rules come with each sentence."""
+    format = CDEC if by_sentence else plan.format
     if format.configure is None:
         return
     stem = divided_name(path.name)[0]
-    for ending, lines in format.configure(path.name if rules else None, output.glue.name, features):
+    glue = output.glue.name if format.glue is not None and format.glue(plan.features, plan.labels) else None
+    for ending, lines in format.configure(None if by_sentence else path.name, glue, plan.features):
         with compressed(path.with_name(stem + ending)) as file:
             file.write("".join(line + "\n" for line in lines).encode())
         yield ExportedFile(stem + ending, file.bytes, file.sha256)
@@ -272,7 +280,7 @@ def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path)
 
 
 def _write_sentences(
-    scratch: Scratch, features: Chosen, test_set: TestSet, output: OutputFiles, final: Path
+    scratch: Scratch, plan: ExportPlan, test_set: TestSet, output: OutputFiles, final: Path
 ) -> list[ExportedFile]:
     """Write a grammar for each sentence of the test set, and the list of them, which comes first in the result.
 
@@ -286,7 +294,7 @@ def _write_sentences(
         scratch.insert("matched", [(source, number) for (source,) in rows for number in test_set.matches(source)])
     query = f"""
         SELECT sentence, line FROM (
-            SELECT sentence, source, target, {CDEC.line(features)} AS line FROM scored JOIN matched USING (source)
+            SELECT sentence, source, target, {CDEC.line(plan.features)} AS line FROM scored JOIN matched USING (source)
         ) ORDER BY sentence, source, target"""
     files: dict[int, ExportedFile] = {}
     lines = (row for block in scratch.columns(query) for row in block)
@@ -298,9 +306,14 @@ def _write_sentences(
     with compressed(folder / SENTENCES) as file:
         for number, sentence in enumerate(sentences):
             file.write(f'<seg id="{number}" grammar="{final / files[number].name}"> {sentence} </seg>\n'.encode())
-    configuration = _write_configuration(CDEC, features, folder / _OF_SENTENCES, output, rules=False)
+    configuration = _write_configuration(plan, folder / _OF_SENTENCES, output, by_sentence=True)
     listing = ExportedFile(SENTENCES, file.bytes, file.sha256)
-    return [listing, *configuration, *(files[number] for number in range(len(sentences)))]
+    return [
+        listing,
+        *_write_glue(CDEC, plan, output),
+        *configuration,
+        *(files[number] for number in range(len(sentences))),
+    ]
 
 
 _TEXT = ".txt"
@@ -499,7 +512,7 @@ def _write(
         if corpus is None and options.corpus is not None:
             known = ", ".join(sorted(snapshot.status().corpora)) or "none"
             raise ExportError(f"there is no corpus {options.corpus!r} in the store; there are: {known}")
-        plan = replace(plan, corpus=corpus)
+        plan = replace(plan, corpus=corpus, labels=settings.labels)
         if not snapshot.status().rules:
             raise NothingLearnedError(store.url)
         compress = partial(

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.formats.format import NONTERMINAL
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import FilterCount
 from hierogram.daemon.exports.scratch import Scratch
-from hierogram.samplers.grammar.rules import escape_terminal
+from hierogram.samplers.grammar.rules import NONTERMINAL, escape_terminal
 
 _INDEXED = 3
 """Runs of words are found by their first three words, then compared."""
@@ -112,7 +111,7 @@ def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[i
     return end + gaps[-1] <= length
 
 
-ADJACENT = r"(^| )\[X,[1-9][0-9]*\] \[X,[1-9][0-9]*\]( |$)"
+ADJACENT = rf"(^| ){NONTERMINAL} {NONTERMINAL}( |$)"
 
 
 def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
@@ -143,7 +142,7 @@ def predicates(
         if most is not None:
             yield f"{name} ≤ {most}", f"{name} <= {most}", (name,)
     if options.no_adjacent:
-        adjacent = f"nonterminals > 1 AND contains(source, '] [X,') AND regexp_matches(source, '{ADJACENT}')"
+        adjacent = f"nonterminals > 1 AND contains(source, '] [X') AND regexp_matches(source, '{ADJACENT}')"
         yield "no adjacent source nonterminals", f"NOT ({adjacent})", ("nonterminals",)
     if (symbols := options.max_source_symbols) is not None:
         columns: tuple[str, ...] = ("source_terminals", "nonterminals")

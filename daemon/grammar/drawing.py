@@ -9,7 +9,7 @@ from svgling.core import TreeLayout, TreeOptions
 from svgling.figure import Caption, RowByRow
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.samplers.grammar.rules import RuleUse, parse_side
+from hierogram.samplers.grammar.rules import RuleUse, number_of, parse_side
 
 _NO_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 _WIDE = 2.2
@@ -56,7 +56,7 @@ def _tree(uses: Sequence[RuleUse], side: str) -> Any:
             if words:
                 parts.append(" ".join(words))
                 words = []
-            parts.append(trees[use.children[symbol - 1]])
+            parts.append(trees[use.children[number_of(symbol) - 1]])
         if words:
             parts.append(" ".join(words))
         trees[number] = (f"X{number + 1}", *parts)

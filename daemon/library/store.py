@@ -22,7 +22,7 @@ from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
+from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, SYNCHRONOUS
 from hierogram.storage.browsing import progress as of_store
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.database.backup import postgres_commands
@@ -143,13 +143,22 @@ def settings_of(chosen: dict[str, Any]) -> Settings:
 
 
 def open(
-    url: PathLike, *, create: bool = False, upgrade: bool = False, settings: Settings | None = None, **chosen: Any
+    url: PathLike,
+    *,
+    create: bool = False,
+    upgrade: bool = False,
+    settings: Settings | None = None,
+    labels: int = 1,
+    classes_of: PathLike | None = None,
+    **chosen: Any,
 ) -> GrammarStore:
     """Open the store at a URL or path; with `create`, make it first if there is none.
 
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. `chosen` are fields
     of `Settings`, which are fixed for a store's life: of a new store, and as one has to have them that is there. With
     `upgrade`, an older store is first taken to this version's schema, and `upgraded_from` is the one that it had.
+    Nonterminals of a new store are refined by that many word classes, `labels`, which are learned from the lines of the
+    file `classes_of`, target sentences, or are given there: a word and its class a line, with a tab between them.
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
     `StoreError` where a newer version made the store, or it has other settings.
     """
@@ -163,6 +172,8 @@ def open(
     except StoreMissingError:
         if not create:
             raise
+        if labels > 1 or classes_of is not None:
+            wanted = _refined(wanted, labels, classes_of)
         return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
     has, asked = asdict(opened.settings()) if chosen else {}, asdict(wanted)
     unlike = [name for name in has if name in chosen and has[name] != asked[name]]
@@ -173,6 +184,18 @@ def open(
             "make another one for other settings"
         )
     return GrammarStore(opened, upgraded_from=before)
+
+
+def _refined(settings: Settings, labels: int, classes_of: PathLike | None) -> Settings:
+    from hierogram.daemon.corpora.texts import pipeline_of
+    from hierogram.daemon.language_models.word_classes import classes_of_file
+
+    if settings.grammar != SYNCHRONOUS:
+        raise UsageError(f"labels: a store of {notation_of(settings.grammar).holds} has none of word classes")
+    if classes_of is None:
+        raise UsageError("labels: name a file of target sentences, or of words and their classes: classes_of")
+    found = classes_of_file(classes_of, labels, pipeline_of(settings).target.tokens)
+    return replace(settings, classes=found)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance)
          / (SELECT sum(s.expected_uses) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
        r.expected_uses
          / (SELECT sum(t.expected_uses) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
-       r.count, r.length, r.scope, r.nonterminals, r.hiero
+       r.count, r.length, r.scope, r.nonterminals, r.hiero, r.label
   FROM rules AS r
  WHERE r.expected_uses > 0""",
     "drawn_rule_table": """
@@ -422,6 +422,7 @@ def _make_tables() -> None:
         sa.Column("nonterminals", sa.Integer, nullable=False),
         sa.Column("source_terminals", sa.Integer, nullable=False),
         sa.Column("target_terminals", sa.Integer, nullable=False),
+        sa.Column("label", sa.Integer, nullable=False),
         sa.Column("hiero", sa.Boolean, nullable=False),
         sa.Column("count", sa.BigInteger, nullable=False),
         sa.Column("expected_uses", sa.Double, nullable=False),

@@ -14,10 +14,10 @@ from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.grammar.columns import Texts
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
-from hierogram.samplers.grammar.rules import NONTERMINAL_BEGINS, NONTERMINAL_ENDS, escape_terminal
+from hierogram.samplers.grammar.rules import escape_terminal
 
 _SPACE, _NEWLINE = 32, 10
-_BEGINS, _ENDS = tuple(NONTERMINAL_BEGINS.encode()), tuple(NONTERMINAL_ENDS.encode())
+_BEGINS, _COMMA, _ENDS = tuple(b"[X"), 44, 93
 _LONGEST_NONTERMINAL = 16
 
 
@@ -51,15 +51,16 @@ def put_number(buffer, position, number):
 
 @njit
 def put_nonterminal(buffer, position, number):
-    """Write a nonterminal in the notation of rules; the position after it."""
+    """Write a nonterminal in the notation of rules, by its number with its label added; the position after it."""
     for byte in _BEGINS:
         buffer[position] = byte
         position += 1
-    position = put_number(buffer, position, number)
-    for byte in _ENDS:
-        buffer[position] = byte
-        position += 1
-    return position
+    if number >= LABEL_STEP:
+        position = put_number(buffer, position, number // LABEL_STEP)
+    buffer[position] = _COMMA
+    position = put_number(buffer, position + 1, number % LABEL_STEP)
+    buffer[position] = _ENDS
+    return position + 1
 
 
 @njit

@@ -26,6 +26,7 @@ from hierogram.samplers.decoding.chart import (
     SPARE,
     STAMP,
     TAILS,
+    s_cell,
 )
 from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
 from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, score
@@ -465,8 +466,7 @@ def begin_chart(task, chart):
     As few slots as can be are used: they stay in the processor's caches.
     """
     chart.taken[:] = 0
-    n = len(task.sentence.words)
-    chart.cells[: (n + 1) * (n + 1) + n + 3, :] = 0
+    chart.cells[: s_cell(task, len(task.sentence.words) + 2), :] = 0
     slots = len(chart.slots)
     while 0 < 4 * task.limits.pops < slots:
         slots >>= 1

@@ -47,13 +47,15 @@ NODE = np.dtype(
         ("arity", np.uint16),
         ("tail_offset", np.uint32),
         ("free", np.uint8),
+        ("bracketed", np.uint8),
     ],
     align=True,
 )
-"""A node: half-open word spans on both sides; its label (0 is the one label of phrases); its level, the number of
-edges of any derivation below it, itself included (Lemma 3 of [CFGŠ14]; where derivations differ, as in parse
+"""A node: half-open word spans on both sides; its label (of phrases 0, unless they are refined); its level, the number
+of edges of any derivation below it, itself included (Lemma 3 of [CFGŠ14]; where derivations differ, as in parse
 forests, of the longest); number of incoming edges; tails of each of them; where its tails begin among its pair's
-tails; 1 where its cut has a choice (not at the root, nor where a span is over the limit)."""
+tails; 1 where its cut has a choice (not at the root, nor where a span is over the limit); 1 where the label stands in
+rules, around the node's symbols, as in trees: else only nonterminals have it."""
 
 
 class Forests(NamedTuple):
@@ -217,6 +219,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
                 nodes[node]["target_end"] = high + 1
                 node_at[i * aligned + j] = node - first_node
                 nodes[node]["label"] = 0
+                nodes[node]["bracketed"] = 0
                 nodes[node]["free"] = span_limit <= 0 or (
                     position[j] + 1 - position[i] <= span_limit and high + 1 - low <= span_limit
                 )
@@ -229,6 +232,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             nodes[node]["arity"] = 0
             nodes[node]["level"] = 1
             nodes[node]["label"] = 0
+            nodes[node]["bracketed"] = 0
             node += 1
         # The root takes in the words outside every phrase.
         nodes[node - 1]["source_start"] = 0
@@ -292,13 +296,36 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
     return forests._replace(node=forests.node[:nodes].copy(), tails=forests.tails[:tails].copy())
 
 
+@njit
+def _label_phrases(forests, bitext, classes, different):
+    for pair in range(len(forests.node_offset) - 1):
+        first = bitext.target_offset[pair]
+        for v in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
+            node = forests.node[v]
+            left = classes[bitext.target[first + np.int64(node["target_start"])]]
+            right = classes[bitext.target[first + np.int64(node["target_end"]) - 1]]
+            node["label"] = different * left + right
+
+
+def label_phrases(forests: Forests, bitext: Bitext, classes: NDArray[np.int64], different: int) -> None:
+    """Label phrases by the classes of their first and last target words [Zollmann & Vogel 2011], in place: the first's
+    times `different`, and the last's. `classes` int64 by target word, of 0 to `different` - 1. Words at the edges of a
+    phrase are linked, so that a rule shows its label: by its target side's ends, a word or a labelled nonterminal each.
+    """
+    _label_phrases(forests, bitext, classes, different)
+
+
 class Node(NamedTuple):
-    """A node written down by hand: spans, label, and its incoming edges as lists of earlier nodes' numbers."""
+    """A node written down by hand: spans, label, and its incoming edges as lists of earlier nodes' numbers.
+
+    A label above 0 is `bracketed`, as in trees, unless said otherwise.
+    """
 
     source: tuple[int, int]
     target: tuple[int, int]
     edges: Sequence[Sequence[int]]
     label: int = 0
+    bracketed: bool = True
 
 
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
@@ -321,7 +348,10 @@ def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
             widest = max(node.source[1] - node.source[0], node.target[1] - node.target[0])
             free = number < len(pair) - 1 and not 0 < span_limit < widest
             place = len(tails) - pair_tail_offset[-1]
-            rows.append((*node.source, *node.target, node.label, levels[-1], len(node.edges), width, place, free))
+            shown = node.bracketed and node.label > 0
+            rows.append(
+                (*node.source, *node.target, node.label, levels[-1], len(node.edges), width, place, free, shown)
+            )
             for edge in node.edges:
                 tails.extend([*edge, *[NO_TAIL] * (width - len(edge))])
         pair_tail_offset.append(len(tails))

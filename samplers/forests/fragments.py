@@ -148,7 +148,8 @@ def compose(v, view, summary, powers, scratch):
     here = node[v]
     first, last = tails_of(v, view)
     size = last - first
-    label = here["label"]
+    label = np.int64(here["label"])
+    bracketed = here["bracketed"]
     source_hash = _ZERO
     source_size = 0
     source_terminals = 0
@@ -156,7 +157,7 @@ def compose(v, view, summary, powers, scratch):
     adjacent = 0
     begins = 0
     ends = 0
-    if label != 0:
+    if bracketed:
         source_hash = OPEN + np.uint64(label) * LABEL
         source_size = 1
     position = np.int64(here["source_start"])
@@ -185,7 +186,7 @@ def compose(v, view, summary, powers, scratch):
     source_size += end - position
     source_terminals += end - position
     ends = ends if position == end else 0
-    if label != 0:
+    if bracketed:
         source_hash = source_hash * BASE + CLOSE
         source_size += 1
         ends = 0

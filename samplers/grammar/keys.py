@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.grammar.rules import Rule, Side
+from hierogram.samplers.grammar.numbers import LABEL_STEP
+from hierogram.samplers.grammar.rules import Rule, Side, number_of
 
 BASE = np.uint64(0xD1342543DE82EF95)
 """A side's hash is the polynomial in this base, modulo 2^64, whose coefficients are the hashes of its symbols."""
@@ -49,7 +50,7 @@ def _polynomial(side: Side, nonterminal: int, step: int, salt: int) -> int:
     value = 0
     for symbol in side:
         if isinstance(symbol, int):
-            code = nonterminal + (symbol - 1) * step
+            code = nonterminal + (number_of(symbol) - 1) * step + symbol // LABEL_STEP * int(LABEL)
         else:
             digest = hashlib.blake2b(symbol.encode(), digest_size=8, salt=salt.to_bytes(8, "little")).digest()
             code = int.from_bytes(digest, "little")

@@ -1,14 +1,16 @@
 """Numbers that stand for symbols and uses of rules, and how large numbers may be; without numpy.
 
 The sides of many rules lie in one array of int32. A terminal is its word's number, 0 or more. A
-nonterminal is -(number + LABEL_STEP * label), numbers counted from 1 in source order. Where nodes have labels, a
-fragment's expansion of a label is written between two symbols: OPEN_LABEL - 2 * label opens it, one less closes it.
+nonterminal is -(number + LABEL_STEP * label), numbers counted from 1 in source order. In trees, a fragment's expansion
+of a label is written between two symbols: OPEN_LABEL - 2 * label opens it, one less closes it.
 """
 
 MAX_NODES = 0xFFFF
 """Nodes that one pair may have."""
 MAX_LABEL = 0x3FFF
 """The largest label; beyond it the symbols of fragments would run into each other."""
+MOST_CLASSES = 16
+"""Classes of words that refine nonterminals: a label is by those of two words."""
 MAX_TREE = 0x7FFF
 """Nodes in one tree of a forest, and words of a tree's sentence."""
 MOST_TYPE_MOVES = 1 << 20

@@ -1,8 +1,9 @@
 """Rules of a synchronous grammar as values: two sides, scope, length, and their notation as text.
 
 A side is a tuple of symbols: a terminal is a `str`, a nonterminal is its number as an `int`, counted from 1
-in source order. The notation is that of cdec and Joshua, `la [X,1] de ||| the [X,1] of`, made unambiguous: a
-terminal that looks like a nonterminal, or that begins with a backslash, is written with one more backslash.
+in source order, with `LABEL_STEP` times its label added where it has one. The notation is that of cdec and Joshua,
+`la [X,1] de ||| the [X,1] of`, with label 3 `[X3,1]`, made unambiguous: a terminal that looks like a nonterminal, or
+that begins with a backslash, is written with one more backslash.
 """
 
 import re
@@ -10,14 +11,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hierogram.samplers.exceptions import RuleNotationError
+from hierogram.samplers.grammar.numbers import LABEL_STEP
 
 Symbol = str | int
 Side = tuple[Symbol, ...]
 
-NONTERMINAL_BEGINS, NONTERMINAL_ENDS = "[X,", "]"
-"""What stands around a nonterminal's number."""
+NONTERMINAL = r"\[X(?:[1-9][0-9]*)?,[1-9][0-9]*\]"
+"""A nonterminal's notation, as a pattern."""
 
-_NUMBERED = re.escape(NONTERMINAL_BEGINS) + "([1-9][0-9]*)" + re.escape(NONTERMINAL_ENDS) + r"\Z"
+_NUMBERED = r"\[X([1-9][0-9]*)?,([1-9][0-9]*)\]\Z"
 _NONTERMINAL = re.compile(_NUMBERED)
 _NEEDS_ESCAPE = re.compile(rf"\\|{_NUMBERED}")
 
@@ -31,8 +33,13 @@ SHORT = 3
 
 
 def nonterminal(number: int) -> str:
-    """The nonterminal with this number, as it stands in a rule's text."""
-    return f"{NONTERMINAL_BEGINS}{number}{NONTERMINAL_ENDS}"
+    """The nonterminal with this number, and its label added, as it stands in a rule's text."""
+    return f"[X{number // LABEL_STEP or ''},{number_of(number)}]"
+
+
+def number_of(nonterminal: int) -> int:
+    """The number of a nonterminal, without its label."""
+    return nonterminal % LABEL_STEP
 
 
 def escape_terminal(token: str) -> str:
@@ -65,7 +72,7 @@ def parse_side(text: str) -> Side:
             raise RuleNotationError(f"empty symbol in rule side {text!r}: symbols are separated by one space")
         match = _NONTERMINAL.match(token)
         if match:
-            symbols.append(int(match.group(1)))
+            symbols.append(int(match.group(2)) + LABEL_STEP * int(match.group(1) or 0))
         else:
             symbols.append(token[1:] if token.startswith("\\") else token)
     return tuple(symbols)
@@ -109,9 +116,10 @@ class Rule:
         if len(sides) != 2:
             raise RuleNotationError(f"a rule is `source ||| target`, got {text!r}")
         rule = cls(parse_side(sides[0]), parse_side(sides[1]))
-        numbers = sorted(s for s in rule.target if isinstance(s, int))
         in_source_order = [s for s in rule.source if isinstance(s, int)]
-        if in_source_order != list(range(1, len(in_source_order) + 1)) or numbers != in_source_order:
+        numbers = list(map(number_of, in_source_order))
+        same = sorted(in_source_order) == sorted(s for s in rule.target if isinstance(s, int))
+        if numbers != list(range(1, len(numbers) + 1)) or not same:
             raise RuleNotationError(
                 f"nonterminals must be numbered 1, 2, … in source order, once on each side: {text!r}"
             )

@@ -51,7 +51,9 @@ class Settings:
 
     `languages` are those of source and target, () where the store does not know them. Pairs that come without links are
     divided into tokens by the rules of these languages with `tokenize`. `joins` are what divides the words of source
-    and target into parts, () where words stay whole.
+    and target into parts, () where words stay whole. `classes` are target words, by class from 1 on, other words being
+    of class 0, () where nonterminals are not refined: a phrase has a label by the classes of its first and last target
+    word, and rules are told apart by the labels of their nonterminals.
     """
 
     model: Annotated[str, Option("Model of rules", values={PITMAN_YOR: "by rule length", DIRICHLET: ""})] = PITMAN_YOR
@@ -119,3 +121,9 @@ class Settings:
     ] = 1
     slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES, expert=True)] = FLAT
     joins: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> int:
+        """The number of labels that phrases may have."""
+        return (len(self.classes) + 1) ** 2

@@ -242,7 +242,7 @@ rules = Table(
     *_whole("key_high", "key_low"),
     *(
         Column(name, Integer, nullable=False)
-        for name in ("length", "scope", "nonterminals", "source_terminals", "target_terminals")
+        for name in ("length", "scope", "nonterminals", "source_terminals", "target_terminals", "label")
     ),
     Column("hiero", Boolean, nullable=False),
     Column("count", BigInteger, nullable=False),

@@ -3,6 +3,7 @@
 from tests.mutants.charts import CHART_FAULTS
 from tests.mutants.daemon import DAEMON_FAULTS
 from tests.mutants.fault import Change, Fault
+from tests.mutants.labels import LABEL_FAULTS
 from tests.mutants.stores import STORE_FAULTS
 
 SMALL_SCALE = (
@@ -1328,6 +1329,7 @@ FAULTS = (
         ("tests/daemon/tuning/test_tuning.py", "-k", "weight_of_words"),
     ),
     *CHART_FAULTS,
+    *LABEL_FAULTS,
     *STORE_FAULTS,
     *DAEMON_FAULTS,
 )

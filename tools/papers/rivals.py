@@ -96,18 +96,18 @@ def main(
 ) -> None:
     """Learn, extract, prune, export, tune for each grammar, translate, and compare."""
     experiment = begin(files, wanted)
-    table = _Table(wanted, experiment)
+    table = RivalTable(wanted, experiment)
     rows = table.compared([table.row(systems) for systems in table.rivals()])
     content = json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
     (wanted.work / "rivals.json").write_text(content + "\n")
-    _say(rows, experiment.parts, wanted)
+    say(rows, experiment.parts, wanted)
 
 
-class _Table:
+class RivalTable:
     """Hold what the comparison has to translate with, and what it has found so far."""
 
     def __init__(self, wanted: RivalOptions, experiment: Experiment) -> None:
-        self._wanted, self._experiment = wanted, experiment
+        self.wanted, self._experiment = wanted, experiment
         self._bitext = aligned(experiment.parts.files, wanted.work, wanted.threads)
         self._equipment = experiment.equip(TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope))
         self._statistics = [
@@ -116,9 +116,9 @@ class _Table:
         self._found: dict[str, NDArray[np.float64]] = {}
         self._rules_of_first = 0
 
-    def rivals(self) -> list[list[System]]:
+    def rivals(self) -> Sequence[Sequence[System]]:
         """Return the grammars of each row: one, or one of each chain. Hiero with all features comes first."""
-        chains = range(1, self._wanted.chains + 1)
+        chains = range(1, self.wanted.chains + 1)
         hiero = System(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
         default = System(TRANSLATION, DEFAULT, Counted.TRANSLATION, features=None)
         rules, ours = (self._rules(self._experiment.made(system, self._bitext)) for system in (hiero, default))
@@ -129,7 +129,7 @@ class _Table:
             [System(f"{MEANS}, {ALL}", DEFAULT, features=None, smoothing=SMOOTHING, chain=chain) for chain in chains],
             [System(HIERO, DEFAULT, heuristic=True)],
             *(
-                [replace(hiero, name=f"{HIERO} {said} {by}", pruning=Pruning(by, number, self._wanted.max_scope))]
+                [replace(hiero, name=f"{HIERO} {said} {by}", pruning=Pruning(by, number, self.wanted.max_scope))]
                 for said, by, number in (
                     ("of our size by", MASS, ours),
                     ("of our size by", SIGNIFICANCE, ours),
@@ -140,7 +140,7 @@ class _Table:
             [System(AVERAGED, SAMPLES)],
             [System(f"{AVERAGED}, {ALL}", SAMPLES, features=None, smoothing=SMOOTHING)],
         ]
-        only, names = self._wanted.only, {row[0].name for row in rows}
+        only, names = self.wanted.only, {row[0].name for row in rows}
         wanted = {name for part in only for name in ({part} & names or names) if part in name}
         return [row for row in rows if not only or row[0] == hiero or row[0].name in wanted]
 
@@ -186,11 +186,11 @@ class _Table:
         return [replace(row, p=p(row.name, rows[0].name), p_of_means=p(row.name, MEANS)) for row in rows]
 
     def _rules(self, made: Made) -> int:
-        return sum(made.by_scope[: self._wanted.max_scope + 1])
+        return sum(made.by_scope[: self.wanted.max_scope + 1])
 
     def _figures(self, made: Made) -> dict[str, float]:
         """Translate with a grammar, with weights that are tuned for it; return its figures."""
-        wanted, equipment = self._wanted, self._equipment
+        wanted, equipment = self.wanted, self._equipment
 
         def find() -> dict[str, float]:
             grammar = equipment.grammar(str(made.file))
@@ -259,7 +259,8 @@ def p_of_difference(one: NDArray[np.float64], other: NDArray[np.float64], resamp
     return (larger + 1) / (resamples + 1)
 
 
-def _say(rows: Sequence[RivalRow], parts: Split, wanted: RivalOptions) -> None:
+def say(rows: Sequence[RivalRow], parts: Split, wanted: RivalOptions) -> None:
+    """Print the table."""
     columns = ["grammar", "rules", "share", "BLEU", "chains", "chrF", "p", "p of means", "once", "untuned"]
     columns += ["s to write", "s a sentence"]
     cells = [

@@ -29,6 +29,7 @@ from hierogram.daemon.exports.options import MIN_EXPECTED, Counted, ExportOption
 from hierogram.daemon.exports.scratch import load_compositions, load_rules, scratch
 from hierogram.daemon.language_models.files import make as make_model
 from hierogram.daemon.language_models.options import EstimationOptions
+from hierogram.daemon.language_models.word_classes import learn_classes
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.learning.learning import ALIGNED, learn
@@ -62,7 +63,7 @@ WORDS = "words"
 _TRIALS = 8
 _LM_ORDER = 3
 _RESAMPLES = 1000
-_BESIDE_RESULTS = ("work", "threads", "chains", "only", "without_dirichlet", "figure")
+_BESIDE_RESULTS = ("work", "threads", "chains", "only", "classes", "without_dirichlet", "figure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ class System:
     """A grammar: its name, the store that it comes from, and how it is taken out of it.
 
     `features` None: all. `smoothing` None: as exports have it. `pruning` says which rules of a heuristic grammar stay.
-    `chain` is the seed of the store.
+    `chain` is the seed of the store, whose nonterminals are refined by so many word `classes`.
     """
 
     name: str
@@ -102,6 +103,7 @@ class System:
     smoothing: float | None = None
     pruning: Pruning | None = None
     chain: int = 1
+    classes: int = 1
 
     @property
     def named(self) -> str:
@@ -207,10 +209,14 @@ def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
     return [*files, str(path)]
 
 
-def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
-    """URL of the store that a system's samples come from, made unless it is there; `chain` is its seed."""
+def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1, classes: int = 1) -> str:
+    """URL of the store that a system's samples come from, made unless it is there; `chain` is its seed, `classes` are
+    those of target words, learned from its pairs.
+    """
     if name == PAIRS:
         name = PITMAN_YOR
+    if classes > 1:
+        name = f"{name}-{classes}-classes"
     path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
     url = f"sqlite:///{path.absolute()}"
     if path.exists():
@@ -223,6 +229,7 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
         # By strata a Dirichlet process stays with the short rules that it meets first.
         schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
         seed=chain,
+        classes=() if classes == 1 else learn_classes(read_sentences(files[1]), classes),
     )
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with Input(list(files)) as source:
@@ -297,7 +304,7 @@ class Experiment:
         path = self.folder / f"{name}.cdec"
 
         def make() -> list[Any]:
-            url = learned_store(self.folder, system.store, bitext, self.threads, system.chain)
+            url = learned_store(self.folder, system.store, bitext, self.threads, system.chain, system.classes)
             seconds, by_scope = timed(lambda: self.write(system, url, path))
             note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
             return [by_scope, seconds]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hierogram.daemon.compressing import Compression
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation
+from hierogram.samplers.grammar.rules import NONTERMINAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +130,14 @@ class Format:
     `line` makes the SQL expression of a rule's line from the chosen features. `read` reads such a line, given the
     chosen features; raises `ValueError`, `IndexError` or `KeyError` where it is none. A format without them is a table
     of columns, which the scratch database writes and reads itself. `features` are those that may be chosen; with
-    `fixed` all are written.
-    With `alignments` it shows which words of a rule are linked. `shape` are the columns that it needs of `scope`,
-    `nonterminals`, `source_terminals` and `target_terminals`. `order` sorts the lines, `header` comes first, `glue` is
-    a file of its own. `suffix` ends the names of files, before that of the compression; `compression` is what whoever
-    reads the format can undo. `needs` is what a kind of grammar has to offer (`hierogram.samplers.grammar.kinds`) for
-    it to be written so; None: nothing. With `words` its lines are pairs of linked words and not rules; `rows` is an SQL
-    query of what stands in lines, where that is not each rule. `configure` makes files of a decoder's configuration
-    from the names of the files of rules (None: they come with each sentence) and of glue rules, and the features.
+    `fixed` all are written. With `alignments` it shows which words of a rule are linked. `shape` are the columns that
+    it needs of `scope`, `nonterminals`, `source_terminals`, `target_terminals` and `label`. `order` sorts the lines,
+    `header` comes first, `glue` makes a file of its own, for so many labels, where it has lines. `suffix` ends the
+    names of files, before that of the compression; `compression` is what whoever reads the format can undo. `needs` is
+    what a kind of grammar has to offer (`hierogram.samplers.grammar.kinds`) for it to be written so; None: nothing.
+    With `words` its lines are pairs of linked words and not rules; `rows` is an SQL query of what stands in lines,
+    where that is not each rule. `configure` makes files of a decoder's configuration from the names of the files of
+    rules (None: they come with each sentence) and of glue rules (None: there are none), and the features.
     """
 
     name: str
@@ -148,14 +149,14 @@ class Format:
     read: Callable[[str, Chosen], ReadRule] | None = None
     fixed: bool = False
     alignments: bool = False
-    shape: tuple[str, ...] = ("nonterminals",)
+    shape: tuple[str, ...] = ("nonterminals", "label")
     order: str = "source, target"
     header: Callable[[Chosen], str] | None = None
-    glue: Callable[[Chosen], Sequence[str]] | None = None
+    glue: Callable[[Chosen, int], Sequence[str]] | None = None
     needs: str | None = TRANSLATION
     words: bool = False
     rows: str | None = None
-    configure: Callable[[str | None, str, Chosen], Sequence[ConfigurationFile]] | None = None
+    configure: Callable[[str | None, str | None, Chosen], Sequence[ConfigurationFile]] | None = None
 
     def check_features(self, names: Sequence[str] | None) -> None:
         """Raise `ValueError` where the format cannot write a feature, or leaves no choice."""
@@ -190,8 +191,6 @@ class Format:
         return [BY_NAME[name] for name in self.features if names is None or name in names]
 
 
-NONTERMINAL = r"\[X,[1-9][0-9]*\]"
-
 ESCAPED = r"\\"[:1]
 
 
@@ -207,7 +206,7 @@ def spaced(*parts: str) -> str:
 
 def is_nonterminal(symbol: str) -> str:
     """Return whether the symbol (an SQL expression) is a nonterminal in the store's notation."""
-    return f"(starts_with({symbol}, '[X,') AND regexp_full_match({symbol}, '{NONTERMINAL}'))"
+    return f"(starts_with({symbol}, '[X') AND regexp_full_match({symbol}, '{NONTERMINAL}'))"
 
 
 def word(symbol: str) -> str:
@@ -236,14 +235,29 @@ def mapped(side: str, terminal: str, nonterminal: str) -> str:
     )
 
 
+LEFT_HAND_SIDE = "CASE label WHEN 0 THEN '[X]' ELSE '[X' || label || ']' END"
+"""The nonterminal of a rule's left-hand side, with its label: `[X]`, `[X3]`."""
+
+
+def left_hand_sides(labels: int) -> list[str]:
+    """Return the names of that many labels: X, X1, X2, …"""
+    return [f"X{label or ''}" for label in range(labels)]
+
+
+def without_labels(side: str) -> str:
+    """Return the side with nonterminals that have numbers alone; words that look so stand behind a backslash."""
+    return f"regexp_replace({side}, '(^| )\\[X[1-9][0-9]*,', '\\1[X,', 'g')"
+
+
 def links(source: str, target: str, alignment: str) -> str:
     """Return the links of a rule as text, sorted: those of its words, and of its nonterminals, each with itself."""
     pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
     of_words = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
     words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {of_words} END)"
     place = "CAST(list_position({side}, '[X,' || k || ']') - 1 AS INTEGER)"
-    of_source = place.format(side=f"string_split({source}, ' ')")
-    of_target = place.format(side=f"string_split({target}, ' ')")
+    of_source, of_target = (
+        place.format(side=f"string_split({without_labels(side)}, ' ')") for side in (source, target)
+    )
     gaps = f"list_transform(range(1, nonterminals + 1), lambda k: {{'i': {of_source}, 'j': {of_target}}})"
     return f"array_to_string(list_transform(list_sort(list_concat({words}, {gaps})), lambda l: l.i || '-' || l.j), ' ')"
 

@@ -74,6 +74,7 @@ class LoadedTrees(ForestPairs):
             nonterminals=deltas.nonterminals[chosen],
             source_terminals=none,
             target_terminals=source_terminals_of(deltas.rule_sizes[chosen]).astype(np.int32),
+            labels=none,
             hiero=none.astype(np.bool_),
             counts=deltas.counts[chosen],
             expected_uses=deltas.sampled[chosen] / ONE_USE,

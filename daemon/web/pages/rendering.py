@@ -23,7 +23,8 @@ from hierogram.daemon.corpora.segments import WITHIN, InWords
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, notation_of
-from hierogram.samplers.grammar.rules import parse_side
+from hierogram.samplers.grammar.numbers import LABEL_STEP
+from hierogram.samplers.grammar.rules import number_of, parse_side
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.records import Settings
 
@@ -166,7 +167,8 @@ def colour_of(number: int) -> int:
 
 
 class Symbol(NamedTuple):
-    """A symbol of a rule's side: a word, or a nonterminal by its number and the colour that it has on both sides.
+    """A symbol of a rule's side: a word, or a nonterminal by its number, the colour that it has on both sides, and its
+    label.
 
     `within`: it is part of a word that began elsewhere.
     """
@@ -174,6 +176,7 @@ class Symbol(NamedTuple):
     text: str
     number: int | None = None
     within: bool = False
+    label: int = 0
 
     @property
     def colour(self) -> int:
@@ -207,7 +210,7 @@ def symbols_of(side: str, settings: Settings) -> list[Symbol]:
         return [Symbol(side)]
     parts = InWords(settings.joins).symbols(parse_side(side))
     return [
-        Symbol("", part)
+        Symbol("", number_of(part), label=part // LABEL_STEP)
         if isinstance(part, int)
         else Symbol(part, within=bool(settings.joins) and part != WITHIN and part.startswith(WITHIN))
         for part in parts

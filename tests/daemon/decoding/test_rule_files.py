@@ -16,7 +16,8 @@ from hierogram.daemon.exports.formats.format import BY_NAME
 from hierogram.daemon.exports.lexicon import FLOOR
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
-from hierogram.samplers.decoding.grammar import scopes
+from hierogram.samplers.decoding.grammar import GAP_STEP, scopes
+from hierogram.samplers.grammar.numbers import LABEL_STEP
 from hierogram.samplers.grammar.rules import parse_side, side_scope
 
 ROUNDED = ("cdec", "moses", "thrax", "joshua")
@@ -30,11 +31,13 @@ def read(path: Path, format: str | None = None) -> WordedRules:
 
 def sides(table: WordedRules, rule: int) -> tuple[tuple, tuple]:
     columns = table.columns
+    names = [int(name[1:] or 0) for name in table.labels]
     source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]].tolist()
+    gaps = [-s % GAP_STEP + LABEL_STEP * names[-s // GAP_STEP] for s in source if s < 0]
     target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]].tolist()
     return (
-        tuple(-s if s < 0 else table.source_words[s] for s in source),
-        tuple(-s if s < 0 else table.target_words[s] for s in target),
+        tuple(gaps[-s % GAP_STEP - 1] if s < 0 else table.source_words[s] for s in source),
+        tuple(gaps[-s - 1] if s < 0 else table.target_words[s] for s in target),
     )
 
 
@@ -48,6 +51,7 @@ def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
     assert "glue" not in table.features
     for given in ODD:
         rule = found[parse_side(given.source), parse_side(given.target)]
+        assert table.labels[table.columns.label[rule]] == f"X{given.label or ''}"
         values = expected(given).values
         for name, value in zip(table.features, table.columns.features[rule], strict=True):
             if values[name] == 0 and BY_NAME[name].lexical:

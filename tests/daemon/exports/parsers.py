@@ -10,12 +10,14 @@ import zstandard
 
 
 class Parsed(NamedTuple):
-    """A rule: words, and nonterminals as numbers; its links; its values by name, as plain numbers."""
+    """A rule: words, and nonterminals as rules have them; its links; its values by name, as plain numbers; the label of
+    its left-hand side."""
 
     source: tuple[str | int, ...]
     target: tuple[str | int, ...]
     links: tuple[tuple[int, int], ...]
     values: dict[str, float]
+    label: int = 0
 
 
 def content(path: Path) -> bytes:
@@ -37,15 +39,27 @@ def links(text: str) -> tuple[tuple[int, int], ...]:
     return found
 
 
+def numbered(number: int, label: str | None) -> int:
+    """A nonterminal as rules have it."""
+    return number + 65536 * int(label or 0)
+
+
+def label_of(left: str) -> int:
+    """The label of a left-hand side, `[X]` or `[X3]`."""
+    name = re.fullmatch(r"\[X([1-9][0-9]*)?\]", left)
+    assert name, left
+    return int(name.group(1) or 0)
+
+
 def bracketed(side: str, escape: str = "\\") -> tuple[str | int, ...]:
     """A side whose nonterminals are `[X,1]`; any other word in brackets is one too, to cdec, and so an error."""
     symbols: list[str | int] = []
     for symbol in side.split(" "):
         match = re.fullmatch(r"\[(.*)\]", symbol)
         if match:
-            name = re.fullmatch(r"X,([1-9])", match.group(1))
+            name = re.fullmatch(r"X([1-9][0-9]*)?,([1-9])", match.group(1))
             assert name, symbol
-            symbols.append(int(name.group(1)))
+            symbols.append(numbered(int(name.group(2)), name.group(1)))
         else:
             assert symbol
             assert symbol != "|||"
@@ -87,7 +101,6 @@ def is_logarithm(name: str) -> bool:
 
 def cdec(line: str) -> Parsed:
     left, source, target, features, *rest = line.split(" ||| ")
-    assert left == "[X]"
     values = {}
     for feature in features.split(" "):
         name, value = feature.split("=")
@@ -97,27 +110,25 @@ def cdec(line: str) -> Parsed:
     for name in CDEC_NAMES.values():
         if not is_logarithm(name) and name != "glue":
             values.setdefault(name, 0)
-    return Parsed(bracketed(source), bracketed(target), links(rest[0]) if rest else (), values)
+    return Parsed(bracketed(source), bracketed(target), links(rest[0]) if rest else (), values, label_of(left))
 
 
 def thrax(line: str) -> Parsed:
     left, source, target, features = line.split(" ||| ")
-    assert left == "[X]"
     values = {}
     for feature in features.split(" "):
         name, value = feature.split("=")
         values[CDEC_NAMES[name]] = math.exp(-float(value)) if is_logarithm(CDEC_NAMES[name]) else float(value)
-    return Parsed(of_joshua(source), of_joshua(target), (), values)
+    return Parsed(of_joshua(source), of_joshua(target), (), values, label_of(left))
 
 
 def joshua(line: str, names: list[str]) -> Parsed:
     left, source, target, features = line.split(" ||| ")
-    assert left == "[X]"
     values = {
         name: math.exp(-float(value)) if is_logarithm(name) else float(value)
         for name, value in zip(names, features.split(" "), strict=True)
     }
-    return Parsed(of_joshua(source), of_joshua(target), (), values)
+    return Parsed(of_joshua(source), of_joshua(target), (), values, label_of(left))
 
 
 def of_joshua(side: str) -> tuple[str | int, ...]:
@@ -134,17 +145,19 @@ def moses(line: str, names: list[str]) -> Parsed:
     found = links(alignment)
     left, right = source.split(" "), target.split(" ")
     assert left.pop() == "[X]"
-    assert right.pop() == "[X]"
-    number = {}
+    label = label_of(right.pop())
+    number: dict[int, int] = {}
     parsed_source: list[str | int] = []
     for i, symbol in enumerate(left):
-        if symbol == "[X][X]":
-            number[i] = len(number) + 1
+        if gap := re.fullmatch(r"\[X\]\[X([1-9][0-9]*)?\]", symbol):
+            number[i] = numbered(len(number) + 1, gap.group(1))
+            linked_to = [j for k, j in found if k == i]
+            assert [right[j] for j in linked_to] == [symbol]
         parsed_source.append(number[i] if i in number else of_moses(symbol))
     of_target = {j: number[i] for i, j in found if i in number}
     parsed_target: list[str | int] = []
     for j, symbol in enumerate(right):
-        assert (symbol == "[X][X]") == (j in of_target)
+        assert symbol.startswith("[X][X") == (j in of_target)
         parsed_target.append(of_target[j] if j in of_target else of_moses(symbol))
     assert names[:4] == [
         f"{kind}_{of}" for of in ("source_given_target", "target_given_source") for kind in ("p", "lex")
@@ -155,7 +168,11 @@ def moses(line: str, names: list[str]) -> Parsed:
     for name, count in zip(("target_count", "source_count", "count"), map(float, counts.split(" ")), strict=True):
         assert math.isclose(count, values[name], rel_tol=1e-5)
     return Parsed(
-        tuple(parsed_source), tuple(parsed_target), tuple(link for link in found if link[0] not in number), values
+        tuple(parsed_source),
+        tuple(parsed_target),
+        tuple(link for link in found if link[0] not in number),
+        values,
+        label,
     )
 
 

@@ -30,6 +30,12 @@ CASES = {
         lambda store: stores.fill(store, stores.some_pairs(55)[40:]),
         0x7F,
     ),
+    "labelled phrases": Case(
+        replace(stores.QUICK, classes=stores.CLASSES),
+        lambda store: stores.fill(store, stores.some_pairs(40)),
+        lambda store: stores.fill(store, stores.some_pairs(55)[40:]),
+        0x7F,
+    ),
     "trees": Case(
         treebanks.QUICK,
         lambda store: treebanks.put(store, treebanks.TREES),

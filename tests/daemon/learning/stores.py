@@ -10,6 +10,9 @@ from hierogram.storage.store import Store
 
 QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 
+CLASSES = ("t1 t2 t3 t20 t24", "t4 t5 t21")
+"""Target words of `some_pairs` by class."""
+
 
 def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
     """Random pairs of up to eight words from a small vocabulary, most words linked, not all in order."""

@@ -4,9 +4,17 @@ import random
 
 import numpy as np
 import pytest
-from tests.samplers.decoding.small import columns_of, random_side
+from tests.samplers.decoding.small import columns_of, labelled, random_side
 
-from hierogram.samplers.decoding.grammar import UNKNOWN_SYMBOL, gap_child, pack, scopes, word_child
+from hierogram.samplers.decoding.grammar import (
+    GAP_STEP,
+    UNKNOWN_SYMBOL,
+    gap_children,
+    label_of_gap,
+    pack,
+    scopes,
+    word_child,
+)
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.rules import side_scope
 
@@ -26,12 +34,17 @@ def test_scopes_are_those_of_rules() -> None:
 def test_rules_come_out_as_they_went_in() -> None:
     rng = random.Random(2)
     sources = [side for side in sides(rng, 300) if side not in ((), (-1,))]
-    rules = [(source, tuple(rng.choice("xyz") for _ in range(rng.randint(0, 3)))) for source in sources]
+    rules = []
+    for source in sources:
+        label, *gaps = (rng.randrange(3) for _ in range(6))
+        rules.append((source, tuple(rng.choice("xyz") for _ in range(rng.randint(0, 3))), (label, 0.5), label, gaps))
     columns = columns_of(rules, ["a", "b", "c"], ["x", "y", "z"])
     grammar = pack(columns)
     assert sorted(grammar.number.tolist()) == list(range(len(rules)))
     for rule in range(grammar.rules):
-        source, target = rules[grammar.number[rule]]
+        source, target, _, label, _ = rules[grammar.number[rule]]
+        source = labelled(rules[grammar.number[rule]])
+        assert grammar.label[rule] == label
         assert grammar.source_of(rule) == ["abc".index(s) if isinstance(s, str) else s for s in source]
         assert grammar.target_of(rule) == ["xyz".index(s) for s in target]
         assert grammar.features[rule].tolist() == columns.features[grammar.number[rule]].tolist()
@@ -46,7 +59,11 @@ def walk(grammar, symbols: list[int]) -> int:
     for symbol in symbols:
         if node < 0:
             break
-        node = word_child(grammar, node, symbol) if symbol >= 0 else gap_child(grammar, node)
+        if symbol >= 0:
+            node = word_child(grammar, node, symbol)
+        else:
+            gaps = {label_of_gap(grammar, child): child for child in range(*gap_children(grammar, node))}
+            node = gaps.get(-symbol // GAP_STEP, -1)
     return int(node)
 
 
@@ -62,4 +79,4 @@ def test_an_empty_grammar_is_one() -> None:
     grammar = pack(columns_of([], [], []))
     assert grammar.rules == 0
     assert walk(grammar, [0]) == -1
-    assert gap_child(grammar, 0) == -1
+    assert gap_children(grammar, 0) == (1, 1)

@@ -60,6 +60,7 @@ EXACT: dict[str, Case] = {
     "a rule twice": Case([examples.TWICE_APART], DP),
     "a rule twice, within and between": Case([examples.TWICE_APART, examples.COUPLE], UNDISCOUNTED),
     "three pairs": Case([examples.COUPLE, examples.SWAPPED, examples.TWICE], WEAK),
+    "refined": Case(examples.REFINED, UNDISCOUNTED),
 }
 DISCOUNTED: dict[str, Case] = {
     "one pair": Case([examples.TWICE_APART], PAPER),
@@ -103,7 +104,7 @@ def kernel_samples(
 
 
 @pytest.mark.parametrize(
-    "name", ["one pair", "bushy, weak", "blocks, limit 2", "a rule twice, within and between", "three pairs"]
+    "name", ["one pair", "bushy, weak", "blocks, limit 2", "a rule twice, within and between", "three pairs", "refined"]
 )
 def test_gibbs_against_the_exact_posterior(name: str) -> None:
     assert p_value(kernel_samples(EXACT[name], SAMPLES, thinning=GIBBS_THINNING), exact(EXACT[name])) > ALPHA

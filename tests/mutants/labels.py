@@ -1,0 +1,194 @@
+"""Faults of refined nonterminals: labels of phrases, rules with them, decoding with them, classes of words."""
+
+from tests.mutants.fault import Fault
+
+_FORESTS = ("tests/samplers/forests/test_forest_kernel.py", "-k", "labels")
+_RULES = ("tests/samplers/counts/test_rule_identity.py", "-k", "refined")
+_DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "with_labels")
+_CLASSES = ("tests/samplers/language_models/test_classes.py",)
+_FORMATS = ("tests/daemon/exports/test_formats.py", "-k", "cdec or moses or glue")
+_FILES = ("tests/daemon/decoding/test_rule_files.py", "-k", "all_formats and (cdec or moses)")
+
+_GAP_HASH = 'np.uint64(is_cut * np.int64(node[t]["label"])) * LABEL'
+
+LABEL_FAULTS = (
+    # Phrases and rules.
+    Fault(
+        "the class of a phrase's last word does not count",
+        "forests/forest.py",
+        "different * left + right",
+        "different * left",
+        _FORESTS,
+    ),
+    Fault(
+        "a phrase's last word is that behind it",
+        "forests/forest.py",
+        'np.int64(node["target_end"]) - 1]]',
+        'np.int64(node["target_end"]) - 2]]',
+        _FORESTS,
+    ),
+    Fault(
+        "labels of phrases stand around them, as in trees",
+        "forests/fragments.py",
+        'bracketed = here["bracketed"]',
+        'bracketed = here["label"]',
+        _RULES,
+    ),
+    Fault(
+        "rules are not told apart by labels on the source side",
+        "forests/fragments.py",
+        f"        source_hash += {_GAP_HASH}\n",
+        "",
+        _RULES,
+    ),
+    Fault(
+        "rules are not told apart by labels on the target side",
+        "forests/fragments.py",
+        f'            target_hash += shift * below["numbering"] + {_GAP_HASH}',
+        '            target_hash += shift * below["numbering"]',
+        _RULES,
+    ),
+    Fault(
+        "rules have no label",
+        "counts/deltas.py",
+        'deltas.labels[entry] = view.node[v]["label"]',
+        "deltas.labels[entry] = 0",
+        _RULES,
+    ),
+    Fault(
+        "labels are not written",
+        "counts/texts.py",
+        "if number >= LABEL_STEP:",
+        "if number < 0:",
+        _RULES,
+    ),
+    Fault(
+        "keys of rules do not know labels",
+        "grammar/keys.py",
+        " + symbol // LABEL_STEP * int(LABEL)",
+        "",
+        _RULES,
+    ),
+    # Classes.
+    Fault(
+        "classes are not weighed by their sizes",
+        "language_models/classes.py",
+        "return gain - 2.0 * (",
+        "return gain - 1.0 * (",
+        _CLASSES,
+    ),
+    Fault(
+        "a word after itself is forgotten",
+        "language_models/classes.py",
+        "before[c] + after[c] + twice)",
+        "before[c] + after[c])",
+        _CLASSES,
+    ),
+    Fault(
+        "a word that moved is counted in its old class",
+        "language_models/classes.py",
+        "_add_word(word, best, 1, followers",
+        "_add_word(word, now, 1, followers",
+        _CLASSES,
+    ),
+    Fault(
+        "classes keep their first numbers",
+        "language_models/classes.py",
+        "return ranks[classes]",
+        "return classes",
+        _CLASSES,
+    ),
+    # Decoding.
+    Fault(
+        "any phrase fills a nonterminal with a label",
+        "decoding/grammar.py",
+        "return GAP - np.int64(grammar.symbol[node - 1])",
+        "return np.int64(0)",
+        _DECODING,
+    ),
+    Fault(
+        "rules of the next label are taken, too",
+        "decoding/grammar.py",
+        "_first_from(grammar.label, low, end, label + 1)",
+        "_first_from(grammar.label, low, end, label + 2)",
+        _DECODING,
+    ),
+    Fault(
+        "rules are ranked among all labels",
+        "decoding/grammar.py",
+        " * MOST_LABELS + grammar.label",
+        " * MOST_LABELS",
+        _DECODING,
+    ),
+    Fault(
+        "rules of a source side are not sorted by label",
+        "decoding/grammar.py",
+        "np.lexsort((columns.label[order], node))",
+        "np.lexsort((-columns.label[order], node))",
+        _DECODING,
+    ),
+    Fault(
+        "only one of several nonterminals is tried at a place",
+        "decoding/filling.py",
+        "        frame.child += 1\n",
+        "        frame.child = last\n",
+        _DECODING,
+    ),
+    Fault(
+        "a rule begins with one of several nonterminals",
+        "decoding/filling.py",
+        "for child in range(first, last):",
+        "for child in range(first, min(first + 1, last)):",
+        _DECODING,
+    ),
+    Fault(
+        "glue takes phrases without a label",
+        "decoding/filling.py",
+        "        for label in range(task.labels):\n            cell",
+        "        for label in range(1):\n            cell",
+        _DECODING,
+    ),
+    Fault(
+        "cells of several labels are one",
+        "decoding/chart.py",
+        ") * task.labels + label\n",
+        ") * task.labels\n",
+        _DECODING,
+    ),
+    # Files.
+    Fault(
+        "the left-hand side is X",
+        "daemon/exports/formats/format.py",
+        "ELSE '[X' || label || ']' END",
+        "ELSE '[X]' END",
+        _FORMATS,
+    ),
+    Fault(
+        "nonterminals with a label have no link",
+        "daemon/exports/formats/format.py",
+        "list_position({side}, '[X,' || k || ']')",
+        "list_position(string_split(source, ' '), '[X,' || k || ']')",
+        _FORMATS,
+    ),
+    Fault(
+        "glue rules are there for one label",
+        "daemon/exports/formats/decoders.py",
+        "others = left_hand_sides(labels)[1:]",
+        "others = left_hand_sides(1)[1:]",
+        _FORMATS,
+    ),
+    Fault(
+        "the label of a linked nonterminal is lost",
+        "daemon/decoding/rule_files.py",
+        "-(NO_NUMBER_OF_ITS_OWN + GAP_STEP * self._label(match[1]))",
+        "-NO_NUMBER_OF_ITS_OWN",
+        _FILES,
+    ),
+    Fault(
+        "the left-hand side is not read",
+        "decoding/reading.py",
+        "rules.label[rule] = left",
+        "rules.label[rule] = 0",
+        _FILES,
+    ),
+)

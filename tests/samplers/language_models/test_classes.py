@@ -1,0 +1,62 @@
+"""Classes of words are a local optimum of the likelihood, and those that text was made with."""
+
+import math
+from collections import Counter
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+
+from hierogram.samplers.language_models.classes import word_classes
+
+
+def arrays(sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    words = np.array([word for sentence in sentences for word in sentence], np.int32)
+    return words, np.cumsum([0, *map(len, sentences)])
+
+
+def log_likelihood(sentences: list[list[int]], classes: dict[int, int]) -> float:
+    """Ln P of all words given those before them, by relative frequencies; -1 is a sentence's end, of its own class."""
+    pairs, tokens = Counter[tuple[int, int]](), Counter[int]()
+    left, right, words = Counter[int](), Counter[int](), Counter[int]()
+    for sentence in sentences:
+        line = [-1, *sentence, -1]
+        for before, after in pairwise(line):
+            pairs[classes[before], classes[after]] += 1
+            left[classes[before]] += 1
+            right[classes[after]] += 1
+            tokens[after] += 1
+            words[after] = classes[after]
+    within = sum(n * (math.log(n) - math.log(right[words[word]])) for word, n in tokens.items())
+    return within + sum(n * math.log(n / left[c]) for (c, _), n in pairs.items())
+
+
+def test_words_that_stand_in_the_same_places_are_of_one_class() -> None:
+    random = Random(1)
+    of_class = [range(20), range(20, 26), range(26, 30)]
+    sentences = [[random.choice(of_class[(k + n % 2) % 3]) for k in range(3 + n % 5)] for n in range(600)]
+    found = word_classes(*arrays(sentences), 3)
+    assert [set(found[list(own)]) for own in of_class] == [{0}, {1}, {2}]
+
+
+@pytest.mark.parametrize("different", [2, 3])
+def test_no_word_can_be_moved_for_the_better(different: int) -> None:
+    better = 0
+    for seed in range(40):
+        random = Random(seed)
+        sentences = [
+            [min(random.randrange(9), random.randrange(9)) for _ in range(random.randrange(6))] for _ in range(9)
+        ]
+        sentences.append(list(range(9)))
+        found = word_classes(*arrays(sentences), different).tolist()
+        classes = {-1: different, **dict(enumerate(found))}
+        value = log_likelihood(sentences, classes)
+        for word in range(9):
+            for other in range(different):
+                assert log_likelihood(sentences, classes | {word: other}) <= value + 1e-6
+        start = {-1: different, **{word: random.randrange(different) for word in range(9)}}
+        better += value > log_likelihood(sentences, start)
+        sizes = np.bincount(found, minlength=different)
+        assert (np.diff(sizes) <= 0).all()
+    assert better > 30
