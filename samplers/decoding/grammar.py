@@ -220,8 +220,10 @@ def label_of_gap(grammar, node):
 
 @njit_inline
 def rules_with_label(grammar, node, label):
-    """The rules of a source side whose left-hand side has a label, from the first to before the last."""
+    """The rules of a source side that has any whose left-hand side has a label, from the first to before the last."""
     first, end = np.int64(grammar.rule_first[node]), np.int64(grammar.rule_first[node + 1])
+    if grammar.label[first] == grammar.label[end - 1]:
+        return (first, end) if grammar.label[first] == label else (end, end)
     low = _first_from(grammar.label, first, end, label)
     return low, _first_from(grammar.label, low, end, label + 1)
 

@@ -8,6 +8,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.exports import parsers
 from tests.storage.building import query
 
+from hierogram.daemon.exports.publication import manifest_path
 from hierogram.storage.store import open_store
 
 _PAIRS = [
@@ -40,8 +41,8 @@ def test_a_store_with_labels_is_learned_verified_exported_and_translated_with(
     assert hierogram("--store", learned, "verify").code == 0
     with open_store(learned) as store:
         assert store.settings().classes == ("flower house", "is")
-        rows = query(store, "SELECT source, target, label FROM rule_table WHERE nonterminals = 0")
-    of_word = {target: label for source, target, label in rows}
+    rows = query(learned, "SELECT target, label FROM rule_table WHERE nonterminals = 0")
+    of_word = {target: label for target, label in rows}
     # A phrase of one word has the class of that word twice, of three: 3 + 1, 2 * 3 + 2.
     assert [of_word.get(word) for word in ("flower", "is", "white")] == [4, 8, 0]
     (tmp_path / "in.fr").write_text("la petite maison est blanche\nune fleur inconnue\n")
@@ -58,16 +59,15 @@ def test_a_store_with_labels_is_learned_verified_exported_and_translated_with(
     found = [parsers.cdec(line) for line in parsers.lines(tmp_path / "g.cdec")]
     assert len({rule.label for rule in found}) > 3
     assert any(isinstance(symbol, int) and symbol > 65536 for rule in found for symbol in rule.source)
-    manifest = json.loads((tmp_path / "g.cdec.manifest.json").read_text())
+    manifest = json.loads(manifest_path(tmp_path / "g.cdec").read_text())
     assert manifest["settings"]["classes"] == ["flower house", "is"]
 
 
 def test_pages_and_derivations_show_labels(hierogram: Run, learned: str) -> None:
-    with open_store(learned) as store:
-        [(source, target)] = query(
-            store, "SELECT source, target FROM rules WHERE source LIKE '%[X4,_]%' AND count > 0 ORDER BY id LIMIT 1"
-        )
-        shown = hierogram("--store", learned, "rules", "--pairs", source, "|||", target)
+    [(source, target)] = query(
+        learned, "SELECT source, target FROM rules WHERE source LIKE '%[X4,_]%' AND count > 0 ORDER BY id LIMIT 1"
+    )
+    shown = hierogram("--store", learned, "rules", "--pairs", source, "|||", target)
     assert shown.code == 0, shown.err
     assert "[X4," in source
     assert "[X4," in target

@@ -96,6 +96,21 @@ def test_grammars_of_others_are_read(tmp_path: Path) -> None:
     assert table.columns.links.tolist() == [[0, 0]]
 
 
+def test_labels_of_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "g.cdec"
+    path.write_text(
+        "[NP] ||| [NN,2] de [NP,1] ||| [NP,1] of [NN,2] ||| Own=1\n"
+        "[NN] ||| la ||| the ||| Own=1\n"
+        "[X] ||| a ||| b ||| Own=1\n"
+    )
+    table = read(path)
+    assert table.labels == ("X", "NN", "NP")
+    assert table.columns.label.tolist() == [2, 1, 0]
+    assert table.columns.source[[0, 2]].tolist() == [-(1 + GAP_STEP), -(2 + 2 * GAP_STEP)]
+    assert table.columns.target[[0, 2]].tolist() == [-2, -1]
+    assert packed(table, 3).packed.labels == 3
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -142,11 +157,12 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
 def test_the_binary_form_is_the_grammar(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
     grammar = packed(read(path, "parquet"), 2)
-    assert grammar.wide == 1
+    assert grammar.wide == 2
     write_grammar(tmp_path / "g.bin", grammar)
     with progress("read", "rules") as shown:
         again = open_grammar(str(tmp_path / "g.bin"), 2, shown)
     assert again.features == grammar.features
+    assert again.labels == grammar.labels == ("X", "X3", "X12", "X7")
     assert again.source_words == grammar.source_words
     assert again.target_words == grammar.target_words
     for one, other in zip(again.packed, grammar.packed, strict=True):
