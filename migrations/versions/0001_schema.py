@@ -422,7 +422,7 @@ def _make_tables() -> None:
         sa.Column("nonterminals", sa.Integer, nullable=False),
         sa.Column("source_terminals", sa.Integer, nullable=False),
         sa.Column("target_terminals", sa.Integer, nullable=False),
-        sa.Column("label", sa.Integer, nullable=False),
+        sa.Column("label", sa.Integer, nullable=False, server_default="0"),
         sa.Column("hiero", sa.Boolean, nullable=False),
         sa.Column("count", sa.BigInteger, nullable=False),
         sa.Column("expected_uses", sa.Double, nullable=False),

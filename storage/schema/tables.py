@@ -242,8 +242,9 @@ rules = Table(
     *_whole("key_high", "key_low"),
     *(
         Column(name, Integer, nullable=False)
-        for name in ("length", "scope", "nonterminals", "source_terminals", "target_terminals", "label")
+        for name in ("length", "scope", "nonterminals", "source_terminals", "target_terminals")
     ),
+    Column("label", Integer, nullable=False, server_default="0"),
     Column("hiero", Boolean, nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("expected_uses", Double, nullable=False),

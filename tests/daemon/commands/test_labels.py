@@ -42,7 +42,7 @@ def test_a_store_with_labels_is_learned_verified_exported_and_translated_with(
     with open_store(learned) as store:
         assert store.settings().classes == ("flower house", "is")
     rows = query(learned, "SELECT target, label FROM rule_table WHERE nonterminals = 0")
-    of_word = {target: label for target, label in rows}
+    of_word = dict(rows)
     # A phrase of one word has the class of that word twice, of three: 3 + 1, 2 * 3 + 2.
     assert [of_word.get(word) for word in ("flower", "is", "white")] == [4, 8, 0]
     (tmp_path / "in.fr").write_text("la petite maison est blanche\nune fleur inconnue\n")
