@@ -65,11 +65,14 @@ def _gain(c, count, twice, before, after, between, sizes):
 
 
 @njit
-def _exchange(followers, counts, order, classes, between, sizes):
-    """Move each word to its best class, in place; how many moved. The last class is that of sentences' ends."""
+def _exchange(followers, counts, order, classes, between, sizes, scratch):
+    """Move each word to its best class, in place; how many moved. The last class is that of sentences' ends.
+
+    `scratch` is int64[2, classes].
+    """
     moved = 0
     different = len(sizes) - 1
-    before, after = np.zeros(different + 1, np.int64), np.zeros(different + 1, np.int64)
+    before, after = scratch[0], scratch[1]
     for word in order:
         now = classes[word]
         _add_word(word, now, -1, followers, between, sizes, counts, classes)
@@ -115,8 +118,9 @@ def word_classes(words: NDArray[np.int32], offsets: NDArray[np.int64], different
     between = np.zeros((different + 1, different + 1), np.int64)
     np.add.at(between, (classes[pairs[0]], classes[pairs[1]]), number)
     sizes = np.bincount(classes[:types], counts, minlength=different + 1).astype(np.int64)
+    scratch = np.zeros((2, different + 1), np.int64)
     for _ in range(_SWEEPS):
-        if not _exchange(followers, counts, order, classes, between, sizes):
+        if not _exchange(followers, counts, order, classes, between, sizes, scratch):
             break
     return _by_size(classes[:types], different)
 
