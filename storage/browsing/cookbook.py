@@ -104,7 +104,7 @@ def _examples_of(look: Look) -> dict[str, str]:
                 "ne … pas": f"{first} … {last}",
                 "'ne'": literal(first),
                 "'pas'": literal(last),
-                "'% ne %[X,_]% pas %'": literal(f"% {first} %[X,_]% {last} %"),
+                "'% ne %[X%,_]% pas %'": literal(f"% {first} %[X%,_]% {last} %"),
             }
             break
     _, first_pair = neighbours(look, 0)
@@ -112,5 +112,5 @@ def _examples_of(look: Look) -> dict[str, str]:
 
 
 _FREQUENT, _TELLING, _RULES = 8, 12, 200
-_OF_TWO_SIDES = ("'house'", "'ne'", "[X,2]")
+_OF_TWO_SIDES = ("'house'", "'ne'", "[X%,2]")
 """Examples of questions that only rules of two languages answer."""

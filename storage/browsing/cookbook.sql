@@ -33,7 +33,7 @@ SELECT a.source, a.target, a.expected_uses, a.p_target_given_source
   JOIN word_rules AS b ON b.id = a.id
  WHERE a.token = 'ne' AND a.side = 'source'
    AND b.token = 'pas' AND b.side = 'source'
-   AND ' ' || a.source || ' ' LIKE '% ne %[X,_]% pas %'
+   AND ' ' || a.source || ' ' LIKE '% ne %[X%,_]% pas %'
  ORDER BY a.expected_uses DESC, a.source, a.target
  LIMIT 20;
 
@@ -60,7 +60,7 @@ SELECT source, target, expected_uses, scope
 SELECT source, target, expected_uses, p_target_given_source
   FROM rule_table
  WHERE nonterminals >= 2
-   AND ' ' || replace(target, ' ', '  ') || ' ' LIKE '% [X,2] % [X,1] %'
+   AND ' ' || replace(target, ' ', '  ') || ' ' LIKE '% [X%,2] % [X%,1] %'
  ORDER BY expected_uses DESC, source, target
  LIMIT 20;
 
