@@ -34,7 +34,7 @@ CASES = {
         replace(stores.QUICK, classes=stores.CLASSES),
         lambda store: stores.fill(store, stores.some_pairs(40)),
         lambda store: stores.fill(store, stores.some_pairs(55)[40:]),
-        0x7F,
+        0xFF,
     ),
     "trees": Case(
         treebanks.QUICK,
