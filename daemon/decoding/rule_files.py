@@ -135,9 +135,18 @@ class RuleReader:
         """Read all whole lines; return what is left."""
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[AT] = 0
-        growing = self._source, self._target, self._given, self._left
+        source, target, given, left = growing = self._source, self._target, self._given, self._left
         while True:
-            known = Vocabularies(*(part for own in growing for part in (own.arrays, own.size)))
+            known = Vocabularies(
+                source.arrays,
+                source.size,
+                target.arrays,
+                target.size,
+                given.arrays,
+                given.size,
+                left.arrays,
+                left.size,
+            )
             outcome = read_rules(text, self._cursor, self._layout, known, self._rules)
             if outcome == MORE:
                 return data[int(self._cursor[AT]) :]
