@@ -101,7 +101,8 @@ def test_all_derivations_with_labels_are_those_of_the_definition(with_model: boo
         several += any(
             rules_of(one.root) & {k for k, r in enumerate(example.model.rules) if any(r.gaps)} for one in expected
         )
-    assert min(fewer, several) > 10
+    assert fewer > 10
+    assert several > 5
 
 
 def test_examples_are_of_all_kinds() -> None:
