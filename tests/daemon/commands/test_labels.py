@@ -9,6 +9,9 @@ from tests.daemon.exports import parsers
 from tests.storage.building import query
 
 from hierogram.daemon.exports.publication import manifest_path
+from hierogram.daemon.grammar.derivations import derivation_of
+from hierogram.daemon.grammar.drawing import draw
+from hierogram.daemon.web.pages.rendering import Symbol, symbols_of
 from hierogram.storage.store import open_store
 
 _PAIRS = [
@@ -63,14 +66,18 @@ def test_a_store_with_labels_is_learned_verified_exported_and_translated_with(
     assert manifest["settings"]["classes"] == ["flower house", "is"]
 
 
-def test_pages_and_derivations_show_labels(hierogram: Run, learned: str) -> None:
-    [(source, target)] = query(
-        learned, "SELECT source, target FROM rules WHERE source LIKE '%[X4,_]%' AND count > 0 ORDER BY id LIMIT 1"
-    )
-    shown = hierogram("--store", learned, "rules", "--pairs", source, "|||", target)
-    assert shown.code == 0, shown.err
-    assert "[X4," in source
-    assert "[X4," in target
+def test_rules_derivations_and_pages_show_labels(hierogram: Run, learned: str) -> None:
+    used = set(query(learned, "SELECT source, target FROM rules WHERE count > 0"))
+    with open_store(learned) as store:
+        settings = store.settings()
+        derivations = [derivation_of(row, settings) for row in store.pairs()]
+    shown = {(use.source, use.target) for uses in derivations for use in uses}
+    assert shown == used
+    assert all(draw(uses).startswith("<svg") for uses in derivations[:6])
+    source, target = min(both for both in used if "[X4," in both[0])
+    ran = hierogram("--store", learned, "rules", "--pairs", source, "|||", target)
+    assert ran.code == 0, ran.err
+    assert symbols_of("a [X12,1] [X,2]", settings) == [Symbol("a"), Symbol("", 1, label=12), Symbol("", 2)]
 
 
 def test_classes_are_learned_from_text(hierogram: Run, tmp_path: Path, store_url: str) -> None:
