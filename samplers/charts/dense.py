@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.pairs import PairWords
+from hierogram.samplers.compiled.intrinsics import add_eight, load_eight, store_eight, zero_eight
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
@@ -176,54 +177,55 @@ def _span(i, j):
 @njit
 def _add_products(left, right, room, number, out, at, size, kind, front):
     """Add products of `number` pairs of matrices to the matrix that begins at `at`, above its diagonal; `front`: rows
-    of front frames alone."""
+    of front frames alone.
+
+    Four rows are made at once, a block of columns each. What one row has no summand for is zero there.
+    """
     stride = _row(size)
     lefts, rights, limits = room.lefts, room.rights, room.limits
-    for p in range(size - 1):
-        if front and not room.front[p]:
-            continue
+    for p in range(0, size - 1, 4):
+        last_row = min(p + 3, size - 2)
+        if front:
+            none = True
+            for row in range(p, last_row + 1):
+                none = none and not room.front[row]
+            if none:
+                continue
+        second = min(p + 1, last_row) * stride
+        third = min(p + 2, last_row) * stride
+        fourth = last_row * stride
         for q in range((p + 1) // _BLOCK * _BLOCK, size, _BLOCK):
             if kind == _UPPER:
                 first, last = np.int64(p + 1), min(size, np.int64(q + _BLOCK - 1))
             elif kind == _ABOVE:
                 first, last = np.int64(max(p, q) + 1), size
             else:
-                first, last = np.int64(0), np.int64(p)
-            a = b = c = d = e = f = g = h = 0.0
+                first, last = np.int64(0), np.int64(last_row)
+            a = zero_eight()
+            b = zero_eight()
+            c = zero_eight()
+            d = zero_eight()
             for k in range(number):
-                if p < limits[k, 0] or p > limits[k, 1]:
+                if last_row < limits[k, 0] or p > limits[k, 1]:
                     continue
-                row = lefts[k] + p * stride
-                for r in range(max(first, limits[k, 2]), min(last, limits[k, 3] + 1)):
-                    value = left[row + r]
-                    if value == 0.0:
-                        continue
-                    place = rights[k] + r * stride + q
-                    a += value * right[place]
-                    b += value * right[place + 1]
-                    c += value * right[place + 2]
-                    d += value * right[place + 3]
-                    e += value * right[place + 4]
-                    f += value * right[place + 5]
-                    g += value * right[place + 6]
-                    h += value * right[place + 7]
+                begin = max(first, limits[k, 2])
+                row = lefts[k]
+                place = rights[k] + begin * stride + q
+                for r in range(begin, min(last, limits[k, 3] + 1)):
+                    numbers = load_eight(right, place)
+                    a = add_eight(a, left[row + p * stride + r], numbers)
+                    b = add_eight(b, left[row + second + r], numbers)
+                    c = add_eight(c, left[row + third + r], numbers)
+                    d = add_eight(d, left[row + fourth + r], numbers)
+                    place += stride
             place = at + p * stride + q
-            if q > p:
-                out[place] += a
-            if q + 1 > p:
-                out[place + 1] += b
-            if q + 2 > p:
-                out[place + 2] += c
-            if q + 3 > p:
-                out[place + 3] += d
-            if q + 4 > p:
-                out[place + 4] += e
-            if q + 5 > p:
-                out[place + 5] += f
-            if q + 6 > p:
-                out[place + 6] += g
-            if q + 7 > p:
-                out[place + 7] += h
+            store_eight(out, place, a, p + 1 - q)
+            if p + 1 <= last_row:
+                store_eight(out, place + stride, b, p + 2 - q)
+            if p + 2 <= last_row:
+                store_eight(out, place + 2 * stride, c, p + 3 - q)
+            if p + 3 <= last_row:
+                store_eight(out, place + 3 * stride, d, p + 4 - q)
 
 
 @njit

@@ -24,7 +24,7 @@ WORD_MOVES = (ALIGNMENT, "-k", "twin_does and bhmm-0")
 DECODING = "tests/samplers/alignment/test_symmetrization.py"
 KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_does")
 
-SCORES = ("tests/daemon/scoring/test_scores.py", "-k", "sqlite and (same_numbers or scope_three or cut or copies)")
+SCORES = ("tests/daemon/scoring/test_scores.py", "-k", "sqlite and (same_numbers or sixty or scope_three or cut or copies)")
 LEXICON = ("tests/samplers/scores/test_lexicon.py",)
 DENSE = ("tests/samplers/charts/test_dense.py",)
 LANGUAGE_MODELS = "tests/samplers/language_models/test_model.py"
@@ -1136,6 +1136,20 @@ FAULTS = (
         "daemon/scoring/learned.py",
         "_MOST_SCOPE = 3",
         "_MOST_SCOPE = 2",
+        SCORES,
+    ),
+    Fault(
+        "a new rule has half of what rules keep",
+        "scores/scorer.py",
+        "        new -= rules.kept[length] * factors[length]",
+        "        new -= 0.5 * rules.kept[length] * factors[length]",
+        SCORES,
+    ),
+    Fault(
+        "pieces are joined by one rule too many",
+        "scores/scorer.py",
+        "(number - 1) * np.log(base.straight)",
+        "number * np.log(base.straight)",
         SCORES,
     ),
     Fault(
