@@ -19,7 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.pairs import PairWords
-from hierogram.samplers.compiled.intrinsics import add_eight, load_eight, store_eight, zero_eight
+from hierogram.samplers.compiled.intrinsics import (
+    add_eight,
+    add_products,
+    load_eight,
+    store_eight,
+    sum_eight,
+    zero_eight,
+)
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
@@ -86,10 +93,11 @@ class Room(NamedTuple):
     and ends, on both sides. `reach` int16: where the target side of a chosen rule ends at the earliest, from each
     position. `values` and `back` float64, rows of positions; `low`, `high` int64, the positions that a row has.
     `lefts`, `rights` int64: matrices to be multiplied, `limits` int64[…, 4] first and last row, first and last summand.
-    `frame` int64[F, 3]: kind of a frame, how many words begin and end it; `begins` and `ends` float64: what these weigh
-    at each position. `front` bool[size]: rows that words of front frames begin. `bounds` int64[spans, 4]: first and
-    last row, and first and last column of a span that are not negligible; `live` bool[size] such rows of the span at
-    hand. `start`, `end` int64: a rule's symbols. `sizes` int64[5]: see below.
+    `frame` int64[F, 4]: kind of a frame, how many words begin and end it, and one of the frames of the row at hand;
+    `begins` and `ends` float64: what its words weigh at each position. `front` bool[size]: rows that words of front
+    frames begin. `bounds` int64[spans, 4]: first and last row, and first and last column of a span that are not
+    negligible; `live` bool[size] such rows of the span at hand. `start`, `end` int64: a rule's symbols. `sizes`
+    int64[5]: see below.
     """
 
     inside: NDArray[np.float64]
@@ -155,7 +163,7 @@ def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, s
         np.empty(4 * n + 4, np.int64),
         np.empty(4 * n + 4, np.int64),
         np.empty((4 * n + 4, 4), np.int64),
-        np.empty((rules, 3), np.int64),
+        np.empty((rules, 4), np.int64),
         np.empty(rules * size),
         np.empty(rules * size),
         np.empty(size, np.bool_),
@@ -537,14 +545,15 @@ def _lay(seat, c, x, sides, words, piece, room):
             if begin + 1 > limit:
                 return False
             matrix = room.seat_span[seat * room.sizes[_ARITY] - 1 - symbol] * size * stride
-            for q in range(begin + 1, limit + 1):
-                values[there + q] = 0.0
-            for p in range(begin, min(end + 1, limit)):
-                value = values[here + p]
-                if value != 0.0:
-                    row = matrix + p * stride
-                    for q in range(p + 1, limit + 1):
-                        values[there + q] += value * room.inside[row + q]
+            for block in range((begin + 1) // _BLOCK * _BLOCK, limit + 1, _BLOCK):
+                total = zero_eight()
+                for p in range(begin, min(end + 1, limit, block + _BLOCK - 1)):
+                    value = values[here + p]
+                    if value != 0.0:
+                        total = add_eight(total, value, load_eight(room.inside, matrix + p * stride + block))
+                for q in range(there + block, there + block + _BLOCK):
+                    values[q] = 0.0
+                store_eight(values, there + block, total, 0)
             low[t + 1] = begin + 1
             high[t + 1] = limit
     return True
@@ -569,21 +578,33 @@ def _lay_seats(head, sides, words, piece, room):
 
 
 @njit
+def _list_alone(x, size, room):
+    """List the frames with one nonterminal that can begin at target position x; how many."""
+    number = 0
+    for k in range(room.sizes[_FRAMES]):
+        if room.frame[k, 0] == _ALONE and room.begins[k * size + x] > 0.0:
+            room.frame[number, 3] = k
+            number += 1
+    return number
+
+
+@njit
 def _widen(at, size, null, room):
     """Add rules that have no source words and one nonterminal, wider target spans after narrower ones."""
     stride = _row(size)
     inside = room.inside
     for x in range(size - 2, -1, -1):
         row = at + x * stride
+        frames = _list_alone(x, size, room)
         for y in range(x + 2, size):
             inside[row + y] += null[x] * inside[row + stride + y] + null[y - 1] * inside[row + y - 1]
-            for k in range(room.sizes[_FRAMES]):
-                if room.frame[k, 0] == _ALONE:
-                    i, j = x + room.frame[k, 1], y - room.frame[k, 2]
-                    if i < j:
-                        both = room.begins[k * size + x] * room.ends[k * size + y]
-                        if both > 0.0:
-                            inside[row + y] += both * inside[at + i * stride + j]
+            for place in range(frames):
+                k = room.frame[place, 3]
+                i, j = x + room.frame[k, 1], y - room.frame[k, 2]
+                if i < j:
+                    both = room.begins[k * size + x] * room.ends[k * size + y]
+                    if both > 0.0:
+                        inside[row + y] += both * inside[at + i * stride + j]
 
 
 @njit
@@ -601,7 +622,7 @@ def _add_frames(head, section, base, sides, words, piece, room):
         for k in range(matrix):
             inside[there + k] = weight * inside[at + k]
     for k in range(room.sizes[_FRAMES]):
-        kind, before, after = room.frame[k]
+        kind, before, after = room.frame[k, 0], room.frame[k, 1], room.frame[k, 2]
         if kind == _ALONE:
             continue
         there = kind * section + at
@@ -631,7 +652,7 @@ def _take_frames(at, section, size, base, room):
     for k in range(matrix):
         outside[at + k] += base.straight * outside[section + k] + base.inverted * outside[section + matrix + k]
     for k in range(room.sizes[_FRAMES]):
-        kind, before, after = room.frame[k]
+        kind, before, after = room.frame[k, 0], room.frame[k, 1], room.frame[k, 2]
         if kind == _ALONE:
             continue
         there = section + (kind - 1) * matrix
@@ -804,6 +825,7 @@ def _narrow(at, size, null, room):
     emitted = 0.0
     for x in range(size - 1):
         row = at + x * stride
+        frames = _list_alone(x, size, room)
         for y in range(size - 1, x + 1, -1):
             above = outside[row + y]
             if above * inside[row + y] < _NEGLIGIBLE:
@@ -812,13 +834,13 @@ def _narrow(at, size, null, room):
             outside[row + stride + y] += one
             outside[row + y - 1] += other
             emitted += one * inside[row + stride + y] + other * inside[row + y - 1]
-            for k in range(room.sizes[_FRAMES]):
-                if room.frame[k, 0] == _ALONE:
-                    i, j = x + room.frame[k, 1], y - room.frame[k, 2]
-                    if i < j:
-                        both = room.begins[k * size + x] * room.ends[k * size + y]
-                        if both > 0.0:
-                            outside[at + i * stride + j] += both * above
+            for place in range(frames):
+                k = room.frame[place, 3]
+                i, j = x + room.frame[k, 1], y - room.frame[k, 2]
+                if i < j:
+                    both = room.begins[k * size + x] * room.ends[k * size + y]
+                    if both > 0.0:
+                        outside[at + i * stride + j] += both * above
     return emitted
 
 
@@ -860,6 +882,13 @@ def _emit(c, p, expected, sides, piece, together, room):
             tails += 1
 
 
+@njit_inline
+def _clear_row(rows, at, stride):
+    """Set a row to zero."""
+    for k in range(at, at + stride):
+        rows[k] = 0.0
+
+
 @njit
 def _go_back(seat, c, weight, above, sides, words, piece, together, room):
     """Go back over the rows of a seat's target side; `above` is where the outside sums of its row begin."""
@@ -869,6 +898,7 @@ def _go_back(seat, c, weight, above, sides, words, piece, together, room):
     length = room.part[c, 3] - first
     values, back, low, high = room.values, room.back, room.low, room.high
     some = 0.0
+    _clear_row(back, length * stride, stride)
     for y in range(low[length], high[length] + 1):
         back[length * stride + y] = weight * room.outside[above + y]
         some += back[length * stride + y]
@@ -877,9 +907,8 @@ def _go_back(seat, c, weight, above, sides, words, piece, together, room):
     for t in range(length - 1, -1, -1):
         symbol = sides.target[first + t]
         here, there = t * stride, (t + 1) * stride
+        _clear_row(back, here, stride)
         if symbol >= 0:
-            for p in range(low[t], high[t] + 1):
-                back[here + p] = 0.0
             for q in range(low[t + 1], high[t + 1] + 1):
                 if values[there + q] != 0.0:
                     back[here + q - 1] = back[there + q] * words.target_scale[piece.x + q - 1]
@@ -888,16 +917,15 @@ def _go_back(seat, c, weight, above, sides, words, piece, together, room):
             matrix = room.seat_span[seat * room.sizes[_ARITY] - 1 - symbol] * size * stride
             for p in range(low[t], high[t] + 1):
                 value = values[here + p]
-                back[here + p] = 0.0
                 if value != 0.0:
                     row = matrix + p * stride
-                    for q in range(p + 1, high[t + 1] + 1):
-                        room.outside[row + q] += value * back[there + q]
+                    total = zero_eight()
+                    for block in range((p + 1) // _BLOCK * _BLOCK, high[t + 1] + 1, _BLOCK):
+                        numbers = load_eight(back, there + block)
+                        store_eight(room.outside, row + block, add_eight(zero_eight(), value, numbers), p + 1 - block)
+                        total = add_products(total, load_eight(room.inside, row + block), numbers)
                     if t > 0:
-                        total = 0.0
-                        for q in range(p + 1, high[t + 1] + 1):
-                            total += room.inside[row + q] * back[there + q]
-                        back[here + p] = total
+                        back[here + p] = sum_eight(total)
 
 
 @njit

@@ -113,6 +113,30 @@ def add_eight(typing_context: Any, total: Any, factor: Any, eight: Any) -> Any:
 
 
 @intrinsic
+def add_products(typing_context: Any, total: Any, one: Any, other: Any) -> Any:
+    """Return eight totals, to each of which the product of two numbers is added."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fadd(arguments[0], builder.fmul(arguments[1], arguments[2]))
+
+    return _eight(_eight, _eight, _eight), generate
+
+
+@intrinsic
+def sum_eight(typing_context: Any, eight: Any) -> Any:
+    """Return the sum of eight numbers, the first one first."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        places = [ir.Constant(cgutils.int32_t, place) for place in range(_LANES)]
+        total = builder.extract_element(arguments[0], places[0])
+        for place in places[1:]:
+            total = builder.fadd(total, builder.extract_element(arguments[0], place))
+        return total
+
+    return types.float64(_eight), generate
+
+
+@intrinsic
 def store_eight(typing_context: Any, array: Any, index: Any, eight: Any, skipped: Any) -> Any:
     """Add eight numbers to those of a float64 array that begin at `index`, without the first `skipped` ones."""
 
