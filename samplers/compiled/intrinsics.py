@@ -51,15 +51,15 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-class _Eight(types.Type):  # type: ignore[misc]
+class _Eight(types.Type):
     """Type of eight numbers in registers."""
 
     def __init__(self) -> None:
         super().__init__(name="Eight")
 
 
-@register_model(_Eight)  # type: ignore[untyped-decorator]
-class _EightModel(models.PrimitiveModel):  # type: ignore[misc]
+@register_model(_Eight)
+class _EightModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _EIGHT)
 
