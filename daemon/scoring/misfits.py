@@ -11,7 +11,7 @@ from hierogram.samplers.scores.scorer import EXPANDED, LARGEST_FEATURE, Classifi
 _RIDGE = 1.0
 _STEPS = 25
 _FEWEST = 5
-_MOST = 20_000
+_MOST = 100_000
 """Words of either kind that are learned from: evenly spread over all."""
 
 Learnt = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]

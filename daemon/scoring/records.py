@@ -25,7 +25,7 @@ class ScoreOptions:
             most=2_500,
             expert=True,
         ),
-    ] = 256
+    ] = 350
     misfit: Annotated[
         float | None,
         Option(

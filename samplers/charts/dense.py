@@ -5,8 +5,10 @@ beside a nonterminal; so each bispan has a derivation, and edges would be as man
 summed where they arise and never written: joined nonterminals are products of triangular matrices, and the target side
 of a learned rule is laid by vectors over positions, once for each place of its source side (*a seat*). A rule without
 source words that puts target words around or between its nonterminals is a *frame*: it changes one factor of a product
-and needs no seats. Outside sums go the same way back. The total is exact, that of `hierogram.samplers.charts.bitexts`
-to the last bits; for what is expected, bispans are left out whose probability is below 1e-10.
+and needs no seats. A rule whose target side begins with the nonterminal that its source side begins or ends with is
+laid without it: its *rest* is a factor of products that are made anyway, with all spans beside it at once. Outside sums
+go the same way back. The total is exact, that of `hierogram.samplers.charts.bitexts` to the last bits; for what is
+expected, bispans are left out whose probability is below 1e-10.
 
 Nonterminals have words on both sides. Rules have words or two nonterminals; none is one nonterminal on both sides.
 """
@@ -17,6 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.pairs import PairWords
+from hierogram.samplers.compiled.intrinsics import (
+    add_eight,
+    add_products,
+    load_eight,
+    store_eight,
+    sum_eight,
+    zero_eight,
+)
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
@@ -78,14 +88,16 @@ class Room(NamedTuple):
     `inside` and `across` float64: five sections with a matrix for each source span, `across` transposed; `outside`
     float64: one section, and a matrix for each of the others. Of seat s: `seat_rule` int32 its rule's place among the
     chosen ones, `seat_weight` float64 its weight with its source words, `seat_span` int32 the source span of
-    nonterminal k at s·arity + k, `head` int32 the span that it covers; `order` int32 seats by their heads, those of
-    span p from `first[p]` on. `reach` int16: where the target side of a chosen rule ends at the earliest, from each
+    nonterminal k at s·arity + k - 1, `head` int32 the span that it covers, counted by sections; `order` int32 seats by
+    their heads, those of head p from `first[p]` on. `part` int64[C, 4]: where what seats have of a chosen rule begins
+    and ends, on both sides. `reach` int16: where the target side of a chosen rule ends at the earliest, from each
     position. `values` and `back` float64, rows of positions; `low`, `high` int64, the positions that a row has.
     `lefts`, `rights` int64: matrices to be multiplied, `limits` int64[…, 4] first and last row, first and last summand.
-    `frame` int64[F, 3]: kind of a frame, how many words begin and end it; `begins` and `ends` float64: what these weigh
-    at each position. `front` bool[size]: rows that words of front frames begin. `bounds` int64[spans, 4]: first and
-    last row, and first and last column of a span that are not negligible; `live` bool[size] such rows of the span at
-    hand. `start`, `end` int64: a rule's symbols. `sizes` int64[5]: see below.
+    `frame` int64[F, 4]: kind of a frame, how many words begin and end it, and one of the frames of the row at hand;
+    `begins` and `ends` float64: what its words weigh at each position. `front` bool[size]: rows that words of front
+    frames begin. `bounds` int64[spans, 4]: first and last row, and first and last column of a span that are not
+    negligible; `live` bool[size] such rows of the span at hand. `start`, `end` int64: a rule's symbols. `sizes`
+    int64[5]: see below.
     """
 
     inside: NDArray[np.float64]
@@ -97,6 +109,7 @@ class Room(NamedTuple):
     head: NDArray[np.int32]
     order: NDArray[np.int32]
     first: NDArray[np.int32]
+    part: NDArray[np.int64]
     reach: NDArray[np.int16]
     values: NDArray[np.float64]
     back: NDArray[np.float64]
@@ -140,7 +153,8 @@ def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, s
         np.empty(seats * 3, np.int32),
         np.empty(seats, np.int32),
         np.empty(seats, np.int32),
-        np.empty(spans + 1, np.int32),
+        np.empty(_FRONT * spans + 1, np.int32),
+        np.empty((rules, 4), np.int64),
         np.empty(rules * size, np.int16),
         np.empty((longest + 1) * _row(size)),
         np.empty((longest + 1) * _row(size)),
@@ -149,7 +163,7 @@ def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, s
         np.empty(4 * n + 4, np.int64),
         np.empty(4 * n + 4, np.int64),
         np.empty((4 * n + 4, 4), np.int64),
-        np.empty((rules, 3), np.int64),
+        np.empty((rules, 4), np.int64),
         np.empty(rules * size),
         np.empty(rules * size),
         np.empty(size, np.bool_),
@@ -176,58 +190,59 @@ def _span(i, j):
 @njit
 def _add_products(left, right, room, number, out, at, size, kind, front):
     """Add products of `number` pairs of matrices to the matrix that begins at `at`, above its diagonal; `front`: rows
-    of front frames alone."""
+    of front frames alone.
+
+    Four rows are made at once, a block of columns each. What one row has no summand for is zero there.
+    """
     stride = _row(size)
     lefts, rights, limits = room.lefts, room.rights, room.limits
-    for p in range(size - 1):
-        if front and not room.front[p]:
-            continue
+    for p in range(0, size - 1, 4):
+        last_row = min(p + 3, size - 2)
+        if front:
+            none = True
+            for row in range(p, last_row + 1):
+                none = none and not room.front[row]
+            if none:
+                continue
+        second = min(p + 1, last_row) * stride
+        third = min(p + 2, last_row) * stride
+        fourth = last_row * stride
         for q in range((p + 1) // _BLOCK * _BLOCK, size, _BLOCK):
             if kind == _UPPER:
                 first, last = np.int64(p + 1), min(size, np.int64(q + _BLOCK - 1))
             elif kind == _ABOVE:
                 first, last = np.int64(max(p, q) + 1), size
             else:
-                first, last = np.int64(0), np.int64(p)
-            a = b = c = d = e = f = g = h = 0.0
+                first, last = np.int64(0), np.int64(last_row)
+            a = zero_eight()
+            b = zero_eight()
+            c = zero_eight()
+            d = zero_eight()
             for k in range(number):
-                if p < limits[k, 0] or p > limits[k, 1]:
+                if last_row < limits[k, 0] or p > limits[k, 1]:
                     continue
-                row = lefts[k] + p * stride
-                for r in range(max(first, limits[k, 2]), min(last, limits[k, 3] + 1)):
-                    value = left[row + r]
-                    if value == 0.0:
-                        continue
-                    place = rights[k] + r * stride + q
-                    a += value * right[place]
-                    b += value * right[place + 1]
-                    c += value * right[place + 2]
-                    d += value * right[place + 3]
-                    e += value * right[place + 4]
-                    f += value * right[place + 5]
-                    g += value * right[place + 6]
-                    h += value * right[place + 7]
+                begin = max(first, limits[k, 2])
+                row = lefts[k]
+                place = rights[k] + begin * stride + q
+                for r in range(begin, min(last, limits[k, 3] + 1)):
+                    numbers = load_eight(right, place)
+                    a = add_eight(a, left[row + p * stride + r], numbers)
+                    b = add_eight(b, left[row + second + r], numbers)
+                    c = add_eight(c, left[row + third + r], numbers)
+                    d = add_eight(d, left[row + fourth + r], numbers)
+                    place += stride
             place = at + p * stride + q
-            if q > p:
-                out[place] += a
-            if q + 1 > p:
-                out[place + 1] += b
-            if q + 2 > p:
-                out[place + 2] += c
-            if q + 3 > p:
-                out[place + 3] += d
-            if q + 4 > p:
-                out[place + 4] += e
-            if q + 5 > p:
-                out[place + 5] += f
-            if q + 6 > p:
-                out[place + 6] += g
-            if q + 7 > p:
-                out[place + 7] += h
+            store_eight(out, place, a, p + 1 - q)
+            if p + 1 <= last_row:
+                store_eight(out, place + stride, b, p + 2 - q)
+            if p + 2 <= last_row:
+                store_eight(out, place + 2 * stride, c, p + 3 - q)
+            if p + 3 <= last_row:
+                store_eight(out, place + 3 * stride, d, p + 4 - q)
 
 
 @njit
-def _note_reach(c, rule, sides, target, piece, room):
+def _note_reach(c, sides, target, piece, room):
     """Fill where the target side of a chosen rule ends at the earliest; whether it can be laid anywhere."""
     m = piece.y - piece.x
     size = m + 1
@@ -235,7 +250,7 @@ def _note_reach(c, rule, sides, target, piece, room):
     for start in range(size):
         at = np.int64(start)
         moved = False
-        for k in range(sides.target_first[rule], sides.target_first[rule + 1]):
+        for k in range(room.part[c, 2], room.part[c, 3]):
             symbol = sides.target[k]
             if symbol < 0:
                 at += 1
@@ -349,32 +364,35 @@ def _note_frame(kind, one, other, rule, weight, sides, words, piece, room):
 
 
 @njit
-def _keep_seat(c, i, j, symbols, first, length, weight, scale, begin, room):
+def _keep_seat(c, head, symbols, first, length, weight, scale, begin, room):
     """Write down the seat at hand, if there is room."""
     number = room.sizes[_SEATS]
     arity = room.sizes[_ARITY]
     room.sizes[_SEATS] = number + 1
     if number >= len(room.seat_rule) or (number + 1) * arity > len(room.seat_span):
         return
-    k = number * arity
     for d in range(length):
-        if symbols[first + d] < 0:
-            room.seat_span[k] = _span(room.start[d], room.end[d])
-            k += 1
+        symbol = symbols[first + d]
+        if symbol < 0:
+            room.seat_span[number * arity - 1 - symbol] = _span(room.start[d], room.end[d])
         else:
             weight *= scale[begin + room.start[d]]
     room.seat_rule[number] = c
     room.seat_weight[number] = weight
-    room.head[number] = _span(i, j)
+    room.head[number] = head
 
 
 @njit
-def _seat_rule(c, rule, weight, sides, words, piece, room):
-    """Write all seats of a rule: its source side over each span that it can cover."""
-    symbols, first = sides.source, sides.source_first[rule]
-    length = sides.source_first[rule + 1] - first
+def _seat_rule(c, kind, weight, sides, words, piece, room):
+    """Write all seats of a rule or of its rest: the source side over each span that it can cover, of a section."""
+    symbols, first = sides.source, room.part[c, 0]
+    length = room.part[c, 1] - first
     n = piece.j - piece.i
-    for i in range(n - length + 1):
+    heads = kind * _span(0, n + 1)
+    # There is a word at least before a rest that is straight, and after one that is inverted.
+    if kind == _REAR_INVERTED:
+        n -= 1
+    for i in range(1 if kind == _REAR else 0, n - length + 1):
         depth = np.int64(0)
         room.start[0] = i
         room.end[0] = -1
@@ -394,7 +412,8 @@ def _seat_rule(c, rule, weight, sides, words, piece, room):
                     continue
             room.end[depth] = end
             if depth == length - 1:
-                _keep_seat(c, i, end, symbols, first, length, weight, words.source_scale, piece.i, room)
+                head = heads + _span(i, end)
+                _keep_seat(c, head, symbols, first, length, weight, words.source_scale, piece.i, room)
             else:
                 depth += 1
                 room.start[depth] = end
@@ -415,6 +434,28 @@ def _has_words(symbols, first, last, words, begin, end):
 
 
 @njit
+def _part_rule(c, rule, sides, room):
+    """Choose what seats have of a rule: all of it, or its rest, as a factor of products with what is before it on both
+    sides (straight), or after it on the source side (inverted); the section to which it belongs."""
+    part = room.part[c]
+    part[0] = sides.source_first[rule]
+    part[1] = sides.source_first[rule + 1]
+    part[2] = sides.target_first[rule]
+    part[3] = sides.target_first[rule + 1]
+    opening = sides.target[part[2]]
+    if opening < 0 and min(part[1] - part[0], part[3] - part[2]) > 1:
+        if sides.source[part[0]] == opening:
+            part[0] += 1
+            part[2] += 1
+            return _REAR
+        if sides.source[part[1] - 1] == opening:
+            part[1] -= 1
+            part[2] += 1
+            return _REAR_INVERTED
+    return _PLAIN
+
+
+@njit
 def _seat_all(chosen, number, sides, words, piece, room):
     """Write the seats of all chosen rules by their heads; False where there is no room."""
     room.sizes[:] = 0
@@ -431,37 +472,41 @@ def _seat_all(chosen, number, sides, words, piece, room):
         first, last = sides.source_first[rule], sides.source_first[rule + 1]
         if not _has_words(sides.source, first, last, words.source, piece.i, piece.j):
             continue
-        if not _note_reach(c, rule, sides, words.target, piece, room):
+        if not _has_words(
+            sides.target, sides.target_first[rule], sides.target_first[rule + 1], words.target, piece.x, piece.y
+        ):
             continue
         kind, one, other = _frame_of(rule, sides)
         if kind >= 0:
             _note_frame(kind, one, other, rule, chosen.weight[c], sides, words, piece, room)
-        else:
-            _seat_rule(c, rule, chosen.weight[c], sides, words, piece, room)
+            continue
+        kind = _part_rule(c, rule, sides, room)
+        if _note_reach(c, sides, words.target, piece, room):
+            _seat_rule(c, kind, chosen.weight[c], sides, words, piece, room)
     seats = room.sizes[_SEATS]
     if seats > len(room.seat_rule) or seats * room.sizes[_ARITY] > len(room.seat_span):
         room.sizes[LACKING] = seats
         return False
-    spans = _span(0, n + 1)
-    for p in range(spans + 1):
+    heads = _FRONT * _span(0, n + 1)
+    for p in range(heads + 1):
         room.first[p] = 0
     for s in range(seats):
         room.first[room.head[s] + 1] += 1
-    for p in range(spans):
+    for p in range(heads):
         room.first[p + 1] += room.first[p]
     for s in range(seats - 1, -1, -1):
         place = room.first[room.head[s] + 1] - 1
         room.first[room.head[s] + 1] = place
         room.order[place] = s
-    # Each place has moved to where its span begins: the next one's end is the next one's beginning.
-    for p in range(spans):
+    # Each place has moved to where its head begins: the next one's end is the next one's beginning.
+    for p in range(heads):
         room.first[p] = room.first[p + 1]
-    room.first[spans] = seats
+    room.first[heads] = seats
     return True
 
 
 @njit
-def _lay(seat, rule, x, sides, words, piece, room):
+def _lay(seat, c, x, sides, words, piece, room):
     """Fill the rows of sums over the target side of a seat that begins at x; False where it has no place.
 
     Row t has, for each position, the weight of the first t symbols up to there.
@@ -469,8 +514,8 @@ def _lay(seat, rule, x, sides, words, piece, room):
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)
-    first = sides.target_first[rule]
-    length = sides.target_first[rule + 1] - first
+    first = room.part[c, 2]
+    length = room.part[c, 3] - first
     values, low, high = room.values, room.low, room.high
     low[0] = x
     high[0] = x
@@ -500,22 +545,23 @@ def _lay(seat, rule, x, sides, words, piece, room):
             if begin + 1 > limit:
                 return False
             matrix = room.seat_span[seat * room.sizes[_ARITY] - 1 - symbol] * size * stride
-            for q in range(begin + 1, limit + 1):
-                values[there + q] = 0.0
-            for p in range(begin, min(end + 1, limit)):
-                value = values[here + p]
-                if value != 0.0:
-                    row = matrix + p * stride
-                    for q in range(p + 1, limit + 1):
-                        values[there + q] += value * room.inside[row + q]
+            for block in range((begin + 1) // _BLOCK * _BLOCK, limit + 1, _BLOCK):
+                total = zero_eight()
+                for p in range(begin, min(end + 1, limit, block + _BLOCK - 1)):
+                    value = values[here + p]
+                    if value != 0.0:
+                        total = add_eight(total, value, load_eight(room.inside, matrix + p * stride + block))
+                for q in range(there + block, there + block + _BLOCK):
+                    values[q] = 0.0
+                store_eight(values, there + block, total, 0)
             low[t + 1] = begin + 1
             high[t + 1] = limit
     return True
 
 
 @njit
-def _lay_seats(head, chosen, sides, words, piece, room):
-    """Add the sums of all seats over a source span."""
+def _lay_seats(head, sides, words, piece, room):
+    """Add the sums of all seats over a source span, of a section."""
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)
@@ -523,13 +569,23 @@ def _lay_seats(head, chosen, sides, words, piece, room):
     for k in range(room.first[head], room.first[head + 1]):
         seat = room.order[k]
         c = room.seat_rule[seat]
-        rule = chosen.rule[c]
         weight = room.seat_weight[seat]
-        length = sides.target_first[rule + 1] - sides.target_first[rule]
+        length = room.part[c, 3] - room.part[c, 2]
         for x in range(m - length + 1):
-            if room.reach[c * size + x] <= m and _lay(seat, rule, x, sides, words, piece, room):
+            if room.reach[c * size + x] <= m and _lay(seat, c, x, sides, words, piece, room):
                 for y in range(room.low[length], room.high[length] + 1):
                     room.inside[at + x * stride + y] += weight * room.values[length * stride + y]
+
+
+@njit
+def _list_alone(x, size, room):
+    """List the frames with one nonterminal that can begin at target position x; how many."""
+    number = 0
+    for k in range(room.sizes[_FRAMES]):
+        if room.frame[k, 0] == _ALONE and room.begins[k * size + x] > 0.0:
+            room.frame[number, 3] = k
+            number += 1
+    return number
 
 
 @njit
@@ -539,30 +595,34 @@ def _widen(at, size, null, room):
     inside = room.inside
     for x in range(size - 2, -1, -1):
         row = at + x * stride
+        frames = _list_alone(x, size, room)
         for y in range(x + 2, size):
             inside[row + y] += null[x] * inside[row + stride + y] + null[y - 1] * inside[row + y - 1]
-            for k in range(room.sizes[_FRAMES]):
-                if room.frame[k, 0] == _ALONE:
-                    i, j = x + room.frame[k, 1], y - room.frame[k, 2]
-                    if i < j:
-                        both = room.begins[k * size + x] * room.ends[k * size + y]
-                        if both > 0.0:
-                            inside[row + y] += both * inside[at + i * stride + j]
+            for place in range(frames):
+                k = room.frame[place, 3]
+                i, j = x + room.frame[k, 1], y - room.frame[k, 2]
+                if i < j:
+                    both = room.begins[k * size + x] * room.ends[k * size + y]
+                    if both > 0.0:
+                        inside[row + y] += both * inside[at + i * stride + j]
 
 
 @njit
-def _add_frames(at, section, size, base, room):
+def _add_frames(head, section, base, sides, words, piece, room):
     """Fill the other sections of a span: what it is as a factor of joins, and all of them transposed."""
+    size = piece.y - piece.x + 1
     stride = _row(size)
     matrix = size * stride
+    at = head * matrix
+    spans = section // matrix
     inside, across = room.inside, room.across
-    for kind in range(_REAR, _SECTIONS):
+    for kind in range(_REAR, _SECTIONS if room.sizes[_FRONTS] > 0 else _FRONT):
         weight = base.straight if kind == _REAR else base.inverted if kind == _REAR_INVERTED else 0.0
         there = kind * section + at
         for k in range(matrix):
             inside[there + k] = weight * inside[at + k]
     for k in range(room.sizes[_FRAMES]):
-        kind, before, after = room.frame[k]
+        kind, before, after = room.frame[k, 0], room.frame[k, 1], room.frame[k, 2]
         if kind == _ALONE:
             continue
         there = kind * section + at
@@ -572,6 +632,8 @@ def _add_frames(at, section, size, base, room):
                 row, inner = there + x * stride, at + (x + before) * stride - after
                 for y in range(x + before + after + 1, size):
                     inside[row + y] += begins * room.ends[k * size + y] * inside[inner + y]
+    for kind in range(_REAR, _FRONT):
+        _lay_seats(kind * spans + head, sides, words, piece, room)
     for kind in range(_SECTIONS if room.sizes[_FRONTS] > 0 else _FRONT):
         there = kind * section + at
         for x in range(size):
@@ -590,7 +652,7 @@ def _take_frames(at, section, size, base, room):
     for k in range(matrix):
         outside[at + k] += base.straight * outside[section + k] + base.inverted * outside[section + matrix + k]
     for k in range(room.sizes[_FRAMES]):
-        kind, before, after = room.frame[k]
+        kind, before, after = room.frame[k, 0], room.frame[k, 1], room.frame[k, 2]
         if kind == _ALONE:
             continue
         there = section + (kind - 1) * matrix
@@ -633,7 +695,7 @@ def _join(i, j, section, size, room):
 
 
 @njit
-def _fill_inside(chosen, sides, words, piece, base, null, room):
+def _fill_inside(sides, words, piece, base, null, room):
     """Fill the inside sums of all source spans."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
@@ -660,10 +722,10 @@ def _fill_inside(chosen, sides, words, piece, base, null, room):
                 one, other = _span(i + 1, j) * matrix, _span(i, j - 1) * matrix
                 for k in range(matrix):
                     inside[at + k] += left * inside[one + k] + right * inside[other + k]
-            _lay_seats(head, chosen, sides, words, piece, room)
+            _lay_seats(head, sides, words, piece, room)
             _widen(at, size, null, room)
             if width < n:
-                _add_frames(at, section, size, base, room)
+                _add_frames(head, section, base, sides, words, piece, room)
 
 
 _LEFT_PART, _RIGHT_PART, _EITHER = range(3)
@@ -710,11 +772,16 @@ def _list_head(number, head, beside, kind, matrix, room):
 
 
 @njit
-def _gather(i, j, base, size, n, room):
-    """Add to the outside sums of source span [i, j) those of the spans above it that join it to another one."""
+def _gather(i, j, base, sides, words, piece, together, room):
+    """Add to the outside sums of source span [i, j) those of the spans above it that join it to another one, and go
+    back through the rests over it."""
+    n = piece.j - piece.i
+    size = piece.y - piece.x + 1
     matrix = size * _row(size)
-    section = _span(0, n + 1) * matrix
-    at = _span(i, j) * matrix
+    spans = _span(0, n + 1)
+    section = spans * matrix
+    head = _span(i, j)
+    at = head * matrix
     for k in range(section, section + (_SECTIONS - 1) * matrix):
         room.outside[k] = 0.0
     for number in range(6 if room.sizes[_FRONTS] > 0 else 3):
@@ -725,7 +792,29 @@ def _gather(i, j, base, size, n, room):
         right = room.across if kind == _ABOVE else room.outside
         there = at if way[0] == _PLAIN else section + (way[0] - 1) * matrix
         _add_products(left, right, room, products, room.outside, there, size, kind, way[0] >= _FRONT)
+    for kind in range(_REAR, _FRONT):
+        rests = kind * spans + head
+        if room.first[rests] < room.first[rests + 1]:
+            above = section + (kind - 1) * matrix
+            first, last = _find_live(above, rests * matrix, size, room)
+            _leave_seats(rests, i, above, first, last, sides, words, piece, together, room)
     _take_frames(at, section, size, base, room)
+
+
+@njit
+def _find_live(above, at, size, room):
+    """Note the rows of a section whose probability is not negligible; the first and the last of them."""
+    stride = _row(size)
+    first, last = size, np.int64(-1)
+    for x in range(size):
+        room.live[x] = False
+        for k in range(x * stride + x + 1, x * stride + size):
+            if room.outside[above + k] * room.inside[at + k] >= _NEGLIGIBLE:
+                room.live[x] = True
+        if room.live[x]:
+            first = min(first, x)
+            last = np.int64(x)
+    return first, last
 
 
 @njit
@@ -736,6 +825,7 @@ def _narrow(at, size, null, room):
     emitted = 0.0
     for x in range(size - 1):
         row = at + x * stride
+        frames = _list_alone(x, size, room)
         for y in range(size - 1, x + 1, -1):
             above = outside[row + y]
             if above * inside[row + y] < _NEGLIGIBLE:
@@ -744,13 +834,13 @@ def _narrow(at, size, null, room):
             outside[row + stride + y] += one
             outside[row + y - 1] += other
             emitted += one * inside[row + stride + y] + other * inside[row + y - 1]
-            for k in range(room.sizes[_FRAMES]):
-                if room.frame[k, 0] == _ALONE:
-                    i, j = x + room.frame[k, 1], y - room.frame[k, 2]
-                    if i < j:
-                        both = room.begins[k * size + x] * room.ends[k * size + y]
-                        if both > 0.0:
-                            outside[at + i * stride + j] += both * above
+            for place in range(frames):
+                k = room.frame[place, 3]
+                i, j = x + room.frame[k, 1], y - room.frame[k, 2]
+                if i < j:
+                    both = room.begins[k * size + x] * room.ends[k * size + y]
+                    if both > 0.0:
+                        outside[at + i * stride + j] += both * above
     return emitted
 
 
@@ -779,11 +869,11 @@ def _leave_out(head, at, size, room):
 
 
 @njit
-def _emit(rule, p, expected, sides, piece, together, room):
+def _emit(c, p, expected, sides, piece, together, room):
     """Add that a seat's rule emits the target word at p: with each of its source words."""
     at = room.start[0]
     tails = 0
-    for k in range(sides.source_first[rule], sides.source_first[rule + 1]):
+    for k in range(room.part[c, 0], room.part[c, 1]):
         if sides.source[k] >= 0:
             together[piece.i + at, piece.x + p] += expected
             at += 1
@@ -792,15 +882,23 @@ def _emit(rule, p, expected, sides, piece, together, room):
             tails += 1
 
 
+@njit_inline
+def _clear_row(rows, at, stride):
+    """Set a row to zero."""
+    for k in range(at, at + stride):
+        rows[k] = 0.0
+
+
 @njit
-def _go_back(seat, rule, weight, above, sides, words, piece, together, room):
+def _go_back(seat, c, weight, above, sides, words, piece, together, room):
     """Go back over the rows of a seat's target side; `above` is where the outside sums of its row begin."""
     size = piece.y - piece.x + 1
     stride = _row(size)
-    first = sides.target_first[rule]
-    length = sides.target_first[rule + 1] - first
+    first = room.part[c, 2]
+    length = room.part[c, 3] - first
     values, back, low, high = room.values, room.back, room.low, room.high
     some = 0.0
+    _clear_row(back, length * stride, stride)
     for y in range(low[length], high[length] + 1):
         back[length * stride + y] = weight * room.outside[above + y]
         some += back[length * stride + y]
@@ -809,38 +907,36 @@ def _go_back(seat, rule, weight, above, sides, words, piece, together, room):
     for t in range(length - 1, -1, -1):
         symbol = sides.target[first + t]
         here, there = t * stride, (t + 1) * stride
+        _clear_row(back, here, stride)
         if symbol >= 0:
-            for p in range(low[t], high[t] + 1):
-                back[here + p] = 0.0
             for q in range(low[t + 1], high[t + 1] + 1):
                 if values[there + q] != 0.0:
                     back[here + q - 1] = back[there + q] * words.target_scale[piece.x + q - 1]
-                    _emit(rule, q - 1, values[there + q] * back[there + q], sides, piece, together, room)
+                    _emit(c, q - 1, values[there + q] * back[there + q], sides, piece, together, room)
         else:
             matrix = room.seat_span[seat * room.sizes[_ARITY] - 1 - symbol] * size * stride
             for p in range(low[t], high[t] + 1):
                 value = values[here + p]
-                back[here + p] = 0.0
                 if value != 0.0:
                     row = matrix + p * stride
-                    for q in range(p + 1, high[t + 1] + 1):
-                        room.outside[row + q] += value * back[there + q]
+                    total = zero_eight()
+                    for block in range((p + 1) // _BLOCK * _BLOCK, high[t + 1] + 1, _BLOCK):
+                        numbers = load_eight(back, there + block)
+                        store_eight(room.outside, row + block, add_eight(zero_eight(), value, numbers), p + 1 - block)
+                        total = add_products(total, load_eight(room.inside, row + block), numbers)
                     if t > 0:
-                        total = 0.0
-                        for q in range(p + 1, high[t + 1] + 1):
-                            total += room.inside[row + q] * back[there + q]
-                        back[here + p] = total
+                        back[here + p] = sum_eight(total)
 
 
 @njit
-def _place_tails(seat, i, rule, sides, room):
+def _place_tails(seat, i, c, sides, room):
     """Write where a seat begins, and where its nonterminals end on the source side."""
-    first, last = sides.source_first[rule], sides.source_first[rule + 1]
     room.start[0] = i
     k = 0
-    for s in range(first, last):
-        if sides.source[s] < 0:
-            span = np.int64(room.seat_span[seat * room.sizes[_ARITY] + k])
+    for s in range(room.part[c, 0], room.part[c, 1]):
+        symbol = sides.source[s]
+        if symbol < 0:
+            span = np.int64(room.seat_span[seat * room.sizes[_ARITY] - 1 - symbol])
             end = np.int64((1 + np.sqrt(8.0 * span + 1)) / 2)
             while end * (end - 1) // 2 > span:
                 end -= 1
@@ -851,25 +947,24 @@ def _place_tails(seat, i, rule, sides, room):
 
 
 @njit
-def _leave_seats(head, i, chosen, sides, words, piece, together, room):
-    """Go back through all seats over a source span that begins at i."""
+def _leave_seats(head, i, above, begin, last, sides, words, piece, together, room):
+    """Go back through all seats over a source span that begins at i, of a section whose outside sums begin at `above`,
+    from live rows `begin` to `last`."""
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)
-    at = head * size * stride
     for k in range(room.first[head], room.first[head + 1]):
         seat = room.order[k]
         c = room.seat_rule[seat]
-        rule = chosen.rule[c]
-        length = sides.target_first[rule + 1] - sides.target_first[rule]
-        _place_tails(seat, i, rule, sides, room)
-        for x in range(room.bounds[head, 0], min(m - length, room.bounds[head, 1]) + 1):
-            if room.live[x] and room.reach[c * size + x] <= m and _lay(seat, rule, x, sides, words, piece, room):
-                _go_back(seat, rule, room.seat_weight[seat], at + x * stride, sides, words, piece, together, room)
+        length = room.part[c, 3] - room.part[c, 2]
+        _place_tails(seat, i, c, sides, room)
+        for x in range(begin, min(m - length, last) + 1):
+            if room.live[x] and room.reach[c * size + x] <= m and _lay(seat, c, x, sides, words, piece, room):
+                _go_back(seat, c, room.seat_weight[seat], above + x * stride, sides, words, piece, together, room)
 
 
 @njit
-def _fill_outside(chosen, sides, words, piece, base, null, together, room):
+def _fill_outside(sides, words, piece, base, null, together, room):
     """Fill the outside sums, over the whole; add to `together`; how many words the base emits."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
@@ -887,7 +982,7 @@ def _fill_outside(chosen, sides, words, piece, base, null, together, room):
             head = _span(i, j)
             at = head * matrix
             if width < n:
-                _gather(i, j, base, size, n, room)
+                _gather(i, j, base, sides, words, piece, together, room)
                 if i > 0:
                     word = piece.i + i - 1
                     weight = base.null * words.source_nulls[word] * words.source_scale[word]
@@ -906,7 +1001,8 @@ def _fill_outside(chosen, sides, words, piece, base, null, together, room):
                         emitted += value * inside[at + k]
             emitted += _narrow(at, size, null, room)
             _leave_out(head, at, size, room)
-            _leave_seats(head, i, chosen, sides, words, piece, together, room)
+            first, last = room.bounds[head, 0], room.bounds[head, 1]
+            _leave_seats(head, i, at, first, last, sides, words, piece, together, room)
             if width == 1:
                 for x in range(m):
                     scale = words.source_scale[piece.i + i] * words.target_scale[piece.x + x]
@@ -931,11 +1027,11 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
     for x in range(m):
         word = piece.x + x
         null[x] = base.null * words.target_nulls[word] * words.target_scale[word]
-    _fill_inside(chosen, sides, words, piece, base, null, room)
+    _fill_inside(sides, words, piece, base, null, room)
     total = room.inside[_span(0, n) * (m + 1) * _row(m + 1) + m]
     if not LEAST < total < MOST:
         return total, 0.0
-    return total, _fill_outside(chosen, sides, words, piece, base, null, together, room)
+    return total, _fill_outside(sides, words, piece, base, null, together, room)
 
 
 class Whole(NamedTuple):

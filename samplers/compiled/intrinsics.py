@@ -1,10 +1,13 @@
-"""Instructions of the processor that numba has no name for."""
+"""Instructions of the processor that numba has no name for; eight numbers that are added and multiplied at once."""
 
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, models, register_model
+
+_LANES = 8
+_EIGHT = ir.VectorType(ir.DoubleType(), _LANES)
 
 
 @intrinsic
@@ -46,3 +49,104 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
         return builder.cttz(arguments[0], cgutils.true_bit)
 
     return types.int64(types.uint64), generate
+
+
+class _Eight(types.Type):
+    """Type of eight numbers in registers."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Eight")
+
+
+@register_model(_Eight)
+class _EightModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _EIGHT)
+
+
+_eight = _Eight()
+
+
+def _lanes(context: Any, builder: Any, kinds: Any, array: Any, index: Any) -> Any:
+    """Return a pointer to the eight numbers of an array that begin at an index."""
+    numbers = context.make_array(kinds[0])(context, builder, array)
+    first = builder.gep(numbers.data, [context.cast(builder, index, kinds[1], types.intp)])
+    return builder.bitcast(first, _EIGHT.as_pointer())
+
+
+def _all_lanes(builder: Any, number: Any, kind: Any) -> Any:
+    vector = ir.VectorType(kind, _LANES)
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(cgutils.int32_t, 0))
+    places = ir.Constant(ir.VectorType(cgutils.int32_t, _LANES), [0] * _LANES)
+    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), places)
+
+
+@intrinsic
+def zero_eight(typing_context: Any) -> Any:
+    """Return eight zeros."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return ir.Constant(_EIGHT, [0.0] * _LANES)
+
+    return _eight(), generate
+
+
+@intrinsic
+def load_eight(typing_context: Any, array: Any, index: Any) -> Any:
+    """Return the eight numbers of a float64 array that begin at `index`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_lanes(context, builder, signature.args, *arguments), align=8)
+
+    return _eight(array, index), generate
+
+
+@intrinsic
+def add_eight(typing_context: Any, total: Any, factor: Any, eight: Any) -> Any:
+    """Return eight totals, to each of which a factor times its number is added."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        totals, number, numbers = arguments
+        return builder.fadd(totals, builder.fmul(_all_lanes(builder, number, ir.DoubleType()), numbers))
+
+    return _eight(_eight, types.float64, _eight), generate
+
+
+@intrinsic
+def add_products(typing_context: Any, total: Any, one: Any, other: Any) -> Any:
+    """Return eight totals, to each of which the product of two numbers is added."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fadd(arguments[0], builder.fmul(arguments[1], arguments[2]))
+
+    return _eight(_eight, _eight, _eight), generate
+
+
+@intrinsic
+def sum_eight(typing_context: Any, eight: Any) -> Any:
+    """Return the sum of eight numbers, the first one first."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        places = [ir.Constant(cgutils.int32_t, place) for place in range(_LANES)]
+        total = builder.extract_element(arguments[0], places[0])
+        for place in places[1:]:
+            total = builder.fadd(total, builder.extract_element(arguments[0], place))
+        return total
+
+    return types.float64(_eight), generate
+
+
+@intrinsic
+def store_eight(typing_context: Any, array: Any, index: Any, eight: Any, skipped: Any) -> Any:
+    """Add eight numbers to those of a float64 array that begin at `index`, without the first `skipped` ones."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _lanes(context, builder, signature.args[:2], *arguments[:2])
+        word = cgutils.intp_t
+        skipped = _all_lanes(builder, context.cast(builder, arguments[3], signature.args[3], types.intp), word)
+        counted = builder.icmp_signed(">=", ir.Constant(ir.VectorType(word, _LANES), list(range(_LANES))), skipped)
+        added = builder.select(counted, arguments[2], ir.Constant(_EIGHT, [0.0] * _LANES))
+        builder.store(builder.fadd(builder.load(place, align=8), added), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, _eight, skipped), generate

@@ -96,12 +96,12 @@ def teacher(folders: pytest.TempPathFactory) -> Callable[[str], None]:
     return lambda url: teach(url, written(folders.mktemp("corpus")))
 
 
-def teach(url: str, corpus: Path) -> None:
+def teach(url: str, corpus: Path, settings: Settings = QUICK) -> None:
     from hierogram.daemon.corpora.ingest import ingest
     from hierogram.daemon.corpora.reading import Input
     from hierogram.daemon.learning.learning import learn
 
-    with open_store(url, create=True, settings=QUICK) as store, Input([str(corpus)]) as source:
+    with open_store(url, create=True, settings=settings) as store, Input([str(corpus)]) as source:
         ingest(store, source)
         learn(store, sweeps=4)
 

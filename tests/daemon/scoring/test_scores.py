@@ -5,12 +5,13 @@ import json
 import math
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sqlalchemy import update
-from tests.daemon.conftest import LINES, Run
+from tests.daemon.conftest import LINES, QUICK, Run, teach
 
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.scoring.learned import Learned, rows_of
@@ -20,7 +21,7 @@ from hierogram.samplers.charts.dense import Piece
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.scores.scorer import cut_of
 from hierogram.storage.schema.tables import rules
-from hierogram.storage.store import Store
+from hierogram.storage.store import Store, open_store
 
 OPTIONS = ScoreOptions()
 
@@ -52,7 +53,48 @@ def test_a_store_without_the_pair_gives_the_same_numbers(
     """All that a pair has added is taken out: uses and their totals by length, words, links, neighbours, rates."""
     told = dataclasses.replace(learned.settings(), model=model)
     monkeypatch.setattr(Store, "settings", lambda _: told)
-    for row in list(rows_of(learned))[:4]:
+    leave_out(learned, [row.id for row in list(rows_of(learned))[:4]])
+
+
+@pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
+@pytest.mark.database("sqlite")
+def test_each_of_sixty_pairs_is_left_out(model: str, tmp_path: Path) -> None:
+    """In so small a store a pair has much of all uses, of all words, and of those without a link."""
+    url = f"sqlite:///{tmp_path / 'sixty.db'}"
+    teach(url, sixty(tmp_path), dataclasses.replace(QUICK, model=model))
+    with open_store(url) as store:
+        assert store.count_pairs() == 60
+        leave_out(store, range(1, 61, 6))
+
+
+def sixty(folder: Path) -> Path:
+    """Write sixty pairs of two to twelve words; some have words that no other pair has, and some words no link."""
+    random = np.random.default_rng(1)
+    lines = []
+    for number in range(60):
+        source, target, links = [], [], []
+        for _ in range(random.integers(1, 5)):
+            noun, adjective = (int(chosen) for chosen in random.integers(0, 8, 2))
+            i, x = len(source), len(target)
+            source += [f"n{noun}", f"a{adjective}"]
+            target += [f"A{adjective}", f"N{noun}"]
+            links += [f"{i}-{x + 1}", f"{i + 1}-{x}"]
+            if random.random() < 0.4:
+                source.append("de")
+        if number % 7 == 0:
+            source.append(f"seul{number}")
+            target += [f"alone{number}", "now"]
+            links.append(f"{len(source) - 1}-{len(target) - 2}")
+        lines.append(f"{' '.join(source)} ||| {' '.join(target)} ||| {' '.join(links)}\n")
+    path = folder / "sixty.bars"
+    path.write_text("".join(lines))
+    return path
+
+
+def leave_out(learned: Store, pairs: Iterable[int]) -> None:
+    """Withdraw these pairs, one after the other, and see that their scores stay as they were."""
+    for pair in pairs:
+        [row] = learned.pairs(pair - 1, 1)
         scorer = Scorer(Learned(learned, lambda *_: None), OPTIONS)
         [(own, derivation)] = scorer.score_stored([row])
         assert derivation is not None
