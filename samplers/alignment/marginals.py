@@ -18,8 +18,10 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 CELL = np.float32
 LIKELY = 0.5
 """Links whose posterior is above are decoded; among one-to-one links no two of them share a word."""
-LIKELY_IN_MEAN = 0.4
-"""Links are decoded where the mean of both directions is above: half of the F-measure to be expected (Lewis 1995)."""
+LIKELY_IN_MEAN = 0.35
+"""Links are decoded where the mean of both directions is above."""
+LIKELY_BESIDE = 0.2
+"""So are those of a word without such a link where the mean is above this, and a neighbouring link is decoded so."""
 
 
 class Marginals(NamedTuple):
@@ -127,19 +129,49 @@ def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Seque
     return mean
 
 
+class _Means(NamedTuple):
+    """One pair's `mean` of both directions, float32[source words x target words]; words still free, uint8."""
+
+    mean: NDArray[np.float32]
+    source_free: NDArray[np.uint8]
+    target_free: NDArray[np.uint8]
+
+
+@njit_inline
+def _is_likely(means, height, width, s, t):
+    return 0 <= s < height and 0 <= t < width and means.mean[s * width + t] > LIKELY_IN_MEAN
+
+
+@njit_inline
+def _grows(means, height, width, s, t):
+    """Return whether one of the link's words is free, and shares its other word with a likely link of the next one."""
+    if means.mean[s * width + t] <= LIKELY_BESIDE or not (means.source_free[s] or means.target_free[t]):
+        return False
+    beside_source = _is_likely(means, height, width, s - 1, t) or _is_likely(means, height, width, s + 1, t)
+    return beside_source or _is_likely(means, height, width, s, t - 1) or _is_likely(means, height, width, s, t + 1)
+
+
 @njit
-def _decode_mean(source_offset, target_offset, forward, backward, found):
+def _decode_mean(source_offset, target_offset, forward, backward, means, found):
     written = 0
     cell = 0
     for pair in range(len(source_offset) - 1):
         height = source_offset[pair + 1] - source_offset[pair]
         width = target_offset[pair + 1] - target_offset[pair]
+        means.source_free[:height] = 1
+        means.target_free[:width] = 1
         for s in range(height):
             for t in range(width):
                 # Each direction's cells are in the order of its emitted words.
                 of_target = forward.cells[cell + t * height + s] / forward.samples[0]
                 of_source = backward.cells[cell + s * width + t] / backward.samples[0]
-                if (of_target + of_source) / 2 > LIKELY_IN_MEAN:
+                means.mean[s * width + t] = (of_target + of_source) / 2
+                if _is_likely(means, height, width, s, t):
+                    means.source_free[s] = 0
+                    means.target_free[t] = 0
+        for s in range(height):
+            for t in range(width):
+                if _is_likely(means, height, width, s, t) or _grows(means, height, width, s, t):
                     found.source[written] = s
                     found.target[written] = t
                     written += 1
@@ -148,11 +180,20 @@ def _decode_mean(source_offset, target_offset, forward, backward, found):
 
 
 def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals]) -> LinkList:
-    """The links that are likely in the mean of both directions, forward and backward."""
+    """The links that are likely in the mean of both directions, forward and backward, and those that grow beside them.
+
+    A link grows where one of its words has no likely link, and its other word has one with a neighbour of this one.
+    """
     # A word's posteriors sum up to 1 at most in either direction, so no more links than these can be likely.
-    most = int((len(source.words) + len(target.words)) / (2 * LIKELY_IN_MEAN)) + 1
+    most = int((len(source.words) + len(target.words)) / (2 * LIKELY_BESIDE)) + 1
     found = LinkList(np.zeros(most, np.int16), np.zeros(most, np.int16), np.zeros(len(source.offset), np.int64))
-    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], found)
+    heights, widths = np.diff(source.offset), np.diff(target.offset)
+    means = _Means(
+        np.zeros(int((heights * widths).max(initial=0)), np.float32),
+        np.zeros(int(heights.max(initial=0)), np.uint8),
+        np.zeros(int(widths.max(initial=0)), np.uint8),
+    )
+    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], means, found)
     links = found.offset[-1]
     return LinkList(found.source[:links].copy(), found.target[:links].copy(), found.offset)
 

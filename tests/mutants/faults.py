@@ -653,8 +653,29 @@ FAULTS = (
     Fault(
         "the sum of both directions' posteriors is compared with the threshold of their mean",
         "alignment/marginals.py",
-        "(of_target + of_source) / 2 > LIKELY_IN_MEAN",
-        "of_target + of_source > LIKELY_IN_MEAN",
+        "= (of_target + of_source) / 2\n",
+        "= of_target + of_source\n",
+        (DECODING,),
+    ),
+    Fault(
+        "a link grows between words that have links",
+        "alignment/marginals.py",
+        "not (means.source_free[s] or means.target_free[t])",
+        "False",
+        (DECODING,),
+    ),
+    Fault(
+        "a link grows where neither neighbour is likely",
+        "alignment/marginals.py",
+        "s - 1, t) or _is_likely(means, height, width, s + 1, t)",
+        "s - 1, t) or _is_likely(means, height, width, s, t) or means.source_free[s]",
+        (DECODING,),
+    ),
+    Fault(
+        "every target word has a link before any is decoded",
+        "alignment/marginals.py",
+        "        means.target_free[:width] = 1\n",
+        "        means.target_free[:width] |= 0\n",
         (DECODING,),
     ),
     # Inversion transduction grammars.

@@ -548,16 +548,25 @@ def _pick(weights: Sequence[float], u: float) -> int:
 
 
 def links_of_means(
-    forward: Sequence[Sequence[float]], backward: Sequence[Sequence[float]], least: float
+    forward: Sequence[Sequence[float]], backward: Sequence[Sequence[float]], likely: float, beside: float
 ) -> set[tuple[int, int]]:
-    """Links (source, target) whose mean posterior is above `least`.
+    """Links (source, target) whose mean posterior is above `likely`, and those above `beside` that grow from them.
 
     `forward` has a row for each target word, with the probability of each source word as its link; `backward` a row
     for each source word.
     """
-    return {
-        (s, t)
+    means = {
+        (s, t): (forward[t][s] + probability) / 2
         for s, of_source in enumerate(backward)
         for t, probability in enumerate(of_source)
-        if (forward[t][s] + probability) / 2 > least
     }
+    kept = {link for link, mean in means.items() if mean > likely}
+    sources, targets = {s for s, _ in kept}, {t for _, t in kept}
+    grown = {
+        (s, t)
+        for (s, t), mean in means.items()
+        if mean > beside
+        and (s not in sources or t not in targets)
+        and kept & {(s - 1, t), (s + 1, t), (s, t - 1), (s, t + 1)}
+    }
+    return kept | grown

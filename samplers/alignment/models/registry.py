@@ -89,8 +89,9 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
         candidates=ALL_POSITIONS,
         lexical=0.001,
         similarity=1.0,
-        warming=chosen // 4,
-        jump=0.5,
+        warming=chosen // 8,
+        jump=2.0,
+        fertility=4.0,
         stems=True,
     )
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.reference.alignment import links_of_means
 
 from hierogram.samplers.alignment.bitext import make_sides, read_side
-from hierogram.samplers.alignment.marginals import LIKELY_IN_MEAN, Marginals, decode_mean
+from hierogram.samplers.alignment.marginals import LIKELY_BESIDE, LIKELY_IN_MEAN, Marginals, decode_mean
 from hierogram.samplers.alignment.symmetrization import METHODS, LinkList, list_links, symmetrize
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -128,9 +128,36 @@ def test_likely_links_are_those_of_the_mean(seed: int) -> None:
     ]
     assert [len(m.cells) for m in marginals] == [int(make_sides(source, target).cell_offset[-1])] * 2
     found = pairs_of(decode_mean(source, target, marginals))
-    expected = [sorted(links_of_means(f.tolist(), b.tolist(), LIKELY_IN_MEAN)) for f, b in rows]
+    expected = [sorted(links_of_means(f.tolist(), b.tolist(), LIKELY_IN_MEAN, LIKELY_BESIDE)) for f, b in rows]
     assert found == expected
     assert any(expected)
+
+
+def of_one_pair(mean: np.ndarray) -> list[Marginals]:
+    """Both directions' marginals of one sample, with these means; `mean` has a row for each source word."""
+    height, width = mean.shape
+    cells = mean.T.astype(np.float32).ravel(), mean.astype(np.float32).ravel()
+    return [
+        Marginals(own, np.zeros(words, np.float32), np.ones(1, np.int64))
+        for own, words in zip(cells, (width, height), strict=True)
+    ]
+
+
+def test_a_link_grows_beside_a_likely_one_to_a_free_word() -> None:
+    def decoded(*rows: list[float]) -> list[tuple[int, int]]:
+        mean = np.array(rows)
+        source, target = read_side(["a b c"[: 2 * len(rows) - 1]]), read_side(["x y z"[: 2 * len(rows[0]) - 1]])
+        return pairs_of(decode_mean(source, target, of_one_pair(mean)))[0]
+
+    assert decoded([0.6, 0.3, 0.1]) == [(0, 0), (0, 1)]
+    assert decoded([0.1, 0.3, 0.6]) == [(0, 1), (0, 2)]
+    assert decoded([0.6], [0.3], [0.3]) == [(0, 0), (1, 0)]
+    assert decoded([0.1], [0.3], [0.6]) == [(1, 0), (2, 0)]
+    # Too unlikely; no neighbour; a neighbour on the diagonal alone; both words have links.
+    assert decoded([0.6, 0.15]) == [(0, 0)]
+    assert decoded([0.6, 0.1, 0.3]) == [(0, 0)]
+    assert decoded([0.6, 0.1], [0.1, 0.3]) == [(0, 0)]
+    assert decoded([0.6, 0.3], [0.1, 0.6]) == [(0, 0), (1, 1)]
 
 
 def test_as_many_links_as_can_be_likely_have_room() -> None:
