@@ -1273,6 +1273,20 @@ FAULTS = (
         (_SEGMENTS, "-k", "in_their_order"),
     ),
     Fault(
+        "what follows a join is not counted with it",
+        "daemon/corpora/segments.py",
+        "                if after and tuple(after) != pair:\n",
+        "                if not after:\n",
+        (_SEGMENTS, "-k", "counting_again"),
+    ),
+    Fault(
+        "words of a long text are looked at as a whole",
+        "daemon/corpora/segments.py",
+        "    taken = lines[:: max(1, words // _SAMPLE)]\n",
+        "    taken = lines[:: max(1, words // words)]\n",
+        (_SEGMENTS, "-k", "long_texts"),
+    ),
+    Fault(
         "lengths are sought on the wrong side",
         "daemon/decoding/lengths.py",
         "            if length < wanted:\n",

@@ -122,7 +122,7 @@ def test_what_people_say_of_words_holds_for_their_parts() -> None:
 def test_links_of_people_withdrawal_and_verify_hold(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(VERSES[:40])
-        with words.in_parts(tmp_path / "parts.db", joins=24) as store:
+        with words.in_parts(tmp_path / "parts.db", joins=(24, 24)) as store:
             store.learn(2, threads=1).run()
             row = next(
                 row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0]
