@@ -28,7 +28,9 @@ def test_a_side_of_parts_is_read_in_words() -> None:
 def test_typed_words_are_divided() -> None:
     view = InWords(("a b", ""))
     assert view.typed(0, "abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
-    assert view.typed(1, "ab") == f"a {PART_MARK}b"
+    assert InWords(("", "x y")).typed(1, "ab") == f"a {PART_MARK}b"
+    # Words of a side without joins are whole.
+    assert view.typed(1, "ab") == "ab"
     assert view.typed(0, f"{PART_MARK}c") == f"{PART_MARK}c"
     assert InWords(()).typed(0, "abc") == "abc"
 
