@@ -51,6 +51,7 @@ _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations 
 _PRUNING = ("tests/samplers/decoding/test_cube_pruning.py", "-k", "twin")
 _DISTINCT = ("tests/samplers/decoding/test_decoding.py", "-k", "distinct_translations_are")
 _TRANSLATING = "tests/daemon/decoding/test_translating.py"
+_CONSENSUS = "tests/daemon/decoding/test_consensus.py"
 _SEGMENTS = "tests/daemon/corpora/test_segments.py"
 _GRADIENT = ("tests/daemon/tuning/test_tuning.py", "-k", "gradient")
 _LONG = (DRAWS, "-k", "long_rules")
@@ -1285,6 +1286,20 @@ FAULTS = (
         "    taken = lines[:: max(1, words // _SAMPLE)]\n",
         "    taken = lines[:: max(1, words // words)]\n",
         (_SEGMENTS, "-k", "long_texts"),
+    ),
+    Fault(
+        "what is most like a reference is taken for what references are most like",
+        "daemon/decoding/consensus.py",
+        "    weighed = _RECALL**2 * precision + recall\n",
+        "    weighed = precision + _RECALL**2 * recall\n",
+        (_CONSENSUS, "-k", "chrf"),
+    ),
+    Fault(
+        "all candidates are as likely",
+        "daemon/decoding/consensus.py",
+        "    likely = np.exp(_SHARP * (scores - scores.max()))\n",
+        "    likely = np.exp(0 * (scores - scores.max()))\n",
+        (_CONSENSUS, "-k", "agree"),
     ),
     Fault(
         "lengths are sought on the wrong side",

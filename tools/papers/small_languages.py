@@ -54,7 +54,7 @@ WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
 ones, and lengths that are fitted; parts of words on both sides; on those that are rich in forms."""
 WAYS = {
     WORDS: TextWay({}),
-    FITTED: TextWay({"alike": 0.75, "fit_length": True}),
+    FITTED: TextWay({"alike": 0.75, "small": True}),
     PARTS: TextWay({}, joins=(JOINS, JOINS)),
     CHOSEN: TextWay({}, joins=(None, None)),
 }
