@@ -104,8 +104,8 @@ def init(
     """Make a store, with settings that are fixed for its life; or with --upgrade bring an older one up to date.
 
     --parts-of makes one of the same pairs as another, for languages whose words have many forms: the parts are learned
-    from the words of each side, by byte pair encoding, and what comes later is divided in the same way. Translations
-    are of words. Nothing is learned yet.
+    from the words of each side that is rich in them, by byte pair encoding, and what comes later is divided in the same
+    way. Translations are of words. Nothing is learned yet.
 
     --set labels=4 --set classes_of=corpus.en refines nonterminals: a phrase has a label by the classes of its first and
     last target words.
@@ -151,9 +151,12 @@ def _make_parts(words: "GrammarStore", url: str) -> None:
         made = words.in_parts(url, progress=lambda pairs, total: shown.update(pairs, total, pairs))
     with made:
         now = made.status()
-        source, target = (text.count("\n") + 1 for text in made.settings().joins)
         pairs = plural(sum(now.pairs.values()), "pair")
-        print(f"{made.url}: {pairs}; joins of the source: {source:,}, of the target: {target:,}")
+        sides = [
+            f"{name} {f'in parts, by {text.count(chr(10)) + 1:,} joins' if text else 'whole'}"
+            for name, text in zip(("source", "target"), made.settings().joins, strict=True)
+        ]
+        print(f"{made.url}: {pairs}; words of the {', of the '.join(sides)}")
         if now.rejected:
             note(f"{plural(now.rejected, 'pair')} left out: a side has too many parts")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.samplers.grammar.numbers import LONGEST_SIDE
 from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
-from hierogram.storage.records import PART_MARK, Settings
+from hierogram.storage.records import JOINS, PART_MARK, Settings
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.validation import LineColumns
@@ -30,6 +30,11 @@ _GUARD = "￬"
 _ONCE = 2
 """Parts that follow each other less often than this stay apart."""
 
+_SAMPLE = 20_000
+"""Words of a side that are looked at, about, to see whether they are rich in forms."""
+_RICH = 0.1
+"""The share of these that are there only once, above which they are."""
+
 Parts = tuple[str, ...]
 
 
@@ -37,7 +42,7 @@ class Segmenter:
     """Divides words into parts; may be used from several threads."""
 
     def __init__(self, joins: Sequence[tuple[str, str]]) -> None:
-        """`joins` are pairs of parts, those that were joined first come first."""
+        """`joins` are pairs of parts, those that were joined first come first; without any, words stay whole."""
         self.joins = tuple(joins)
         self._ranks = {pair: rank for rank, pair in enumerate(self.joins)}
         self._known: dict[str, str] = {}
@@ -59,6 +64,8 @@ class Segmenter:
     def _divided(self, word: str) -> str:
         if PART_MARK in word:
             return word.replace(PART_MARK, _GUARD + PART_MARK)
+        if not self.joins:
+            return word
         parts = list(word)
         while len(parts) > 1:
             ranked = [(self._ranks[pair], k) for k, pair in enumerate(pairwise(parts)) if pair in self._ranks]
@@ -91,13 +98,13 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
     words = sorted(counts)
     parts = [list(word) for word in words]
     often = [counts[word] for word in words]
-    pairs: Counter[tuple[str, str]] = Counter()
+    pairs: dict[tuple[str, str], int] = defaultdict(int)
     where: dict[tuple[str, str], set[int]] = defaultdict(set)
     for number, own in enumerate(parts):
         for pair in pairwise(own):
             pairs[pair] += often[number]
             where[pair].add(number)
-    waiting = [(-count, pair) for pair, count in pairs.items()]
+    waiting = [(-count, pair) for pair, count in pairs.items() if count >= _ONCE]
     heapq.heapify(waiting)
     joins: list[tuple[str, str]] = []
     while waiting and len(joins) < most:
@@ -107,30 +114,35 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
             if -count > pairs[pair] >= _ONCE:
                 heapq.heappush(waiting, (-pairs[pair], pair))
             continue
-        if -count < _ONCE:
-            break
         joins.append(pair)
+        left, right = pair
+        whole = left + right
         changed: set[tuple[str, str]] = set()
         for number in sorted(where.pop(pair)):
-            own = parts[number]
-            for each in pairwise(own):
-                pairs[each] -= often[number]
+            own, times = parts[number], often[number]
             fresh, k = [], 0
             while k < len(own):
-                if k + 1 < len(own) and (own[k], own[k + 1]) == pair:
-                    fresh.append(own[k] + own[k + 1])
-                    k += 2
-                else:
+                if own[k] != left or tuple(own[k : k + 2]) != pair:
                     fresh.append(own[k])
                     k += 1
+                    continue
+                # Only the pairs on both sides of what is joined become others.
+                neighbours = [((own[k - 1], left), (fresh[-1], whole))] if fresh else []
+                after = own[k + 2 : k + 4]
+                if after and tuple(after) != pair:
+                    neighbours.append(((right, after[0]), (whole, after[0])))
+                for old, new in neighbours:
+                    pairs[old] -= times
+                    pairs[new] += times
+                    where[new].add(number)
+                    changed.add(new)
+                fresh.append(whole)
+                k += 2
             parts[number] = fresh
-            for each in pairwise(fresh):
-                pairs[each] += often[number]
-                where[each].add(number)
-                changed.add(each)
         del pairs[pair]
         for each in changed:
-            heapq.heappush(waiting, (-pairs[each], each))
+            if pairs[each] >= _ONCE:
+                heapq.heappush(waiting, (-pairs[each], each))
     return joins
 
 
@@ -139,11 +151,32 @@ def joins_as_text(joins: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{left} {right}" for left, right in joins)
 
 
-def settings_in_parts(settings: Settings, sources: Sequence[str], targets: Sequence[str], most: int) -> Settings:
-    """Return the settings of a store whose words are divided into parts that are learned from lines of its words."""
-    joins = tuple(joins_as_text(learn_joins(lines, most)) for lines in (sources, targets))
+def is_rich(lines: Sequence[str]) -> bool:
+    """Return whether words have so many forms that they should be divided: of a sample many are there only once.
+
+    The share of words that are there once is about that of words of new text that are not known [Good 1953]. It falls
+    with the length of a text, so texts are compared by samples of the same length.
+    """
+    words = sum(line.count(" ") + 1 for line in lines)
+    taken = lines[:: max(1, words // _SAMPLE)]
+    counts = Counter(word for line in taken for word in line.split())
+    return sum(count == 1 for count in counts.values()) > _RICH * counts.total()
+
+
+def settings_in_parts(
+    settings: Settings, sources: Sequence[str], targets: Sequence[str], most: tuple[int | None, int | None]
+) -> Settings:
+    """Return the settings of a store whose words are divided into parts that are learned from lines of its words.
+
+    `most` are the joins of each side at most; with 0 its words stay whole, with None they do unless they are rich in
+    forms.
+    """
+    joins = []
+    for lines, own in zip((sources, targets), most, strict=True):
+        number = own if own is not None else JOINS if is_rich(lines) else 0
+        joins.append(joins_as_text(learn_joins(lines, number)))
     # Classes were those of whole words.
-    return replace(settings, joins=joins, classes=(), max_tokens=LONGEST_SIDE)
+    return replace(settings, joins=tuple(joins), classes=(), max_tokens=LONGEST_SIDE)
 
 
 @cache

@@ -55,12 +55,12 @@ class TextSide:
     """Text of one side: divided by the rules of `language` (None: it is tokens already), with `lower` in small letters.
 
     `words` and `tokens` are the way in, `separators` and `joined` the way out. With `joins` the tokens are parts of
-    words, see `segments`.
+    words, see `segments`; where it is empty, words are whole in a store that has parts on its other side.
     """
 
     language: str | None = None
     lower: bool = False
-    joins: str = ""
+    joins: str | None = None
 
     @property
     def rules(self) -> Language:
@@ -70,7 +70,7 @@ class TextSide:
     @property
     def changes(self) -> bool:
         """Return whether text may be changed."""
-        return self.language is not None or self.lower or bool(self.joins)
+        return self.language is not None or self.lower or self.joins is not None
 
     def tokens(self, text: str) -> str:
         """Return a line of text as a store holds it: tokens with spaces between them."""
@@ -81,7 +81,7 @@ class TextSide:
         else:
             line = " ".join(self.rules.tokens(text))
             line = line.lower() if self.lower else line
-        return segmenter_of(self.joins).tokens(line) if self.joins else line
+        return segmenter_of(self.joins).tokens(line) if self.joins is not None else line
 
     def words(self, text: str, kept: Sequence[Kept]) -> list[TextWord]:
         """Return the tokens of a text in NFC, with what is to be kept in it, each with its place."""
@@ -168,12 +168,12 @@ class TextPipeline:
     @property
     def source(self) -> TextSide:
         """The preparation of source sentences."""
-        return TextSide(self.rules[0] if self.rules else None, self.lower, self.joins[0] if self.joins else "")
+        return TextSide(self.rules[0] if self.rules else None, self.lower, self.joins[0] if self.joins else None)
 
     @property
     def target(self) -> TextSide:
         """The preparation of target sentences."""
-        return TextSide(self.rules[1] if self.rules else None, self.lower, self.joins[1] if self.joins else "")
+        return TextSide(self.rules[1] if self.rules else None, self.lower, self.joins[1] if self.joins else None)
 
     def of_words(self) -> "TextPipeline":
         """Return the pipeline of text that is words already, with spaces between them: it divides them into parts."""

@@ -58,7 +58,7 @@ class TranslationResources:
             pops=options.pops,
             max_words=options.max_words,
             alike=options.alike,
-            fit_length=untuned and (options.fit_length or bool(grammar.texts.joins)),
+            small=untuned and (options.small or bool(grammar.texts.joins)),
             glossary=self._glossaries[texts],
             texts=texts,
         )

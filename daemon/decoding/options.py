@@ -48,10 +48,10 @@ class TranslateOptions:
             least=0, most=1, expert=True,
         ),
     ] = 0.0  # fmt: skip
-    fit_length: Annotated[
+    small: Annotated[
         bool,
         Option(
-            "Without --weights, make translations as long as those of the store's pairs; always so in parts of words.",
+            "Without --weights, translate as it suits stores of a few thousand pairs; always so in parts of words.",
             expert=True,
         ),
     ] = False

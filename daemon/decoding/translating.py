@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
 from itertools import accumulate
@@ -13,6 +13,7 @@ import numpy as np
 
 from hierogram.daemon.corpora.segments import Segmenter, joined, segmenter_of, words_of_parts, words_of_span
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
+from hierogram.daemon.decoding.consensus import CANDIDATES, most_agreed
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
 from hierogram.daemon.decoding.lengths import LengthFitter, text_lengths
@@ -23,6 +24,7 @@ from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
 from hierogram.samplers.decoding.grammar import COUNTED, GAP_STEP, UNKNOWN_SYMBOL, no_model
+from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.numbers import LABEL_STEP
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, number_of, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
@@ -261,15 +263,16 @@ class Translator:
         pops: int = POPS,
         max_words: int = MAX_WORDS,
         alike: float = 0.0,
-        fit_length: bool = False,
+        small: bool = False,
         glossary: Glossary | None = None,
         texts: TextPipeline = AS_IT_IS,
     ) -> None:
         """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact).
 
         Lines go through `texts`; the words of the glossary have been through it. `alike` is the share of letters that
-        known words have which stand in for unknown ones (0: none do). With `fit_length` the weight of words is fitted
-        to each sentence, see `lengths`. Where the grammar is one of parts of words, words are divided here.
+        known words have which stand in for unknown ones (0: none do). Where a store is `small`, the weight of words
+        is fitted to each sentence, see `lengths`, and where one translation is asked for, it is the one that is most
+        like other likely ones, see `consensus`. Where the grammar is one of parts of words, words are divided here.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -296,7 +299,8 @@ class Translator:
                 beside,
             )
 
-        lengths = text_lengths(grammar) if fit_length else None
+        lengths = text_lengths(grammar) if small else None
+        self._agreed = small
         self._decoder = decoder()
         other = partial(decoder, beside=self._decoder)
         self._fitter = None if lengths is None else LengthFitter(other, grammar.target_words, lengths)
@@ -419,12 +423,19 @@ class Translator:
             lm_words,
         )
         sources = [position.words for position in positions]
+        agreed = self._agreed and best == 1
+        best, distinct = (CANDIDATES, True) if agreed else (best, distinct)
         if self._fitter is None:
             decoded = self._decoder.decode(sentence, best, distinct=distinct)
         else:
             whole = [word for words in sources for word in words]
             decoded = self._fitter.decode(sentence, whole, list(own), best, distinct=distinct)
-        return Piece(grammar, decoded, sources, list(own), [0, *accumulate(ends for _, ends in divided)])
+        piece = Piece(grammar, decoded, sources, list(own), [0, *accumulate(ends for _, ends in divided)])
+        if not agreed:
+            return piece
+        scores = decoded.outputs.scores
+        number = most_agreed([piece.words(k) for k in range(len(scores))], scores)
+        return replace(piece, decoded=decoded._replace(outputs=_only(decoded.outputs, number)))
 
     def _candidates(self, piece: Piece) -> list[Candidate]:
         out = piece.decoded.outputs
@@ -434,6 +445,21 @@ class Translator:
             features = {name: value for name, value in values if value}
             found.append(Candidate(piece.words(k), score, features, (k,)))
         return found
+
+
+def _only(outputs: Outputs, number: int) -> Outputs:
+    """Return one derivation of several alone."""
+    words = slice(outputs.word_start[number], outputs.word_start[number + 1])
+    uses = slice(outputs.use_start[number], outputs.use_start[number + 1])
+    own = slice(number, number + 1)
+    return Outputs(
+        outputs.words[words],
+        outputs.word_start[number : number + 2] - words.start,
+        outputs.uses[uses],
+        outputs.use_start[number : number + 2] - uses.start,
+        outputs.features[own],
+        outputs.scores[own],
+    )
 
 
 T = TypeVar("T")

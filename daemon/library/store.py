@@ -30,7 +30,7 @@ from hierogram.storage.database.connection import sqlite_file
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
 from hierogram.storage.options import Declared
-from hierogram.storage.records import GIVEN, JOINS, Claim, Settings, StoreStatus
+from hierogram.storage.records import GIVEN, Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
 from hierogram.storage.store import upgrade as bring_up_to_date
@@ -520,12 +520,19 @@ class GrammarStore:
         [row] = self._chosen([number])
         return StoredPair(row, self.settings())
 
-    def in_parts(self, url: PathLike, *, joins: int = JOINS, progress: Steps = lambda *_: None) -> GrammarStore:
+    def in_parts(
+        self,
+        url: PathLike,
+        *,
+        joins: tuple[int | None, int | None] = (None, None),
+        progress: Steps = lambda *_: None,
+    ) -> GrammarStore:
         """Make a new store of the same pairs, with words divided into parts, and return it; nothing is learned yet.
 
-        Which parts, is learned from the words of each side, by that many joins at most. Links that people made, or that
-        pairs came with, hold between all parts of two linked words; the aligner's links are made again. Raises
-        `UsageError` where words have parts already, `StoreError` where there is a store at `url`.
+        Which parts, is learned from the words of each side, by so many `joins` of source and target at most. Words of a
+        side without joins stay whole; None: only those of a side that is rich in forms are divided. Links that people
+        made, or that pairs came with, hold between all parts of two linked words; the aligner's links are made again.
+        Raises `UsageError` where words have parts already, `StoreError` where there is a store at `url`.
         """
         from hierogram.daemon.corpora.ingest import ingest
         from hierogram.daemon.corpora.reading import IngestOptions
@@ -540,15 +547,16 @@ class GrammarStore:
         divided = settings_in_parts(settings, [row.source for row in rows], [row.target for row in rows], joins)
         known = self.store.human_links([row.id for row in rows])
         by_corpus: dict[str, list[dict[str, Any]]] = {}
+        with self.store.snapshot() as snapshot:
+            places = snapshot.places([row.id for row in rows])
         for number, row in enumerate(rows, 1):
-            record = self.store.find_pair(row.id)
-            assert record is not None
-            own: dict[str, Any] = {"source": row.source, "target": row.target, "id": record.external_id}
+            place = places[row.id]
+            own: dict[str, Any] = {"source": row.source, "target": row.target, "id": place.external_id}
             if row.aligned_by == GIVEN:
                 own["alignment"] = row.alignment
             if row.id in known:
                 own |= {"fixed": sorted(known[row.id].fixed), "forbidden": sorted(known[row.id].forbidden)}
-            by_corpus.setdefault(record.corpus, []).append(own)
+            by_corpus.setdefault(place.corpus, []).append(own)
             progress(number, len(rows))
         try:
             open_store(str(url)).close()

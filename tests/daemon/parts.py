@@ -19,7 +19,7 @@ def make_parts(folder: Path) -> str:
     """Make a store of parts in a folder, learn from it, and return its address."""
     with hg.open(folder / "words.db", create=True) as words:
         words.add(VERSES)
-        with words.in_parts(folder / "parts.db", joins=24) as store:
+        with words.in_parts(folder / "parts.db", joins=(24, 24)) as store:
             store.learn(20, threads=1).run()
     return str(folder / "parts.db")
 

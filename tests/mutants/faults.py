@@ -52,6 +52,7 @@ _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations 
 _PRUNING = ("tests/samplers/decoding/test_cube_pruning.py", "-k", "twin")
 _DISTINCT = ("tests/samplers/decoding/test_decoding.py", "-k", "distinct_translations_are")
 _TRANSLATING = "tests/daemon/decoding/test_translating.py"
+_CONSENSUS = "tests/daemon/decoding/test_consensus.py"
 _SEGMENTS = "tests/daemon/corpora/test_segments.py"
 _GRADIENT = ("tests/daemon/tuning/test_tuning.py", "-k", "gradient")
 _LONG = (DRAWS, "-k", "long_rules")
@@ -1335,6 +1336,34 @@ FAULTS = (
         "            _, at = min(ranked)\n",
         "            _, at = ranked[0]\n",
         (_SEGMENTS, "-k", "in_their_order"),
+    ),
+    Fault(
+        "what follows a join is not counted with it",
+        "daemon/corpora/segments.py",
+        "                if after and tuple(after) != pair:\n",
+        "                if not after:\n",
+        (_SEGMENTS, "-k", "counting_again"),
+    ),
+    Fault(
+        "words of a long text are looked at as a whole",
+        "daemon/corpora/segments.py",
+        "    taken = lines[:: max(1, words // _SAMPLE)]\n",
+        "    taken = lines[:: max(1, words // words)]\n",
+        (_SEGMENTS, "-k", "long_texts"),
+    ),
+    Fault(
+        "what is most like a reference is taken for what references are most like",
+        "daemon/decoding/consensus.py",
+        "    weighed = _RECALL**2 * precision + recall\n",
+        "    weighed = precision + _RECALL**2 * recall\n",
+        (_CONSENSUS, "-k", "chrf"),
+    ),
+    Fault(
+        "all candidates are as likely",
+        "daemon/decoding/consensus.py",
+        "    likely = np.exp(_SHARP * (scores - scores.max()))\n",
+        "    likely = np.exp(0 * (scores - scores.max()))\n",
+        (_CONSENSUS, "-k", "agree"),
     ),
     Fault(
         "lengths are sought on the wrong side",

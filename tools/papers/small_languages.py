@@ -41,21 +41,22 @@ _NGRAM = 4
 
 @dataclass(frozen=True, slots=True)
 class TextWay:
-    """A way to learn and to translate: options of the decoder, order of the language model, joins that make parts of
-    words (0: words stay whole)."""
+    """A way to learn and to translate: options of the decoder, order of the language model, and joins that make parts
+    of the words of each side (0: they stay whole, None: as suits them); without any it is a store of words."""
 
     decoder: dict[str, Any]
     order: int = 3
-    joins: int = 0
+    joins: tuple[int | None, int | None] | None = None
 
 
-WORDS, FITTED, PARTS = "words", "fitted", "parts"
+WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
 """The way of large stores: words, and what is not known is copied; the same with known words that stand in for unknown
-ones, and lengths that are fitted; parts of words."""
+ones, and lengths that are fitted; parts of words on both sides; on those that are rich in forms."""
 WAYS = {
     WORDS: TextWay({}),
-    FITTED: TextWay({"alike": 0.75, "fit_length": True}),
-    PARTS: TextWay({}, joins=JOINS),
+    FITTED: TextWay({"alike": 0.75, "small": True}),
+    PARTS: TextWay({}, joins=(JOINS, JOINS)),
+    CHOSEN: TextWay({}, joins=(None, None)),
 }
 
 
@@ -179,7 +180,7 @@ class _Learned:
         words = hg.open(self._folder / "store.db", create=True, max_tokens=_LONGEST, seed=wanted.seed)
         store = stack.enter_context(words)
         store.add(train)
-        if self._way.joins:
+        if self._way.joins is not None:
             store = stack.enter_context(store.in_parts(self._folder / "parts.db", joins=self._way.joins))
         self._store = store
         self._targets = [target for _, target in train]

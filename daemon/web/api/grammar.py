@@ -1,6 +1,6 @@
 """Rules, pairs, derivations and the evidence of a sentence to look at, and the withdrawal of a pair."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Literal
@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from hierogram.daemon.corpora.segments import InWords, words_of_span
 from hierogram.daemon.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.options import RuleQuery
@@ -115,20 +116,27 @@ def grammar_routes(service: Service) -> APIRouter:
         found, _ = service.store.find_rules(
             source, target, containing=containing or (), limit=limit + 1, after=after, drawn=drawn
         )
-        page = [RuleAnswer.model_validate(rule) for rule in found[:limit]]
+        view = InWords(store.settings().joins)
+        shown = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in found[:limit]]
+        page = [RuleAnswer.model_validate(rule) for rule in shown]
         following = None
         if len(found) > limit:
-            last = page[-1]
+            # A place among the rules as the store has them.
+            last = found[limit - 1]
             following = f"{last.count if drawn else round(last.expected_uses * unit)}\t{last.source}\t{last.target}"
         return RulesAnswer(rules=page, next=following)
 
     @router.get("/pairs/{pair_id}", responses=_MISSING)
     def pair(pair_id: PairId) -> PairRecord:
-        """A stored pair."""
+        """A stored pair, in words."""
         found = store.find_pair(pair_id)
         if found is None:
             raise no_pair(pair_id)
-        return found
+        view = InWords(store.settings().joins)
+        if not view.joins:
+            return found
+        own = view.pair(found.source, found.target, found.alignment)
+        return replace(found, source=own.source, target=own.target, alignment=own.alignment)
 
     @router.get("/pairs/{pair_id}/derivation", response_model=DerivationAnswer, responses=_DRAWN)
     def derivation(pair_id: PairId, accept: Annotated[str, Header()] = "") -> Response:
@@ -185,7 +193,21 @@ def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
     [row] = rows
     if row.current is None:
         raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it waits to be sampled")
-    return DerivationAnswer(row.id, row.state, row.sweep, derivation_of(row, service.store.settings()))
+    settings = service.store.settings()
+    uses, view = derivation_of(row, settings), InWords(settings.joins)
+    if view.joins:
+        own = view.pair(row.source, row.target)
+        uses = [
+            replace(
+                use,
+                source=view.side(use.source),
+                target=view.side(use.target),
+                source_span=words_of_span(own.source_places, use.source_span),
+                target_span=words_of_span(own.target_places, use.target_span),
+            )
+            for use in uses
+        ]
+    return DerivationAnswer(row.id, row.state, row.sweep, uses)
 
 
 _LONGEST = 10_000

@@ -1,6 +1,8 @@
 """Parts of words: learned from text, the same whatever comes later, and undone exactly."""
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -11,6 +13,7 @@ from hypothesis import given
 import hierogram as hg
 from hierogram.daemon.corpora.segments import (
     Segmenter,
+    is_rich,
     joined,
     joins_as_text,
     learn_joins,
@@ -62,6 +65,29 @@ def test_the_commonest_neighbours_are_joined_first() -> None:
     ]
 
 
+def plain_joins(words: list[str], most: int) -> list[tuple[str, str]]:
+    """Return joins as `learn_joins` does, with everything counted again before each."""
+    parts, joins = [list(word) for word in words], list[tuple[str, str]]()
+    while len(joins) < most:
+        counts = Counter(pair for own in parts for pair in pairwise(own))
+        best = min(((-count, pair) for pair, count in counts.items() if count > 1), default=None)
+        if best is None:
+            break
+        joins.append(best[1])
+        for own in parts:
+            k = 0
+            while k < len(own) - 1:
+                if (own[k], own[k + 1]) == best[1]:
+                    own[k : k + 2] = ["".join(best[1])]
+                k += 1
+    return joins
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1), st.integers(1, 12))
+def test_joins_are_those_of_counting_again(words: list[str], most: int) -> None:
+    assert learn_joins([" ".join(words)], most) == plain_joins(words, most)
+
+
 def test_joins_do_not_depend_on_the_order_of_lines() -> None:
     lines = list(VERSES.values())
     assert learn_joins(lines, 40) == learn_joins(lines[::-1], 40)
@@ -78,7 +104,12 @@ def test_joins_are_applied_in_their_order() -> None:
 def test_joins_are_a_setting() -> None:
     joins = learn_joins(VERSES.values(), 40)
     assert segmenter_of(joins_as_text(joins)).joins == tuple(joins)
-    assert segmenter_of("").tokens("ab") == f"a {PART_MARK}b"
+
+
+def test_without_joins_words_stay_whole_and_join_to_what_went_in() -> None:
+    assert segmenter_of("").tokens("ab c") == "ab c"
+    assert segmenter_of("").counts("ab c") == [1, 1]
+    assert joined(segmenter_of("").tokens(f"{PART_MARK}a {PART_MARK}b")) == f"{PART_MARK}a {PART_MARK}b"
 
 
 def test_a_mark_at_the_beginning_of_a_line_joins_nothing() -> None:
@@ -103,7 +134,7 @@ def in_parts(tmp_path: Path) -> hg.GrammarStore:
         store.add(PAIRS[:2])
         store.add([(*PAIRS[2], "0-0 0-1 1-2")], corpus="linked")
         store.add([{"source": PAIRS[3][0], "target": PAIRS[3][1], "id": "tea", "fixed": [[1, 2]]}], corpus="named")
-        return store.in_parts(tmp_path / "parts.db", joins=6)
+        return store.in_parts(tmp_path / "parts.db", joins=(6, 6))
 
 
 def test_a_store_in_parts_has_the_same_words(in_parts: hg.GrammarStore) -> None:
@@ -153,3 +184,26 @@ def test_links_of_words_that_are_not_there_are_rejected(in_parts: hg.GrammarStor
 def test_words_have_parts_once(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
     with in_parts as store, pytest.raises(hg.UsageError, match="parts already"):
         store.in_parts(tmp_path / "more.db")
+
+
+def test_only_sides_that_are_rich_in_forms_are_divided(tmp_path: Path) -> None:
+    lines = [f"ni{k:03}kula {'ab'[k % 2]}" for k in range(100)]
+    pairs = [(line, f"i eat {'ab'[k % 2]}") for k, line in enumerate(lines)]
+    with hg.open(tmp_path / "words.db", create=True) as words:
+        words.add(pairs)
+        with words.in_parts(tmp_path / "parts.db") as store:
+            source, target = store.settings().joins
+            assert "ku l" in source.split("\n")
+            assert target == ""
+            store.learn(2, threads=1).run()
+            assert store.verify().problems == []
+            assert PART_MARK not in hg.Decoder(store).translate("ni007kula b").text
+    assert is_rich(lines)
+    assert not is_rich([target for _, target in pairs])
+
+
+def test_long_texts_are_compared_by_samples() -> None:
+    # Each word is there twice; of 20,000 words of so long a text hardly any is.
+    twice = [f"w{n % 29_999}" for n in range(59_998)]
+    assert is_rich(twice)
+    assert not is_rich(twice[:20_000] * 2)

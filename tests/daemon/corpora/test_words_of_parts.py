@@ -28,7 +28,9 @@ def test_a_side_of_parts_is_read_in_words() -> None:
 def test_typed_words_are_divided() -> None:
     view = InWords(("a b", ""))
     assert view.typed(0, "abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
-    assert view.typed(1, "ab") == f"a {PART_MARK}b"
+    assert InWords(("", "x y")).typed(1, "ab") == f"a {PART_MARK}b"
+    # Words of a side without joins are whole.
+    assert view.typed(1, "ab") == "ab"
     assert view.typed(0, f"{PART_MARK}c") == f"{PART_MARK}c"
     assert InWords(()).typed(0, "abc") == "abc"
 
@@ -122,7 +124,7 @@ def test_what_people_say_of_words_holds_for_their_parts() -> None:
 def test_links_of_people_withdrawal_and_verify_hold(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(VERSES[:40])
-        with words.in_parts(tmp_path / "parts.db", joins=24) as store:
+        with words.in_parts(tmp_path / "parts.db", joins=(24, 24)) as store:
             store.learn(2, threads=1).run()
             row = next(
                 row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0]

@@ -95,3 +95,33 @@ def test_links_of_people_count_words_over_http(client: TestClient, parts: hg.Gra
     assert client.put(address, json={"fixed": [[9, 1]]}).status_code == 409
     assert client.delete(address).status_code in (202, 204)
     assert client.put("/v1/pairs/99999/links", json=said).status_code == 404
+
+
+def test_rules_over_http_are_of_words_on_every_page(client: TestClient, parts: hg.GrammarStore) -> None:
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        answer = client.get("/v1/rules", params={"limit": 7, **cursor}).json()
+        found += [rule["source"] for rule in answer["rules"]]
+        if answer["next"] is None:
+            break
+        cursor = {"cursor": answer["next"]}
+    view = InWords(parts.settings().joins)
+    rules, _ = parts.find_rules(limit=10_000)
+    assert found == [view.side(rule.source) for rule in rules]
+    assert not any(PART_MARK in source for source in found)
+
+
+def test_a_pair_and_its_derivation_over_http_are_of_words(client: TestClient, parts: hg.GrammarStore) -> None:
+    pair = next(row for row in parts.store.pairs() if PART_MARK in row.source)
+    answer = client.get(f"/v1/pairs/{pair.id}").json()
+    words = InWords(parts.settings().joins).pair(pair.source, pair.target, pair.alignment)
+    assert [answer[name] for name in ("source", "target", "alignment")] == [*words[:3]]
+    whole, *uses = client.get(f"/v1/pairs/{pair.id}/derivation").json()["rules"]
+    assert whole["source_span"] == [0, words.source_places[-1]]
+    assert whole["target_span"] == [0, words.target_places[-1]]
+    for use in (whole, *uses):
+        assert PART_MARK not in use["source"] + use["target"]
+        if "[X" not in use["source"]:
+            first, last = use["source_span"]
+            assert use["source"].removeprefix("-") in " ".join(words.source.split(" ")[first:last])
