@@ -29,6 +29,20 @@ def not_ready(daemon: Daemon) -> list[str]:
     return reasons
 
 
+def wait_until_ready(daemon: Daemon) -> None:
+    """Fails with what the daemon itself says is missing."""
+    reasons = ["it was not asked"]
+
+    def ready() -> bool:
+        reasons[:] = not_ready(daemon)
+        return not reasons
+
+    try:
+        wait_until(ready, "the daemon is ready", pause=0.2)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {reasons}; {daemon.log.read_text()[-3000:]}") from error
+
+
 def assert_alive(daemon: Daemon) -> None:
     answer = daemon.get("/healthz")
     assert answer is not None
@@ -42,7 +56,7 @@ def test_a_server_that_stops_and_starts_costs_nothing_but_time(own_server: Any, 
     daemon = Daemon(url, tmp_path)
     with daemon.running():
         feeding = feed_all_ways(daemon, seed=1, pause=0.1)
-        wait_until(lambda: not not_ready(daemon), "the daemon is ready", pause=0.2)
+        wait_until_ready(daemon)
         feeding.wait_for_more()
         own_server.stop()
         [reason, *_] = wait_until(lambda: not_ready(daemon), "the daemon is not ready", pause=0.2)
@@ -50,7 +64,7 @@ def test_a_server_that_stops_and_starts_costs_nothing_but_time(own_server: Any, 
         assert_alive(daemon)
         feeding.check()
         own_server.ensure_postgres_running()
-        wait_until(lambda: not not_ready(daemon), "the daemon is ready again", pause=0.2)
+        wait_until_ready(daemon)
         assert_all_stored_once(daemon, feeding)
 
 
@@ -73,5 +87,5 @@ def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:
         feeding.check()
         assert_sound(url)
         daemon.limit_files(1 << 40)
-        wait_until(lambda: not not_ready(daemon), "the daemon is ready again", pause=0.2)
+        wait_until_ready(daemon)
         assert_all_stored_once(daemon, feeding)
