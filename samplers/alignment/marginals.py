@@ -19,7 +19,7 @@ CELL = np.float32
 LIKELY = 0.5
 """Links whose posterior is above are decoded; among one-to-one links no two of them share a word."""
 LIKELY_IN_MEAN = 0.35
-"""Links are decoded where the mean of both directions is above."""
+"""Links are decoded where the mean of both directions is above: best if F is .7 [Lewis 1995]."""
 LIKELY_BESIDE = 0.2
 """So are those of a word without such a link where the mean is above this, and a neighbouring link is decoded so."""
 

@@ -13,7 +13,7 @@ def test_seeds_are_averaged_and_kept(tmp_path: Path) -> None:
     (folder / "corpus.en").write_text("the blue house\nthe door\na blue door\n" * 5)
     (folder / "gold.talp").write_text("0-0 1-2 2-1\n0-0 1-1\n0-0 1-2 2-1\n" * 5)
     kept = tmp_path / "kept.json"
-    options = ["--model", "bhmm", "--seeds", "2", "--symmetrize", "union", "--symmetrize", "posterior"]
+    options = ["--model", "bhmm", "--seeds", "2", "--symmetrize", "union", "--symmetrize", "intersect"]
     options += ["--results", kept, "--threads", "1"]
 
     def rows() -> list[list[str]]:
@@ -22,7 +22,7 @@ def test_seeds_are_averaged_and_kept(tmp_path: Path) -> None:
 
     found = rows()
     runs = json.loads(kept.read_text())
-    for first, links in zip(found, ("union", "posterior"), strict=True):
+    for first, links in zip(found, ("union", "intersect"), strict=True):
         assert first[:4] == ["gold-fr-en-small", "15", "bhmm", links]
         rates = sorted(run["aer"] for name, run in runs.items() if links in name)
         assert first[4:7] == [f"{sum(rates) / 2:.4f}", f"{rates[0]:.4f}", f"{rates[1]:.4f}"]

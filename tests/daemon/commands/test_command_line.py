@@ -403,7 +403,9 @@ def test_init_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> N
     hierogram("--store", "sqlite:///words.db", "init")
     hierogram("--store", "sqlite:///words.db", "ingest", str(corpus))
     made = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
-    assert re.search(r"pairs; joins of the source: \d+, of the target: \d+$", made.out.strip())
+    assert re.search(
+        r"pairs; words of the source in parts, by \d+ joins, of the target in parts, by \d+ joins$", made.out.strip()
+    )
     assert not re.search(r"^ *joins", hierogram("--store", "sqlite:///parts.db", "init").out, re.MULTILINE)
     again = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
     assert again.code == 3

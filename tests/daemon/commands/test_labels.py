@@ -53,11 +53,11 @@ def test_a_store_with_labels_is_learned_verified_exported_and_translated_with(
     for suffix in ("cdec", "moses", "joshua", "thrax", "tsv", "jsonl", "parquet"):
         name = f"g.{suffix}"
         assert hierogram("--store", learned, "export", "-o", name, "--max-scope", "3").code == 0
-        ran = hierogram("translate", name, "in.fr", "--max-scope", "3", "--set", "fit_length=false")
+        ran = hierogram("translate", name, "in.fr", "--max-scope", "3", "--set", "small=false")
         assert ran.code == 0, ran.err
         translations.add(ran.out)
     assert hierogram("--store", learned, "export", "-o", "g.packed", "--format", "packed", "--max-scope", "3").code == 0
-    translations.add(hierogram("translate", "g.packed", "in.fr", "--set", "fit_length=false").out)
+    translations.add(hierogram("translate", "g.packed", "in.fr", "--set", "small=false").out)
     assert translations == {"the small house is white\na flower inconnue\n"}
     found = [parsers.cdec(line) for line in parsers.lines(tmp_path / "g.cdec")]
     assert len({rule.label for rule in found}) > 3

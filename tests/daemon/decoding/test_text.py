@@ -4,6 +4,7 @@ import random
 import re
 from collections import Counter
 from copy import copy
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -47,8 +48,8 @@ def translator(tmp_path: Path) -> Translator:
     path.write_text(RULES)
     grammar = made.grammar(str(path))
     casing = Casing({"london": ("London",), "she": ("she",)})
-    made_of = {field: getattr(grammar, field) for field in ("packed", "source_words", "target_words", "features")}
-    return made.translator(type(grammar)(**made_of, texts=TextPipeline(("fr", "en"), ("fr", "en")), casing=casing))
+    texts = TextPipeline(("fr", "en"), ("fr", "en"))
+    return made.translator(replace(grammar, texts=texts, casing=casing))
 
 
 def replace_texts(translator: Translator, texts: TextPipeline) -> Translator:

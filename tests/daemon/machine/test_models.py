@@ -49,7 +49,7 @@ def test_it_aligns_what_it_was_trained_with_and_what_is_new(model: MachineModel)
     assert model.training_alignment_count == len(SOURCE) + 1
     assert str(model.get_training_alignment(2)) == "0-0 1-1"
     assert str(model.get_training_alignment(len(SOURCE))) == ""
-    assert str(model.align(["Une", "maison", "verte"], ["A", "green", "house"])) == "0-0 1-2 2-1"
+    assert str(model.align(["Une", "porte", "verte"], ["A", "green", "door"])) == "0-0 1-2 2-1"
     first, second = model.align_batch([(["La", "porte"], ["The", "door"]), ([], ["x"])])
     assert (str(first), second.row_count, second.column_count) == ("0-0 1-1", 0, 1)
 
