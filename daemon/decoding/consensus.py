@@ -1,6 +1,6 @@
-"""Of the likeliest translations of a sentence, take the one that is most like all of them.
+"""Minimum Bayes risk decoding: of the likeliest translations of a sentence, take the one that is most like all of them.
 
-It is the one with the least expected loss [Kumar & Byrne 2004], where what is not lost is chrF++ [Popović 2017]. Where
+It has the least expected loss [Kumar & Byrne 2004], where the loss is 1 less chrF++ [Popović 2017]. Where
 little was learned, the single likeliest translation often owes its place to a word or two that are badly known.
 """
 
@@ -15,7 +15,7 @@ CANDIDATES = 50
 _LETTERS, _WORDS = 6, 2
 """The longest n-grams of chrF++, of letters and of words."""
 _RECALL = 2.0
-"""How much more recall weighs than precision: β."""
+"""Weight of recall beside precision: β."""
 _SHARP = 0.5
 """The power to which likelihoods are taken: those of weights that nobody has tuned are too sure of themselves."""
 

@@ -37,7 +37,7 @@ def _add_word(word, c, change, followers, between, sizes, counts, classes):
 
 @njit
 def _neighbours(word, followers, classes, before, after):
-    """How often words of each class stand before and after a word, itself left out; how often it follows itself."""
+    """Count the words of each class before and after a word, itself left out, and how often it follows itself."""
     start, neighbour, number = followers
     before[:] = 0
     after[:] = 0

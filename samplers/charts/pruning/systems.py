@@ -102,7 +102,7 @@ class System(ABC):
     """A chart to be pruned. Its last graph is overwritten by the next one."""
 
     variables: int
-    """How many there are: those that a cheap model takes to be positive (M')."""
+    """Variables that a cheap model takes to be positive (M')."""
     branching: int = 2
     """Nonterminals of the largest rule that has no words of its own, 2 at least: the larger it is, the faster charts
     grow."""
