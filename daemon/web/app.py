@@ -37,8 +37,8 @@ from hierogram.storage.browsing.reader import Reader
 
 _log = logging.getLogger(__name__)
 
-_READERS = 6
-"""Threads that read the store; with the intakes and the loops, they stay within its pool of connections."""
+READERS = 5
+"""Threads that read the store; with the intakes, the status and the loops, they stay within its pool of connections."""
 
 
 Running = Callable[[], AbstractAsyncContextManager[None]]
@@ -52,7 +52,7 @@ def _lifespan(
 
     @asynccontextmanager
     async def few_threads(_app: FastAPI) -> AsyncIterator[None]:
-        to_thread.current_default_thread_limiter().total_tokens = _READERS
+        to_thread.current_default_thread_limiter().total_tokens = READERS
         async with running():
             yield
         for one in closed:

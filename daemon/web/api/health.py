@@ -7,7 +7,7 @@ from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from anyio import move_on_after, to_thread
+from anyio import CapacityLimiter, move_on_after, to_thread
 from fastapi import APIRouter
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -195,13 +195,15 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     """Return the routes of this module."""
     router = APIRouter(tags=["health"])
     answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
+    # A thread of its own: whoever watches the daemon does not wait behind pages.
+    thread = CapacityLimiter(1)
 
     async def look() -> tuple[Condition, StoreStatus | None, str | None]:
         """The daemon with its present lag, and what the store holds, or why it does not answer within some seconds."""
         status, fault = None, f"the store has not answered for {_STORE_SECONDS:.0f} s"
         with move_on_after(_STORE_SECONDS):
             try:
-                status = await to_thread.run_sync(service.store.status, abandon_on_cancel=True)
+                status = await to_thread.run_sync(service.store.status, abandon_on_cancel=True, limiter=thread)
             except StoreError as error:
                 fault = str(error)
         condition = service.condition()

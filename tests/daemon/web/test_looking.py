@@ -1,6 +1,8 @@
 """What GET and DELETE answer, on both databases."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Semaphore
 
 import pytest
 from defusedxml import ElementTree
@@ -12,6 +14,7 @@ from tests.storage.building import NewPair, pairs_of
 from hierogram.daemon.grammar.derivations import derivation_of
 from hierogram.daemon.serving.health import Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
+from hierogram.daemon.web.app import READERS
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 
@@ -317,6 +320,30 @@ def test_status(learned: Store, connect: Connect) -> None:
     }  # fmt: skip
     assert status["store"]["pairs"]["settled"] == len(LINES)
     assert status["store"]["schema"] == REVISIONS[-1]
+
+
+@pytest.mark.database("sqlite")
+def test_the_status_does_not_wait_for_those_who_read(
+    learned: Store, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = FakeService(learned)
+    client, begun, ended = connect(service), Semaphore(0), Event()
+
+    def read_for_long(*_: object, **__: object) -> tuple[list[object], None]:
+        begun.release()
+        assert ended.wait(60)
+        return [], None
+
+    monkeypatch.setattr(service.store, "find_rules", read_for_long)
+    with ThreadPoolExecutor(READERS + 4) as pool:
+        reading = [pool.submit(client.get, "/v1/rules") for _ in range(READERS + 3)]
+        try:
+            assert all(begun.acquire(timeout=30) for _ in range(READERS))
+            answer = pool.submit(client.get, "/v1/status").result(timeout=30)
+        finally:
+            ended.set()
+        assert answer.json()["store_error"] is None
+        assert [one.result().status_code for one in reading] == [200] * len(reading)
 
 
 def test_the_lag_counts_pairs_without_an_alignment(learned: Store, connect: Connect) -> None:
