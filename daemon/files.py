@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -46,9 +47,25 @@ def fitting(folder: Path, name: str, ending: str) -> str:
     return os.fsdecode(kept) + ending
 
 
+def is_special(path: Path) -> bool:
+    """Return whether the path leads to a device, a pipe or a socket, as `/dev/null` and `/dev/stdout` do."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 @contextmanager
 def appearing(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears under its name, on the disk, only when all went well, and else not at all."""
+    """Write a file that appears under its name, on the disk, only when all went well, and else not at all.
+
+    A device or a pipe is written to as it is: a file must not take its place.
+    """
+    if is_special(path):
+        with path.open("wb") as file:
+            yield file
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:

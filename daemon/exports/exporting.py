@@ -49,6 +49,7 @@ from hierogram.daemon.exports.scratch import (
     quoted,
     scratch,
 )
+from hierogram.daemon.files import is_special
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, notation_of
 from hierogram.samplers.grammar.numbers import SWEEPS_A_DRAW
 from hierogram.storage.exceptions import StoreError
@@ -404,6 +405,8 @@ def export(
     path = Path(GRAMMAR + plan.ending).absolute() if path is None else path.absolute()
     if not path.parent.is_dir():
         raise ExportError(f"{path}: the folder {path.parent} does not exist: make it first")
+    if is_special(path):
+        raise ExportError(f"{path}: is a device or a pipe, which a file cannot replace: name a file, or - for a stream")
     with _recorded(store, path.name, path, plan.format.name) as record, working_folder(path.parent, path.name) as work:
         manifest = _write(store, work, plan, report, work / path.name, work / glue_name(path.name))
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.storage.building import commit, delta
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports import publication
-from hierogram.daemon.exports.exporting import publish
+from hierogram.daemon.exports.exporting import export, publish
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import (
     Versions,
@@ -32,7 +33,7 @@ from hierogram.daemon.exports.publication import (
     working_folder,
 )
 from hierogram.daemon.files import appearing
-from hierogram.storage.store import open_store
+from hierogram.storage.store import Store, open_store
 
 EXPORTER = """
 import sys
@@ -93,6 +94,30 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         interrupt(path)
     assert path.read_bytes() == b"half and half"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(path.read_bytes)
+        with appearing(path) as file:
+            file.write(b"whole")
+        assert read.result(timeout=30) == b"whole"
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.database("sqlite")
+def test_an_export_does_not_replace_a_device(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = folder / "grammar.cdec"
+    path.symlink_to("/dev/null")
+    with pytest.raises(ExportError, match="is a device or a pipe"):
+        export(store, path)
+    assert path.is_char_device()
+    assert list(folder.iterdir()) == [path]
 
 
 def interrupt(path: Path) -> None:
