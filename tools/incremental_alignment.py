@@ -21,7 +21,6 @@ from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, links_of,
 from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.lines import read_sentences
-from hierogram.samplers.alignment.options import GDFA
 from hierogram.storage.records import NewPairs, Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.compare_aligners import CorpusFiles, corpus_of
@@ -87,8 +86,7 @@ def measure(corpus: CorpusFiles, threads: int) -> ArrivalRow:
     kept = pairs - pairs // 10
     evaluated = min(len(gold), pairs - kept)
     align(["a b", "c"], ["a b", "c"])
-    # As a store makes one alignment of both directions.
-    request = Request(threads=threads, symmetrization=GDFA)
+    request = Request(threads=threads)
     batch_seconds, batch = timed(lambda: list(align(sources, targets, request).lines()), time.process_time)
 
     def error(lines: Sequence[str], evaluated: int = len(gold)) -> float:

@@ -31,7 +31,7 @@ from hierogram.samplers.alignment.marginals import (
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, every_model
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
-from hierogram.samplers.alignment.options import GDFA, SYMMETRIZATIONS, AlignerOptions
+from hierogram.samplers.alignment.options import GDFA, POSTERIOR, SYMMETRIZATIONS, AlignerOptions
 from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts, links_of_alignment
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -270,7 +270,7 @@ def align_sides(
     prior: LearnedCounts | None = None,
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
-    symmetrization: str = GDFA,
+    symmetrization: str = POSTERIOR,
 ) -> tuple[Links, Aligned]:
     """Align both ways; return both directions' links, of target words and of source words, and what they make together.
 
