@@ -21,6 +21,7 @@ from hierogram.storage.records.operations import Claim, ExportRow, RequestRow, S
 from hierogram.storage.records.pairs import (
     ALIGNER,
     CSV_ENTRIES,
+    DERIVED,
     DICTIONARIES,
     GIVEN,
     NOBODY,
@@ -48,6 +49,7 @@ from hierogram.storage.records.settings import CASES, INFINITY, JOINS, KEPT, LAR
 __all__ = [
     "ALIGNER",
     "CASES",
+    "DERIVED",
     "CSV_ENTRIES",
     "DICTIONARIES",
     "GIVEN",
