@@ -416,7 +416,7 @@ def _pair_uses(
     from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
-    from hierogram.samplers.counts.texts import link_texts, taken
+    from hierogram.samplers.counts.texts import link_texts, number_texts, taken
     from hierogram.samplers.forests.derivations import decode_states, empty_state
     from hierogram.samplers.forests.records import fragments_of, read_averages, write_averages
     from hierogram.samplers.grammar.columns import join_blobs, no_blobs
@@ -457,19 +457,16 @@ def _pair_uses(
         if not len(uses):
             continue
         rules = loaded.rules(deltas, np.arange(deltas.entries))
-        texts = (
-            taken(rules.sources, links.entries), taken(rules.targets, links.entries), link_texts(links),
-        )  # fmt: skip
-        numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1))
         of_shape = (rules.numbers(name)[links.entries] for name in shape)
-        # The last line of a block has no end.
-        yield (
-            pairs,
-            [
-                *(column.content[:-1].tobytes().decode() for column in texts),
-                *("\n".join(map(str, column.tolist())) for column in (*numbers, *of_shape)),
-            ],
+        numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *of_shape)
+        columns = (
+            taken(rules.sources, links.entries),
+            taken(rules.targets, links.entries),
+            link_texts(links),
+            *(number_texts(column.astype(np.int64)) for column in numbers),
         )
+        # The last line of a block has no end.
+        yield pairs, [column.content[:-1].tobytes().decode() for column in columns]
 
 
 def _all_count(links: "RuleLinks", weight: int) -> "tuple[RuleLinks, NDArray[np.int64]]":

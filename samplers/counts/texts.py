@@ -137,6 +137,27 @@ def link_texts(of_rules: RuleLinks) -> Texts:
     return Texts(buffer[: _put_links(of_rules, buffer, offsets)].copy(), offsets)
 
 
+_LONGEST_NUMBER = 20
+
+
+@njit
+def _put_numbers(numbers, buffer, offsets):
+    position = 0
+    for k in range(len(numbers)):
+        position = put_number(buffer, position, numbers[k])
+        buffer[position] = _NEWLINE
+        position += 1
+        offsets[k + 1] = position
+    return position
+
+
+def number_texts(numbers: NDArray[np.int64]) -> Texts:
+    """Whole numbers that are not negative, int64[n], as texts."""
+    buffer = np.empty(_LONGEST_NUMBER * len(numbers), np.uint8)
+    offsets = np.zeros(len(numbers) + 1, np.int64)
+    return Texts(buffer[: _put_numbers(numbers, buffer, offsets)].copy(), offsets)
+
+
 @njit_allocating
 def same_texts(ours: Texts, rows: NDArray[np.int64], theirs: Texts, other_rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return whether text `rows[k]` of ours is text `other_rows[k]` of theirs, for each k."""

@@ -49,8 +49,8 @@ from hierogram.storage.records.settings import CASES, INFINITY, JOINS, KEPT, LAR
 __all__ = [
     "ALIGNER",
     "CASES",
-    "DERIVED",
     "CSV_ENTRIES",
+    "DERIVED",
     "DICTIONARIES",
     "GIVEN",
     "INFINITY",
