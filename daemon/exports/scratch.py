@@ -34,7 +34,7 @@ Heard = Callable[[int], None]
 MEMORY = 256_000_000
 """Bound of the scratch database's memory, bytes."""
 
-_ROOM = 2.3
+_ROOM = 8.0
 """Joining, sorting and writing at once stays in memory where that is this many times as large as what was loaded."""
 _ROW_BYTES = 40
 """What a row takes beside its texts, about."""
@@ -418,7 +418,7 @@ def _pair_uses(
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
     from hierogram.samplers.counts.texts import link_texts, number_texts, taken
     from hierogram.samplers.forests.derivations import decode_states, empty_state
-    from hierogram.samplers.forests.records import fragments_of, read_averages, write_averages
+    from hierogram.samplers.forests.records import fragments_of
     from hierogram.samplers.grammar.columns import join_blobs, no_blobs
 
     settings = snapshot.settings()
@@ -436,7 +436,6 @@ def _pair_uses(
             current = join_blobs([row.current or b"" for row in rows])
             drawn = counted is Counted.DRAWN
             records = no_blobs(len(rows)) if drawn else join_blobs([row.averages or b"" for row in rows])
-            records = write_averages(read_averages(batch, records))
             fragments, state = fragments_of(records), decode_states(batch.forests, current)
             deltas = add_fragments(deltas, batch, fragments)
             found.append((fragment_links(deltas, batch, fragments), fragments.weights))
