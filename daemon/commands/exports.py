@@ -38,7 +38,6 @@ def telling(shown: Progress) -> "Report":
     doing = {
         "read": ("reading", "rules"),
         "count": ("counting", "pairs"),
-        "compose": ("composing rules", "pairs"),
         "align": ("aligning", "pairs"),
         "write": ("writing", "rules"),
     }

@@ -18,6 +18,7 @@ from hierogram.daemon.language_models.files import open_language_model
 from hierogram.daemon.progress import progress
 from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.records import DERIVED
 from hierogram.storage.store import Store
 
 
@@ -94,10 +95,11 @@ def equip(options: TranslateOptions) -> TranslationResources:
     return TranslationResources(options, weights, model, glossary)
 
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.25
 """How often the store is asked whether it has changed, at most."""
-_REST = 2.0
-"""After reading a grammar there is a rest of this many times as long as that took."""
+_REST, _REST_RESAMPLED = 1.0, 9.0
+"""After reading a grammar there is a rest of this many times as long as that took; of the second where the store has
+the same pairs as before, and has only sampled them again."""
 
 
 class Follower:
@@ -113,7 +115,8 @@ class Follower:
         self._lock = threading.Lock()
         self._first = threading.Lock()
         self._newest: tuple[Translator, int] | None = None
-        self._not_before = 0.0
+        self._derived = 0
+        self._look_at = self._rest_until = self._resampled_until = 0.0
         self._reading: threading.Thread | None = None
 
     def now(self) -> tuple[Translator, int]:
@@ -139,10 +142,12 @@ class Follower:
     def _look(self) -> None:
         now = time.monotonic()
         with self._lock:
-            if now < self._not_before or (self._reading is not None and self._reading.is_alive()):
+            if now < max(self._look_at, self._rest_until) or (self._reading is not None and self._reading.is_alive()):
                 return
-            self._not_before = now + LOOK_SECONDS
+            self._look_at = now + LOOK_SECONDS
             try:
+                if now < self._resampled_until and self._store.count_pairs(DERIVED) == self._derived:
+                    return
                 if self._newest is None or self._store.position() == self._newest[1]:
                     return
             except StoreError:
@@ -156,7 +161,9 @@ class Follower:
 
     def _read(self) -> None:
         started = time.monotonic()
+        derived = self._store.count_pairs(DERIVED)
         grammar, position = self._resources.of_store(self._store)
-        self._newest = self._resources.translator(grammar), position
+        self._newest, self._derived = (self._resources.translator(grammar), position), derived
         ended = time.monotonic()
-        self._not_before = ended + max(LOOK_SECONDS, _REST * (ended - started))
+        self._rest_until = ended + _REST * (ended - started)
+        self._resampled_until = ended + _REST_RESAMPLED * (ended - started)

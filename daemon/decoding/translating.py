@@ -507,7 +507,8 @@ def warm_up(loaded: "Loaded", state: Any) -> None:
     # Here, because no other translator needs the samplers of kinds.
     from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.samplers.counts.deltas import Change
-    from hierogram.samplers.counts.occurrences import fragment_links, rule_links
+    from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
+    from hierogram.samplers.counts.texts import link_texts, number_texts, taken
     from hierogram.samplers.forests.derivations import trees_of
     from hierogram.samplers.forests.records import fragments_of
     from hierogram.samplers.grammar.columns import no_blobs
@@ -516,8 +517,14 @@ def warm_up(loaded: "Loaded", state: Any) -> None:
         # The links within the uses of rules.
         fragments = fragments_of(loaded.write_averages(loaded.read_averages(no_blobs(loaded.size))))
         deltas = count_changes(loaded.batch, [Change(trees_of(loaded.trees(state)), 1, 0)], fragments)
-        fragment_links(deltas, loaded.batch, fragments)
-        rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state)))
+        found = [
+            fragment_links(deltas, loaded.batch, fragments),
+            rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state))),
+        ]
+        links, uses = uses_by_links(found, [np.ones(len(of_some.entries), np.int64) for of_some in found])
+        link_texts(links)
+        number_texts(uses.sum(axis=1))
+        taken(loaded.rules(deltas, np.arange(deltas.entries)).sources, links.entries)
     reader = RuleReader("rules to warm up with", "parquet", ("count",), TABBED)
     for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\t\nb\ty\t0-0\t\t\n"]):
         pass

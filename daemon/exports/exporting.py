@@ -43,8 +43,7 @@ from hierogram.daemon.exports.publication import (
 from hierogram.daemon.exports.scratch import (
     Heard,
     Scratch,
-    load_compositions,
-    load_inner_alignments,
+    load_pair_uses,
     load_rules,
     quoted,
     scratch,
@@ -63,7 +62,7 @@ SENTENCES = f"{_OF_SENTENCES}.sgm"
 _ROW_GROUP = 122_880
 
 Report = Callable[[str, int, int | None], None]
-"""Hears the work at hand (`read`, `count`, `compose`, `align`, `write`), how much of it is done, and all of it, where
+"""Hears the work at hand (`read`, `count`, `align`, `write`), how much of it is done, and all of it, where
 known."""
 
 
@@ -152,14 +151,13 @@ def score_rules(
         what = "read" if whole else "count"
         load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
         linked = LINKS in notation_of(settings.grammar).offers
-        if counted is Counted.TRANSLATION and linked:
-            load_compositions(
-                scratch, snapshot, plan.corpus, plan.shape, options.min_expected,
-                lambda done: report("compose", done, pairs),
+        aligned = plan.format.alignments or plan.lexical or options.aligned
+        least = options.min_expected if minimal else None
+        if linked and (aligned or least is not None):
+            load_pair_uses(
+                scratch, snapshot, plan.corpus, counted, plan.shape, least, aligned,
+                lambda done: report("align", done, pairs),
             )  # fmt: skip
-        asked = plan.format.alignments or plan.lexical or options.aligned
-        if asked and linked:
-            load_inner_alignments(scratch, snapshot, plan.corpus, counted, lambda done: report("align", done, pairs))
     filters = apply_filters(scratch, options, plan.samples, pipeline_of(settings).source, plan.both_sides)
     left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:

@@ -6,12 +6,9 @@ numbers, and what is written is sorted by what is unique.
 """
 
 import os
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,18 +16,16 @@ from hierogram.daemon.exports.options import Counted
 from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
 from hierogram.samplers.grammar.rules import SHORT
 from hierogram.storage.exports.snapshot import Block, Snapshot
-from hierogram.storage.records import PairRow, Settings
 
 if TYPE_CHECKING:
     import numpy as np
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from hierogram.daemon.learning.kinds.pairs import ForestPairs
-    from hierogram.samplers.counts.deltas import CountDeltas
     from hierogram.samplers.counts.occurrences import RuleLinks
+    from hierogram.samplers.forests.batch import Batch
     from hierogram.samplers.forests.compositions import Compositions
-    from hierogram.samplers.forests.recurrence import Ngrams
+    from hierogram.samplers.forests.records import Fragments
 
 
 Blocks = Iterator[Block]
@@ -39,7 +34,7 @@ Heard = Callable[[int], None]
 MEMORY = 256_000_000
 """Bound of the scratch database's memory, bytes."""
 
-_ROOM = 2.3
+_ROOM = 8.0
 """Joining, sorting and writing at once stays in memory where that is this many times as large as what was loaded."""
 _ROW_BYTES = 40
 """What a row takes beside its texts, about."""
@@ -217,7 +212,8 @@ _SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
 _USES = {"uses": "BIGINT"}
 _TOGETHER = {"minimal_uses": "sum"}
 """How a column of several parts becomes one where it is not the same in all."""
-_LINKED = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR", "uses": "BIGINT"}
+LINKED = _SIDES | {"alignment": "VARCHAR"} | _USES | {"composed": "BIGINT"}
+"""Columns of uses of rules by their links: `uses` in derivations, and how often they are `composed`."""
 
 
 def load_rules(
@@ -279,29 +275,39 @@ def _recounted(
             yield pairs, [*sides, *("\n".join(map(str, column.tolist())) for column in numbers)]
 
 
-def load_compositions(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, shape: Collection[str], least: float,
-    heard: Heard | None = None,
+def load_pair_uses(
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, shape: Collection[str],
+    least: float | None, linked: bool, heard: Heard | None = None,
 ) -> None:  # fmt: skip
-    """Add to the view `rules` the compositions that new text asks for, with their uses and links; take others out.
+    """Add to the view `rules` what its pairs alone say: compositions, where `least` is given, and links, if `linked`.
 
     Compositions are those that pairs have twice at least, and those with more than `SHORT` source symbols whose source
     side is expected `least` times. Rules of the view that are no compositions, nor of minimal derivations, and are used
-    less than twice, are left out where theirs is not. `shape` has `minimal_uses`.
+    less than twice, are left out where theirs is not. `shape` has `minimal_uses`. Links are those of `link_rules`.
     """
-    text = _Text(snapshot, corpus)
-    kinds = _LINKED | dict.fromkeys(shape, "INTEGER")
-    scratch.load("compositions", kinds, text.compositions(least, shape, heard))
+    text = None if least is None else _Text(snapshot, corpus, least)
+    of_shape = () if text is None else shape
+    blocks = _pair_uses(snapshot, corpus, counted if linked else None, text, of_shape)
+    scratch.load("inner_uses", LINKED | dict.fromkeys(of_shape, "INTEGER"), blocks, heard)
+    if text is not None:
+        _compose(scratch, text, shape)
+    if linked:
+        link_rules(scratch)
+    scratch.run("DROP TABLE inner_uses")
+
+
+def _compose(scratch: Scratch, text: "_Text", shape: Collection[str]) -> None:
+    """Add the compositions of the table `inner_uses` that new text asks for to the view `rules`; take others out."""
     of_shape = "".join(f", min({name}) AS {name}" for name in shape)
     scratch.run(f"""
         CREATE TABLE composed AS
-        SELECT source, target, CAST(sum(uses) AS BIGINT) AS uses{of_shape} FROM compositions
-         GROUP BY source, target""")
+        SELECT source, target, CAST(sum(composed) AS BIGINT) AS uses{of_shape} FROM inner_uses
+         WHERE composed > 0 GROUP BY source, target""")
     once = f"uses < {_TWICE * ONE_COMPOSITION}"
     scratch.run(f"DELETE FROM composed WHERE {once} AND len(string_split(source, ' ')) <= {SHORT}")
-    text.leave_out(scratch, "composed", f"composed WHERE {once}", least)
+    text.leave_out(scratch, "composed", f"composed WHERE {once}")
     seldom = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
-    text.leave_out(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {seldom}", least)
+    text.leave_out(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {seldom}")
     scratch.run("""
         UPDATE loaded SET uses = loaded.uses + composed.uses FROM composed
          WHERE loaded.source = composed.source AND loaded.target = composed.target""")
@@ -309,11 +315,11 @@ def load_compositions(
     scratch.run(f"""
         INSERT INTO loaded ({names})
         SELECT {names} FROM composed ANTI JOIN loaded USING (source, target)""")
-    scratch.run(f"""
-        CREATE TABLE inner_uses AS
-        SELECT {", ".join(_LINKED)} FROM compositions SEMI JOIN composed USING (source, target)""")
+    scratch.run("""
+        UPDATE inner_uses SET uses = inner_uses.uses + inner_uses.composed FROM composed
+         WHERE inner_uses.composed > 0
+           AND inner_uses.source = composed.source AND inner_uses.target = composed.target""")
     scratch.run("DROP TABLE composed")
-    scratch.run("DROP TABLE compositions")
 
 
 _TWICE = 2
@@ -324,107 +330,67 @@ _BUCKETS = 1 << 25
 class _Text:
     """The text of all pairs: its n-grams, and which compositions it has twice, by keys in a table of fixed size."""
 
-    def __init__(self, snapshot: Snapshot, corpus: int | None) -> None:
+    def __init__(self, snapshot: Snapshot, corpus: int | None, least: float) -> None:
+        """Read all pairs; `least` are the occurrences of a source side for which new text asks for a rule."""
         import numpy as np
 
-        self._snapshot, self._corpus, self._settings = snapshot, corpus, snapshot.settings()
-        self._met = np.zeros(_BUCKETS, np.uint8)
-        self._ngrams: Ngrams | None = None
-        for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-            # Here, because it brings the compiled samplers with it.
-            from hierogram.samplers.forests.recurrence import add_ngrams, no_ngrams
+        # Here, because it brings the compiled samplers with it.
+        from hierogram.daemon.learning.kinds.pairs import load_pairs
+        from hierogram.samplers.forests.recurrence import add_ngrams, no_ngrams
 
-            if self._ngrams is None:
-                self._ngrams = no_ngrams(sum(snapshot.status().pairs.values()))
-            loaded, found = self._compose(rows, self._ngrams)
-            self._ngrams = add_ngrams(self._ngrams, loaded.batch)
-            different, times = np.unique(found.keys % np.uint64(_BUCKETS), return_counts=True)
+        self._least, self._settings = least, snapshot.settings()
+        self._met = np.zeros(_BUCKETS, np.uint8)
+        self._ngrams = no_ngrams(sum(snapshot.status().pairs.values()))
+        for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+            batch = load_pairs(rows, self._settings).batch
+            self._ngrams = add_ngrams(self._ngrams, batch)
+            different, times = np.unique(self._of(batch).keys % np.uint64(_BUCKETS), return_counts=True)
             self._met[different] = np.minimum(self._met[different] + times, _TWICE)
 
-    def compositions(self, least: float, shape: Collection[str], heard: Heard | None) -> Blocks:
-        """Yield compositions, a part of the pairs at a time.
+    def _of(self, batch: "Batch") -> "Compositions":
+        # Here, because it brings the compiled samplers with it.
+        from hierogram.samplers.forests.compositions import compositions
 
-        But for those that are surely met once and have a source side that is expected less than `least` times.
-        """
+        return compositions(batch, ONE_COMPOSITION, self._ngrams)
+
+    def compositions(self, batch: "Batch") -> "Fragments":
+        """Return the compositions of pairs, but for those that are surely met once and have a source side that is
+        expected less than `least` times."""
         import numpy as np
 
-        if self._ngrams is None:
-            return
-        # Here, because it brings the compiled samplers with it.
-        from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
-        from hierogram.samplers.counts.occurrences import fragment_links
+        found = self._of(batch)
+        twice = self._met[found.keys % np.uint64(_BUCKETS)] >= _TWICE
+        return found.chosen(twice | (found.expected >= self._least))
 
-        pairs = 0
-        for rows in self._snapshot.iterate_derivations(_PAIRS_A_READ, self._corpus):
-            pairs += len(rows)
-            if heard:
-                heard(pairs)
-            loaded, found = self._compose(rows, self._ngrams)
-            twice = self._met[found.keys % np.uint64(_BUCKETS)] >= _TWICE
-            fragments = found.chosen(twice | (found.expected >= least))
-            deltas = add_fragments(empty_deltas(), loaded.batch, fragments)
-            links = fragment_links(deltas, loaded.batch, fragments)
-            if columns := _texts(loaded, deltas, [(links, fragments.weights.tolist())], shape):
-                yield pairs, columns
-
-    def leave_out(self, scratch: Scratch, table: str, rows: str, least: float) -> None:
+    def leave_out(self, scratch: Scratch, table: str, rows: str) -> None:
         """Delete those of the rows of a table whose source side is expected less than `least` times."""
-        if self._ngrams is None:
-            return
         # Here, because it brings the compiled samplers with it.
         from hierogram.samplers.forests.recurrence import expected_occurrences
 
         scratch.run("CREATE TABLE unasked (place BIGINT)")
         for some in scratch.columns(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
             expected = expected_occurrences(self._ngrams, [source for _, source in some], self._settings.key_salt)
-            unasked = [(place,) for (place, _), times in zip(some, expected.tolist(), strict=True) if times < least]
+            unasked = [
+                (place,) for (place, _), times in zip(some, expected.tolist(), strict=True) if times < self._least
+            ]
             if unasked:
                 scratch.insert("unasked", unasked)
         scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT place FROM unasked)")
         scratch.run("DROP TABLE unasked")
 
-    def _compose(self, rows: list[PairRow], ngrams: "Ngrams") -> tuple["ForestPairs", "Compositions"]:
-        """Return pairs with their forests, and their compositions."""
-        # Here, because it brings the compiled samplers with it.
-        from hierogram.daemon.learning.kinds.pairs import load_pairs
-        from hierogram.samplers.forests.compositions import compositions
 
-        loaded = load_pairs(rows, self._settings)
-        return loaded, compositions(loaded.batch, ONE_COMPOSITION, ngrams)
-
-
-def load_inner_alignments(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, heard: Heard | None = None
-) -> None:
-    """Give every rule of the view `rules` the alignment that most of its uses have, found in the derivations.
+def link_rules(scratch: Scratch) -> None:
+    """Give every rule of the view `rules` the alignment that most of its uses in the table `inner_uses` have.
 
     Of alignments that are as frequent the one that sorts first is taken.
     """
-    settings = snapshot.settings()
-
-    def blocks() -> Blocks:
-        pairs = 0
-        for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-            pairs += len(rows)
-            if columns := _linked_rules(rows, settings, counted):
-                yield pairs, columns
-
-    link_rules(scratch, blocks(), heard)
-
-
-def link_rules(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> None:
-    """Give every rule of the view `rules` its most frequent alignment; blocks are of rules, alignments and uses."""
-    scratch.load("inner_uses", _LINKED, blocks, heard)
-    if not scratch.row("SELECT count(*) FROM inner_uses")[0]:
-        return
     scratch.run("""
         CREATE TABLE inner_alignments AS
         SELECT source, target, coalesce(alignment, '') AS alignment FROM (
             SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, alignment, sum(uses) AS uses
-              FROM inner_uses GROUP BY source, target, alignment
+              FROM inner_uses WHERE uses > 0 GROUP BY source, target, alignment
         )
         QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY uses DESC, coalesce(alignment, '')) = 1""")
-    scratch.run("DROP TABLE inner_uses")
     scratch.run("""
         CREATE TABLE linked AS
         SELECT rules.* EXCLUDE (id) REPLACE (coalesce(inner_alignments.alignment, '') AS alignment)
@@ -436,71 +402,74 @@ def link_rules(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> 
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, * FROM loaded")
 
 
-def _linked_rules(rows: list[PairRow], settings: Settings, counted: Counted) -> list[str]:
-    """Return columns of sides, alignments and uses; none where no rule is used."""
-    # Here, because it brings the compiled samplers with it.
-    import numpy as np
+def _pair_uses(
+    snapshot: Snapshot, corpus: int | None, counted: Counted | None, text: _Text | None, shape: Collection[str]
+) -> Blocks:
+    """Yield columns `LINKED` and `shape` of the rules that pairs use, those with the same links together.
 
-    from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
-    from hierogram.daemon.learning.kinds.registry import kind_of
-    from hierogram.samplers.counts.deltas import Change, add_minimal
-    from hierogram.samplers.counts.occurrences import fragment_links, rule_links
-    from hierogram.samplers.forests.derivations import decode_states, empty_state, encode_trees, trees_of
-    from hierogram.samplers.forests.records import fragments_of, read_averages, write_averages
-    from hierogram.samplers.grammar.columns import join_blobs, no_blobs
-
-    loaded = kind_of(settings).load(rows, settings)
-    # Only such pairs have links: `LINKS` of their kind says so.
-    assert isinstance(loaded, ForestPairs)
-    forests = loaded.batch.forests
-    state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
-    trees = trees_of(encode_trees(loaded.batch, state))
-    drawn = counted is Counted.DRAWN
-    records = no_blobs(len(rows)) if drawn else join_blobs([row.averages or b"" for row in rows])
-    records = write_averages(read_averages(loaded.batch, records))
-    fragments = fragments_of(records)
-    deltas = count_changes(loaded.batch, [Change(trees, 1, 0)], fragments)
-    found = [(fragment_links(deltas, loaded.batch, fragments), fragments.weights.tolist())]
-    alone = rule_links(deltas, loaded.batch, state, np.diff(records.offsets) == 0)
-    found.append((alone, [ONE_USE] * len(alone.entries)))
-    if counted is Counted.TRANSLATION:
-        deltas = add_minimal(deltas, loaded.batch, np.arange(len(rows)), 1)
-        smallest = empty_state(forests)
-        smallest.cut[:] = 1
-        links = rule_links(deltas, loaded.batch, smallest, np.ones(len(rows), np.bool_))
-        found.append((links, [ONE_MINIMAL_USE] * len(links.entries)))
-    return _texts(loaded, deltas, found)
-
-
-def _texts(
-    loaded: "ForestPairs", deltas: "CountDeltas", found: Sequence[tuple["RuleLinks", list[int]]],
-    shape: Collection[str] = (),
-) -> list[str]:  # fmt: skip
-    """Return columns of sides, alignments, uses and shape of uses of rules, those with the same links together.
-
-    None where no rule is used.
+    Of their derivations, where it is said what is `counted`; and of compositions of a text.
     """
     import numpy as np
 
-    from hierogram.samplers.counts.occurrences import SIDE_BITS
+    # Here, because it brings the compiled samplers with it.
+    from hierogram.daemon.learning.kinds.pairs import ForestPairs
+    from hierogram.daemon.learning.kinds.registry import kind_of
+    from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
+    from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
+    from hierogram.samplers.counts.texts import link_texts, number_texts, taken
+    from hierogram.samplers.forests.derivations import decode_states, empty_state
+    from hierogram.samplers.forests.records import fragments_of
+    from hierogram.samplers.grammar.columns import join_blobs, no_blobs
 
-    uses: Counter[tuple[int, bytes]] = Counter()
-    for of_rules, weights in found:
-        content = of_rules.links.tobytes()
-        inside = [content[start:end] for start, end in pairwise((4 * of_rules.offset).tolist())]
-        for entry, inner, weight in zip(of_rules.entries.tolist(), inside, weights, strict=True):
-            uses[entry, inner] += weight
+    settings = snapshot.settings()
+    pairs = 0
+    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+        loaded = kind_of(settings).load(rows, settings)
+        # Only such pairs have links: `LINKS` of their kind says so.
+        assert isinstance(loaded, ForestPairs)
+        batch, deltas, composed = loaded.batch, empty_deltas(), None
+        found: list[tuple[RuleLinks, NDArray[np.int64]]] = []
+        if text is not None:
+            composed = text.compositions(batch)
+            deltas = add_fragments(deltas, batch, composed)
+        if counted is not None:
+            current = join_blobs([row.current or b"" for row in rows])
+            drawn = counted is Counted.DRAWN
+            records = no_blobs(len(rows)) if drawn else join_blobs([row.averages or b"" for row in rows])
+            fragments, state = fragments_of(records), decode_states(batch.forests, current)
+            deltas = add_fragments(deltas, batch, fragments)
+            found.append((fragment_links(deltas, batch, fragments), fragments.weights))
+            # A pair without a record expects to use its present tree.
+            alone = np.diff(records.offsets) == 0
+            deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(alone))
+            found.append(_all_count(rule_links(deltas, batch, state, alone), ONE_USE))
+        if counted is Counted.TRANSLATION:
+            everyone, smallest = np.ones(len(rows), np.bool_), empty_state(batch.forests)
+            smallest.cut[:] = 1
+            deltas = add_minimal(deltas, batch, np.arange(len(rows)), 1)
+            found.append(_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))
+        derived = len(found)
+        if composed is not None:
+            found.append((fragment_links(deltas, batch, composed), composed.weights))
+        pairs += len(rows)
+        links, uses = uses_by_links([of_some for of_some, _ in found], [weights for _, weights in found])
+        if not len(uses):
+            continue
+        rules = loaded.rules(deltas, np.arange(deltas.entries))
+        of_shape = (rules.numbers(name)[links.entries] for name in shape)
+        numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *of_shape)
+        columns = (
+            taken(rules.sources, links.entries),
+            taken(rules.targets, links.entries),
+            link_texts(links),
+            *(number_texts(column.astype(np.int64)) for column in numbers),
+        )
+        # The last line of a block has no end.
+        yield pairs, [column.content[:-1].tobytes().decode() for column in columns]
 
-    @cache
-    def text(links: bytes) -> str:
-        packed = np.frombuffer(links, np.uint32).tolist()
-        return " ".join(f"{link >> SIDE_BITS}-{link & (1 << SIDE_BITS) - 1}" for link in packed)
 
-    rules = loaded.rules(deltas, np.arange(deltas.entries))
-    sources, targets = rules.sources.strings(), rules.targets.strings()
-    shapes = [rules.numbers(name).tolist() for name in shape]
-    used = (
-        (sources[entry], targets[entry], text(links), str(number), *(str(column[entry]) for column in shapes))
-        for (entry, links), number in uses.items()
-    )
-    return ["\n".join(column) for column in zip(*used, strict=True)]
+def _all_count(links: "RuleLinks", weight: int) -> "tuple[RuleLinks, NDArray[np.int64]]":
+    """Return uses of rules, each of which counts for as much."""
+    import numpy as np
+
+    return links, np.full(len(links.entries), weight, np.int64)

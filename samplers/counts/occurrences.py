@@ -1,5 +1,6 @@
 """Uses of rules in derivations: which pair uses which rule, and which words are linked within each use."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -231,3 +232,60 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
     if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), found):
         raise DerivationError("the averages of a pair do not fit its forest")
     return found._replace(links=found.links[: found.offset[-1]])
+
+
+@njit
+def _same_links(of_rules, k, other):
+    """Return whether two uses have the same links."""
+    start, first = of_rules.offset[k], of_rules.offset[other]
+    size = of_rules.offset[k + 1] - start
+    if of_rules.offset[other + 1] - first != size:
+        return False
+    place = 0
+    while place < size and of_rules.links[start + place] == of_rules.links[first + place]:
+        place += 1
+    return place == size
+
+
+@njit
+def _gather_uses(of_rules, kinds, weights, latest, before, uses):
+    """Add the weight of each use to the first one of its rule that has the same links, in the column of its kind.
+
+    `latest` has, of each entry, the last use whose links were new, `before` the one before each of these, or -1.
+    """
+    for k in range(len(of_rules.entries)):
+        entry = of_rules.entries[k]
+        other = latest[entry]
+        while other >= 0 and not _same_links(of_rules, k, other):
+            other = before[other]
+        if other < 0:
+            before[k] = latest[entry]
+            latest[entry] = k
+            other = k
+        uses[other, kinds[k]] += weights[k]
+
+
+def uses_by_links(
+    found: Sequence[RuleLinks], weights: Sequence[NDArray[np.int64]]
+) -> tuple[RuleLinks, NDArray[np.int64]]:
+    """Return uses of rules, those of one rule with the same links once, and the sum of their weights, int64[n, kinds].
+
+    `weights` int64[n] are those of the uses in each of `found`, a column of the sums for each.
+    """
+    sizes = [len(of_rules.entries) for of_rules in found]
+    together = RuleLinks(
+        np.concatenate([np.zeros(0, np.int64), *(of_rules.entries for of_rules in found)]),
+        np.cumsum(np.concatenate([np.zeros(1, np.int64), *(np.diff(of_rules.offset) for of_rules in found)])),
+        np.concatenate([np.zeros(0, np.uint32), *(of_rules.links[: of_rules.offset[-1]] for of_rules in found)]),
+    )
+    uses = np.zeros((sum(sizes), len(found)), np.int64)
+    kinds = np.repeat(np.arange(len(found)), sizes)
+    latest = np.full(int(together.entries.max(initial=-1)) + 1, -1, np.int64)
+    _gather_uses(
+        together, kinds, np.concatenate([np.zeros(0, np.int64), *weights]), latest, np.empty(len(uses), np.int64), uses
+    )
+    rows = np.flatnonzero(uses.any(axis=1))
+    spans = np.diff(together.offset)[rows]
+    offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(spans)])
+    places = np.arange(offset[-1]) + np.repeat(together.offset[rows] - offset[:-1], spans)
+    return RuleLinks(together.entries[rows], offset, together.links[places]), uses[rows]

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.counts.deltas import CountDeltas
+from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks
 from hierogram.samplers.grammar.columns import Texts
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 from hierogram.samplers.grammar.rules import escape_terminal
 
-_SPACE, _NEWLINE = 32, 10
+_SPACE, _NEWLINE, _MINUS = 32, 10, 45
 _BEGINS, _COMMA, _ENDS = tuple(b"[X"), 44, 93
 _LONGEST_NONTERMINAL = 16
 
@@ -105,6 +106,56 @@ def render_rules(
 ) -> tuple[Texts, Texts]:
     """Source and target sides of the chosen entries of rule-count deltas of phrase rules."""
     return _sides(deltas, chosen, False, source), _sides(deltas, chosen, True, target)
+
+
+_LONGEST_LINK = 12
+_TARGET_BITS = np.uint32((1 << SIDE_BITS) - 1)
+
+
+@njit
+def _put_links(of_rules, buffer, offsets):
+    position = 0
+    for k in range(len(of_rules.entries)):
+        for place in range(of_rules.offset[k], of_rules.offset[k + 1]):
+            if place > of_rules.offset[k]:
+                buffer[position] = _SPACE
+                position += 1
+            link = of_rules.links[place]
+            position = put_number(buffer, position, np.int64(link >> np.uint32(SIDE_BITS)))
+            buffer[position] = _MINUS
+            position = put_number(buffer, position + 1, np.int64(link & _TARGET_BITS))
+        buffer[position] = _NEWLINE
+        position += 1
+        offsets[k + 1] = position
+    return position
+
+
+def link_texts(of_rules: RuleLinks) -> Texts:
+    """The links within each use of a rule as a line `i-j i-j`."""
+    buffer = np.empty(_LONGEST_LINK * len(of_rules.links) + len(of_rules.entries), np.uint8)
+    offsets = np.zeros(len(of_rules.entries) + 1, np.int64)
+    return Texts(buffer[: _put_links(of_rules, buffer, offsets)].copy(), offsets)
+
+
+_LONGEST_NUMBER = 20
+
+
+@njit
+def _put_numbers(numbers, buffer, offsets):
+    position = 0
+    for k in range(len(numbers)):
+        position = put_number(buffer, position, numbers[k])
+        buffer[position] = _NEWLINE
+        position += 1
+        offsets[k + 1] = position
+    return position
+
+
+def number_texts(numbers: NDArray[np.int64]) -> Texts:
+    """Whole numbers that are not negative, int64[n], as texts."""
+    buffer = np.empty(_LONGEST_NUMBER * len(numbers), np.uint8)
+    offsets = np.zeros(len(numbers) + 1, np.int64)
+    return Texts(buffer[: _put_numbers(numbers, buffer, offsets)].copy(), offsets)
 
 
 @njit_allocating

@@ -6,7 +6,6 @@ of usual words in a usual order come again.
 """
 
 from collections.abc import Iterable
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,8 @@ _PLACES_A_PAIR = 64
 _FEWEST_BITS, _MOST_BITS = 12, 24
 _HALF_BITS = np.uint64(32)
 _POWERS = powers_of_base(ORDER)
+_END = "\n"
+"""Stands between sides: no symbol has it."""
 
 
 class Ngrams(NamedTuple):
@@ -102,18 +103,22 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
     Sides are as rules are written; `salt` is that of the words' hashes. A side's runs of words, with nonterminals
     between them, are taken to come independently.
     """
-    words: list[str] = []
-    runs: list[tuple[int, int, int]] = []
-    number = -1
-    for number, side in enumerate(sides):
-        for is_open, run in groupby(map(terminal_of, side.split(" ")), lambda word: word is None):
-            if not is_open:
-                start = len(words)
-                words += [word for word in run if word is not None]
-                runs.append((number, start, len(words)))
-    place = {word: k for k, word in enumerate(dict.fromkeys(words))}
-    hashes = hash_words(place, salt)[np.array([place[word] for word in words], np.int64)]
-    expected = np.full(number + 1, float(ngrams.text_words))
+    sides = list(sides)
+    numbers: dict[str, int] = {_END: 0}
+    # Numbered in one go, each symbol looked at once; a side's end divides runs as a nonterminal does.
+    symbols = np.array(
+        [numbers.setdefault(symbol, len(numbers)) for symbol in f" {_END} ".join(sides).split(" ")], np.int64
+    )
+    spelled = [None if symbol == _END else terminal_of(symbol) for symbol in numbers]
+    is_word = np.array([word is not None for word in spelled])[symbols]
+    side = np.cumsum(symbols == 0)
+    hashes = hash_words((word or "" for word in spelled), salt)[symbols[is_word]]
+    begins = is_word & ~np.append(False, is_word[:-1])
+    ends = is_word & ~np.append(is_word[1:], False)
+    # Places among words alone.
+    place = np.cumsum(is_word)
+    runs = np.stack((side[begins], place[begins] - 1, place[ends]), axis=1)
+    expected = np.full(len(sides), float(ngrams.text_words))
     running = add_up(hashes, hashes[:0], ALL_BITS).source
-    _expect(running, np.array(runs, np.int64).reshape(-1, 3), ngrams, expected)
+    _expect(running, runs, ngrams, expected)
     return expected

@@ -21,6 +21,7 @@ from hierogram.storage.records.operations import Claim, ExportRow, RequestRow, S
 from hierogram.storage.records.pairs import (
     ALIGNER,
     CSV_ENTRIES,
+    DERIVED,
     DICTIONARIES,
     GIVEN,
     NOBODY,
@@ -49,6 +50,7 @@ __all__ = [
     "ALIGNER",
     "CASES",
     "CSV_ENTRIES",
+    "DERIVED",
     "DICTIONARIES",
     "GIVEN",
     "INFINITY",

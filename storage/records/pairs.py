@@ -26,6 +26,8 @@ SETTLED = "settled"
 """State of a pair that has been through every stage."""
 UNSETTLED = (UNALIGNED, WAITING, SAMPLING)
 """States of pairs that are not through the schedule."""
+DERIVED = (SAMPLING, SETTLED)
+"""States of pairs that have a derivation."""
 TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES = "tbx", "csv_entries", "tsv_entries"
 DICTIONARIES = (TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES)
 """Formats of batches whose pairs are entries of dictionaries."""

@@ -5,6 +5,7 @@ from tests.mutants.fault import Fault
 _PUBLICATION = "tests/daemon/exports/test_publication.py"
 _FORMATS = "tests/daemon/exports/test_formats.py"
 _EXPORTING = "tests/daemon/exports/test_exporting.py"
+_FOLLOWING = "tests/daemon/decoding/test_following.py"
 _FILTERS = "tests/daemon/exports/test_filters.py"
 _SCHEDULE = "tests/daemon/exports/test_schedule.py"
 _SPOOL = "tests/daemon/serving/test_spool.py"
@@ -154,7 +155,7 @@ DAEMON_FAULTS = (
     Fault(
         "rules of minimal derivations alone have no links",
         "daemon/exports/scratch.py",
-        "        found.append((links, [ONE_MINIMAL_USE] * len(links.entries)))\n",
+        "            found.append(_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))\n",
         "",
         (_EXPORTING, "-k", "weights_for_translating"),
     ),
@@ -168,8 +169,8 @@ DAEMON_FAULTS = (
     Fault(
         "compositions are exported whose source side nobody expects",
         "daemon/exports/scratch.py",
-        'text.leave_out(scratch, "composed", f"composed WHERE {once}", least)',
-        'text.leave_out(scratch, "composed", f"composed WHERE {once}", 0.0)',
+        'text.leave_out(scratch, "composed", f"composed WHERE {once}")',
+        "pass",
         (_EXPORTING, "-k", "weights_for_translating or read_apart"),
     ),
     Fault(
@@ -210,9 +211,16 @@ DAEMON_FAULTS = (
     Fault(
         "compositions have no links",
         "daemon/exports/scratch.py",
-        "FROM compositions SEMI JOIN composed",
-        "FROM compositions ANTI JOIN composed",
+        "SET uses = inner_uses.uses + inner_uses.composed FROM",
+        "SET uses = inner_uses.uses FROM",
         (_EXPORTING, "-k", "weights_for_translating"),
+    ),
+    Fault(
+        "new pairs wait for the rest of what is only sampled again",
+        "daemon/decoding/opening.py",
+        "self._store.count_pairs(DERIVED) == self._derived",
+        "True",
+        (_FOLLOWING, "-k", "do_not_wait"),
     ),
     Fault(
         "all sentences with a word are looked at, not those with the rarest",

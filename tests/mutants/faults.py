@@ -122,6 +122,20 @@ FAULTS = (
         (COMPOSITIONS,),
     ),
     Fault(
+        "uses of a rule whose links differ after the first are one",
+        "counts/occurrences.py",
+        "    return place == size\n",
+        "    return place > 0 or size == 0\n",
+        ("tests/samplers/counts/test_occurrences.py", "-k", "same_links"),
+    ),
+    Fault(
+        "uses are compared with the latest ones of their rule alone",
+        "counts/occurrences.py",
+        "            other = before[other]\n",
+        "            other = -1\n",
+        ("tests/samplers/counts/test_occurrences.py", "-k", "same_links"),
+    ),
+    Fault(
         "n-grams are counted with the occurrence that a rule comes from",
         "forests/recurrence.py",
         "p = (max(times - 1.0, 0.0) + p) / max(before, 1.0)",

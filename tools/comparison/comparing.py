@@ -13,7 +13,7 @@ from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.exports.filters import ADJACENT
 from hierogram.daemon.exports.options import MIN_EXPECTED, Counted
-from hierogram.daemon.exports.scratch import load_compositions, load_rules, scratch
+from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
 from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.exports.snapshot import Snapshot
@@ -182,7 +182,7 @@ def _sampled(
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
         load_rules(database, snapshot, None, counted, _SHAPE)
         if counted is Counted.TRANSLATION:
-            load_compositions(database, snapshot, None, _SHAPE, MIN_EXPECTED)
+            load_pair_uses(database, snapshot, None, counted, _SHAPE, MIN_EXPECTED, linked=False)
         for block in database.columns(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):
             for measure, chosen in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):
                 within = measure.count(np.array([scope for _, _, scope, *_ in chosen], np.int32))

@@ -26,7 +26,7 @@ from hierogram.daemon.decoding.translating import Translator
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import MIN_EXPECTED, Counted, ExportOptions
-from hierogram.daemon.exports.scratch import load_compositions, load_rules, scratch
+from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
 from hierogram.daemon.language_models.files import make as make_model
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.language_models.word_classes import learn_classes
@@ -273,7 +273,7 @@ def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
         shape = ("scope", "minimal_uses")
         load_rules(database, snapshot, None, system.counted, (*shape, "hiero"))
         if system.counted is Counted.TRANSLATION:
-            load_compositions(database, snapshot, None, shape, MIN_EXPECTED)
+            load_pair_uses(database, snapshot, None, system.counted, shape, MIN_EXPECTED, linked=False)
         only = "WHERE hiero > 0" if system.hiero else ""
         numbers = database.numbers(f"(SELECT scope FROM rules {only})", ["scope"])
     return [int(number) for number in np.bincount(numbers[:, 0].astype(np.int64), minlength=1)]

@@ -228,13 +228,11 @@ def longest_rule(settings: Settings) -> int:
 
 def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64], list[str]]:
     """Return word numbers of all texts one after the other, the texts' offsets, and the words by number."""
+    divided = [text.split(" ") for text in texts]
+    offsets = np.cumsum([0, *map(len, divided)], dtype=np.int64)
     numbers: dict[str, int] = {}
-    words: list[int] = []
-    offsets = [0]
-    for text in texts:
-        words.extend([numbers.setdefault(word, len(numbers)) for word in text.split(" ")])
-        offsets.append(len(words))
-    return np.array(words, np.int32), np.array(offsets, np.int64), list(numbers)
+    words = [numbers.setdefault(word, len(numbers)) for words in divided for word in words]
+    return np.array(words, np.int32), offsets, list(numbers)
 
 
 def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:

@@ -13,7 +13,7 @@ from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexicon, weigh
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
-from hierogram.daemon.exports.scratch import link_rules, load_rules, scratch
+from hierogram.daemon.exports.scratch import LINKED, link_rules, load_rules, scratch
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.storage.exports.snapshot import Block, Snapshot
@@ -74,7 +74,7 @@ class Source:
 
     def linked_blocks(self) -> Iterator[Block]:
         for number, given in enumerate(self.rules, 1):
-            yield number, [given.source, given.target, given.alignment, str(given.uses)]
+            yield number, [given.source, given.target, given.alignment, str(given.uses), "0"]
 
 
 def write(
@@ -90,7 +90,8 @@ def write(
     work.mkdir()
     with scratch(work) as database:
         load_rules(database, source, None, options.counted, plan.shape)
-        link_rules(database, given.linked_blocks())
+        database.load("inner_uses", LINKED, given.linked_blocks())
+        link_rules(database)
         counts = apply_filters(database, plan.options, samples)
         if plan.lexical:
             load_lexicon(database, given.pair_blocks())
