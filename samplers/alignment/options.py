@@ -38,8 +38,9 @@ class AlignerOptions:
     `candidates` positions, or from all (0). `lexical`, `jump`, `collocation`, `fertility`: strengths of the Dirichlet
     priors β, α, γ and the fertilities'; `unlinked`: prior probability of an unlinked word (bhmm-f); `similarity`: what
     the prior adds for words of the same spelling, and in proportion for similar ones. `warming`: sweeps by words alone,
-    then as many by words and jumps (bhmm-f). `stems`: of three chains two know words by their stems alone. `slices`:
-    slice variables (itg). Raises `AlignmentInputError` where no sample would be taken.
+    then as many by words and jumps (bhmm-f); sweeps in which the strengths β and α fall to these (bhmm). `stems`: of
+    three chains two know words by their stems alone. `slices`: slice variables (itg). Raises `AlignmentInputError`
+    where no sample would be taken.
     """
 
     model: str

@@ -35,7 +35,8 @@ class Steps:
     to the counts, `sweep(first, sides, chain, key, plan, scratch, marginals)` draws them anew; both return the pair at
     which the table of word pairs lacks room, or the number of pairs. `move(first, sides, chain, key, plan)`, where a
     model has it, moves the links of each emitted word from `first` on together after a sweep, and returns the word at
-    which the table lacks room, or the number of words. `finish(chain, key, plan)`: what is drawn last. `decode(sides,
+    which the table lacks room, or the number of words. `warm_up(chain, options, sweep)`, where a model has it, sets the
+    strengths of the priors for a sweep, in place. `finish(chain, key, plan)`: what is drawn last. `decode(sides,
     marginals)`: the links that samples make likeliest.
 
     `chains(number, sides, runs, blank, chain, scratch, own, total)`, where a model has it, does all sweeps of the
@@ -49,6 +50,7 @@ class Steps:
     sweep: Callable[[int, Sides, Chain, np.uint64, AlignmentPlan, AlignmentScratch, Marginals], int]
     decode: Callable[[Sides, Marginals], DirectionLinks]
     move: Callable[[int, Sides, Chain, np.uint64, AlignmentPlan], int] | None = None
+    warm_up: Callable[[Chain, AlignerOptions, int], None] = lambda chain, options, sweep: None
     prepare: Callable[[Chain, Direction], Chain] = lambda chain, direction: chain
     finish: Callable[[Chain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None
     chains: ChainsInARow | None = None

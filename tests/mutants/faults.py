@@ -610,6 +610,20 @@ FAULTS = (
     ),
     # The aligner.
     Fault(
+        "priors fall a sweep late",
+        "alignment/models/hmm.py",
+        "(options.warming + 1 - sweep) / falling",
+        "(options.warming + 2 - sweep) / falling",
+        ("tests/samplers/alignment/test_kernels.py", "-k", "flatter_priors"),
+    ),
+    Fault(
+        "a conditioning word's prior does not fall with its parts",
+        "alignment/models/hmm.py",
+        """(lexical - settings["lexical"]) * settings["emitted_words"]""",
+        """0.0 * settings["emitted_words"]""",
+        ("tests/samplers/alignment/test_kernels.py", "-k", "flatter_priors"),
+    ),
+    Fault(
         "the way back of a word's move favours the same word",
         "alignment/models/hmm.py",
         "one, other, 1.0 / tilt, False, state)",

@@ -1,9 +1,9 @@
-"""Compare where chains of `bhmm` end that start from different links: ln P, and the share of words that are linked.
+"""Compare where chains of `bhmm` end that start from different links: mean ln P and share of words that are linked.
 
 python -m hierogram.tools.papers.alignment_starts corpus.es corpus.en --pairs 300
 
 Target words are emitted, as in `hierogram align --set direction=forward`. ln P is that of all links and words, the
-normalization of jumps among it.
+normalization of jumps among it. Each chain has random numbers of its own.
 """
 
 import time
@@ -26,8 +26,8 @@ from hierogram.tools.measures.results import BitextFile
 MODEL1, HALF, NOTHING = "model1", "half", "nothing"
 STARTS = (MODEL1, HALF, NOTHING)
 """The links of IBM Model 1, these without a random half, and none."""
-_PARTS = 4
-"""What is printed of a chain: after each of so many parts of its sweeps."""
+_PARTS = 5
+"""What is printed of a chain: means of each of so many parts of its sweeps. In the last one a chain is warm."""
 
 
 def _rising(start: float, steps: NDArray[np.generic]) -> float:
@@ -61,7 +61,7 @@ def main(
     source: BitextFile,
     target: BitextFile,
     pairs: Annotated[int, typer.Option(min=1, help="The first n pairs.")] = 2000,
-    sweeps: Annotated[int, typer.Option(min=_PARTS, help="Sweeps of each chain.")] = 1000,
+    sweeps: Annotated[int | None, typer.Option(min=_PARTS, help="Sweeps of each chain.", show_default="2000")] = None,
     starts: Annotated[str, typer.Option(help=f"Starts, with commas: {', '.join(STARTS)}.")] = ",".join(STARTS),
     candidates: Annotated[int, typer.Option(min=0, help="Positions that a link is drawn from; 0: all.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
@@ -73,18 +73,22 @@ def main(
     sides = [read_side(read_sentences(str(path))[:pairs]) for path in (source, target)]
     direction = make_direction(sides[1], sides[0])
     options = options_for("bhmm", pairs, sweeps, candidates=candidates)
-    kernel, key = build(options, direction), chain_seed(seed, 0, 0)
+    kernel = build(options, direction)
     print("start", "sweep", "ln P", "linked", "seconds", sep="\t")
-    for start in starts.split(","):
+    for number, start in enumerate(starts.split(",")):
+        key = chain_seed(seed, 0, number)
         state, spent = kernel.init(key, first_links(direction, start, seed)), 0.0
-        for sweep in range(1, sweeps + 1):
+        found: list[tuple[float, float]] = []
+        for sweep in range(1, options.sweeps + 1):
             begun = time.process_time()
             state, info = kernel.step(key, state, options.plan(sweep))
             spent += time.process_time() - begun
-            if sweep % (sweeps // _PARTS) == 0:
-                found = log_likelihood(state.chain, options, len(direction.emitted.vocabulary))
-                share = info.linked / len(state.chain.links)
-                print(start, sweep, f"{found:.0f}", f"{share:.3f}", f"{spent:.1f}", sep="\t", flush=True)
+            likely = log_likelihood(state.chain, options, len(direction.emitted.vocabulary))
+            found.append((likely, info.linked / len(state.chain.links)))
+            if sweep % (options.sweeps // _PARTS) == 0:
+                likely, share = np.mean(found, axis=0)
+                print(start, sweep, f"{likely:.0f}", f"{share:.3f}", f"{spent:.1f}", sep="\t", flush=True)
+                found = []
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """BHMM: the Bayesian HMM aligner with special jumps to and from no word [SA16 §2]; docs/model.md, section 5.
 
 After each sweep the links of a word move together: what one token alone cannot leave, since it would be the first of
-its word elsewhere, all tokens leave at once.
+its word elsewhere, all tokens leave at once. The first sweeps are by flatter priors, so that the chain forgets the
+links that it began with.
 """
 
 import math
@@ -22,6 +23,7 @@ from hierogram.samplers.alignment.counts import (
 )
 from hierogram.samplers.alignment.marginals import add_conditional, add_sample, decode
 from hierogram.samplers.alignment.model1 import model1_links
+from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
@@ -31,6 +33,10 @@ MOVES = 3
 """Moves of each emitted word after a sweep."""
 TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
 """Factors by which one of two words is favoured where links are proposed; with each stands its inverse."""
+FLAT_LEXICAL, WORDS_A_FLAT_JUMP = 0.003, 8
+"""While the chain warms up β falls from the first number, α from one for so many emitted words."""
+_HELD = 1 / 16
+"""The part of the warm-up in which they do not fall yet."""
 
 
 @njit_inline
@@ -285,6 +291,26 @@ def move_words(first, sides, chain, key, plan):
     return words
 
 
+def strengths_at(sweep: int, options: AlignerOptions, emitted_tokens: int) -> tuple[float, float]:
+    """Return β and α in a sweep, numbered from 1: they fall by a constant factor to the options' own.
+
+    A chain that is warm, as all are without a warm-up, samples from the posterior.
+    """
+    falling = options.warming * (1.0 - _HELD)
+    part = min(1.0, (options.warming + 1 - sweep) / falling) if sweep <= options.warming else 0.0
+    lexical, jump = options.lexical, options.jump
+    flat = max(lexical, FLAT_LEXICAL), max(jump, emitted_tokens / WORDS_A_FLAT_JUMP)
+    return lexical * (flat[0] / lexical) ** part, jump * (flat[1] / jump) ** part
+
+
+def _warm_up(chain: Chain, options: AlignerOptions, sweep: int) -> None:
+    settings = chain.settings[0]
+    lexical, jump = strengths_at(sweep, options, len(chain.links))
+    if lexical != settings["lexical"]:
+        chain.conditioning["prior"] += (lexical - settings["lexical"]) * settings["emitted_words"]
+    settings["lexical"], settings["jump"] = lexical, jump
+
+
 def _with_tokens(chain: Chain, direction: Direction) -> Chain:
     return chain._replace(tokens=tokens_of(direction.sides, len(direction.emitted.vocabulary)))
 
@@ -296,5 +322,6 @@ STEPS = Steps(
     move=move_words,
     decode=decode,
     prepare=_with_tokens,
+    warm_up=_warm_up,
 )
 """The chain begins with the links of IBM Model 1 [SA16 §5]."""

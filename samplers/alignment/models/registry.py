@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hierogram.samplers.alignment.steps import Steps
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
+_HMM_SWEEPS, _WARMING = 2000, 0.8
+"""Of bhmm, and the part of them in which its chain forgets the first links."""
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
 _SMALL, _SMALL_SWEEPS = 2500, 40
 """Corpora of at most so many pairs get more chains, of so many sweeps."""
@@ -48,20 +50,27 @@ class JointModel:
     sampler: Callable[[], "type[ItgAligner]"]
 
 
-def _papers(model: str, candidates: int = 2) -> Callable[[int, int | None], AlignerOptions]:
-    """The settings of the paper's models [SA16 §5]; `candidates` are the paper's 2 but where these do not burn in."""
+def _papers(
+    model: str, candidates: int = 2, most: int = _PAPER_SWEEPS, warming: float = 0.0
+) -> Callable[[int, int | None], AlignerOptions]:
+    """The settings of the paper's models [SA16 §5], but where these do not burn in: then a link is drawn from other
+    `candidates` than the paper's 2 in `most` sweeps, a part of which, `warming`, gives no samples."""
 
     def options(pairs: int, sweeps: int | None) -> AlignerOptions:
-        chosen = sweeps or _PAPER_SWEEPS
+        chosen = sweeps or most
+        thinning = min(_PAPER_THINNING, chosen)
+        # A sample is taken after them.
+        warm = max(0, min(round(warming * chosen), chosen // thinning * thinning - 1))
         return AlignerOptions(
             model=model,
             sweeps=chosen,
             chains=1,
-            burn_in=0,
-            thinning=min(_PAPER_THINNING, chosen),
+            burn_in=warm,
+            thinning=thinning,
             candidates=candidates,
             lexical=0.0001,
             similarity=0.0,
+            warming=warm,
         )
 
     return options
@@ -120,7 +129,9 @@ MODELS = {
     model.name: model
     for model in (
         AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _kernels("fertility"), prior_counts=True),
-        AlignerModel("bhmm", "HMM of the paper", _papers("bhmm", ALL_POSITIONS), _kernels("hmm")),
+        AlignerModel(
+            "bhmm", "HMM of the paper", _papers("bhmm", ALL_POSITIONS, _HMM_SWEEPS, _WARMING), _kernels("hmm")
+        ),
         AlignerModel("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _kernels("collocations")),
     )
 }

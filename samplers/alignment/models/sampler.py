@@ -94,6 +94,7 @@ class AlignmentKernel:
         Arrays of the state are changed in place, but for counts that had to grow.
         """
         sides, seed = self.direction.sides, np.uint64(key)
+        self._steps.warm_up(state.chain, self.options, plan.sweep)
 
         def resample(first: int, now: Chain) -> int:
             return int(self._steps.sweep(first, sides, now, seed, plan, self._scratch, state.marginals))

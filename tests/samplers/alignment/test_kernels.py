@@ -1,6 +1,8 @@
 """The aligner's kernels against the twin, draw for draw, and their counts against a recount."""
 
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -32,6 +34,7 @@ from tests.samplers.alignment.kernels import (
 
 from hierogram.samplers.alignment.bitext import make_direction, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals
+from hierogram.samplers.alignment.models.hmm import FLAT_LEXICAL, WORDS_A_FLAT_JUMP, strengths_at
 from hierogram.samplers.alignment.models.registry import options_for
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import AlignerOptions
@@ -52,6 +55,26 @@ def test_the_kernel_draws_as_the_twin_does(model: str, candidates: int) -> None:
         for number in range(1, 5):
             state = sweep(corpus, state, trial, number, settings)
             assert kernel.sweep() == state
+
+
+def test_while_it_warms_up_the_kernel_draws_as_the_twin_does_with_flatter_priors() -> None:
+    random = Random(2)
+    corpus, settings = random_corpus(random), Settings(BHMM, lexical=0.0002, jump=0.05)
+    state = random_state(corpus, BHMM, random)
+    kernel = KernelChain(corpus, state, settings, seed=2)
+    kernel.options = replace(kernel.options, warming=32)
+    kernel.kernel.options = kernel.options
+    tokens = sum(len(pair.emitted) for pair in corpus.pairs)
+    found = [strengths_at(sweep, kernel.options, tokens) for sweep in range(1, 36)]
+    assert found[:3] == [pytest.approx((FLAT_LEXICAL, tokens / WORDS_A_FLAT_JUMP))] * 3
+    ratios = [(one[0] / other[0], one[1] / other[1]) for one, other in pairwise(found[2:33])]
+    assert ratios == [pytest.approx(ratios[0])] * 30
+    assert ratios[0][0] > 1
+    assert found[32:] == [(settings.lexical, settings.jump)] * 3
+    for number, (lexical, jump) in enumerate(found, 1):
+        state = sweep(corpus, state, 2, number, replace(settings, lexical=lexical, jump=jump))
+        assert kernel.sweep() == state, number
+    assert kernel.chain.conditioning["prior"] == pytest.approx(settings.lexical * len(corpus.emitted_words))
 
 
 @pytest.mark.parametrize("candidates", [0, 2])
