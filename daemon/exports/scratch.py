@@ -284,7 +284,10 @@ def load_pair_uses(
     Compositions are those that pairs have twice at least, and those with more than `SHORT` source symbols whose source
     side is expected `least` times. Rules of the view that are no compositions, nor of minimal derivations, and are used
     less than twice, are left out where theirs is not. `shape` has `minimal_uses`. Links are those of `link_rules`.
+    Nothing changes where no pair has a derivation.
     """
+    if next(snapshot.iterate_derivations(1, corpus), None) is None:
+        return
     text = None if least is None else _Text(snapshot, corpus, least)
     of_shape = () if text is None else shape
     blocks = _pair_uses(snapshot, corpus, counted if linked else None, text, of_shape)

@@ -145,11 +145,11 @@ def test_what_cannot_be_aligned_is_told(hierogram: Run, tmp_path: Path) -> None:
 
 
 def test_the_paper_s_models_have_the_paper_s_settings() -> None:
-    # From two candidates bhmm does not burn in.
-    for model, candidates in (("bhmm", 0), ("bhmm-z", 2)):
+    # From two candidates, and without a warm-up, bhmm does not burn in.
+    for model, sweeps, warm, candidates in (("bhmm", 2000, 1600, 0), ("bhmm-z", 1000, 0, 2)):
         options = options_for(Request(model), 1_000)
-        assert (options.sweeps, options.thinning, options.burn_in, options.chains) == (1000, 25, 0, 1)
-        assert options.candidates == candidates
+        assert (options.sweeps, options.thinning, options.chains) == (sweeps, 25, 1)
+        assert (options.warming, options.burn_in, options.candidates) == (warm, warm, candidates)
         assert (options.jump, options.lexical, options.collocation) == (1.0, 1e-4, 1e-4)
         assert options.similarity == 0
     assert options_for(Request(sweeps=1), 5).is_sampled(1)
