@@ -50,51 +50,69 @@ def _names(sides: tuple[Side, Side], ending: str) -> Names:
     return one, other
 
 
-def prior_counts_of(counts: AlignerCounts, source: Side, target: Side, vocabulary: tuple[int, int]) -> LearnedCounts:
-    """Return the counts, in the numbers of the two sides' words and of their stems; those of others are left out.
+class NamedCounts:
+    """Counts of the aligner, found by the names of words and stems."""
 
-    `vocabulary` sizes of source and target side, of the store with the words at hand.
-    """
-    jumps = np.zeros((len(DIRECTIONS), 2 * WIDEST_JUMP + 1), np.int64)
-    for direction, width, count in counts.jumps:
-        jumps[DIRECTIONS.index(direction), width + WIDEST_JUMP] = count
-    of_words, of_stems = (_of_unit(counts, names, jumps, vocabulary) for names in names_of(source, target))
-    return of_words, of_stems
+    def __init__(self, counts: AlignerCounts) -> None:
+        self._numbers: list[dict[str, int]] = []
+        self._words: list[NDArray[np.int64]] = []
+        pairs = []
+        for k, side in enumerate(SIDES):
+            rows = [row for row in counts.words if row[0] == side]
+            numbers = {row[1]: n for n, row in enumerate(rows)}
+            linked = [row[1] if k else row[0] for row in counts.lexicon]
+            for word in set(linked).difference(numbers):
+                numbers[word] = len(numbers)
+            pairs.append([numbers[word] for word in linked])
+            # The last row is that of words of which nothing is counted.
+            table = np.zeros((len(numbers) + 1, MOST_FERTILITY + 2), np.int64)
+            if rows:
+                table[: len(rows)] = [row[2:] for row in rows]
+            self._numbers.append(numbers)
+            self._words.append(table)
+        self._pairs = np.array(pairs, np.int64)
+        self._linked = np.array([row[2:] for row in counts.lexicon], np.int64).reshape(-1, 2).T
+        self._jumps = np.zeros((len(DIRECTIONS), 2 * WIDEST_JUMP + 1), np.int64)
+        if counts.jumps:
+            directions, widths, jumps = zip(*counts.jumps, strict=True)
+            backward = np.array(directions) == DIRECTIONS[1]
+            self._jumps[backward.astype(np.int64), np.array(widths) + WIDEST_JUMP] = jumps
 
+    def of(self, names: tuple[Names, Names], vocabulary: tuple[int, int]) -> LearnedCounts:
+        """Return those of words and of stems among each other, by their numbers.
 
-def _of_unit(counts: AlignerCounts, names: Names, jumps: NDArray[np.int64], vocabulary: tuple[int, int]) -> BothCounts:
-    numbers = [{name: n for n, name in enumerate(of_side)} for of_side in names]
-    no_word = len(names[0]) - 1, len(names[1]) - 1
-    pairs: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]] = ([], [])
-    for source_word, target_word, forward, backward in counts.lexicon:
-        s, t = numbers[0].get(source_word), numbers[1].get(target_word)
-        if s is None or t is None:
-            continue
-        if forward and t != no_word[1]:
-            pairs[0].append((s, t, forward))
-        if backward and s != no_word[0]:
-            pairs[1].append((t, s, backward))
-    words = [np.zeros((len(of_side), MOST_FERTILITY + 2), np.int64) for of_side in names]
-    for row in counts.words:
-        k = SIDES.index(row.side)
-        number = numbers[k].get(row.word)
-        if number is not None:
-            words[k][number] = row[2:]
-    found = []
-    for k, emitted_words in enumerate((vocabulary[1], vocabulary[0])):
-        table = np.array(pairs[k], np.int64).reshape(-1, 3)
-        found.append(
-            PriorCounts(
-                table[:, 0].astype(np.int32),
-                table[:, 1].astype(np.int32),
-                table[:, 2].copy(),
-                words[k][:, 0].copy(),
-                words[k][:-1, 1:].copy(),
-                jumps[k],
-                emitted_words,
+        `vocabulary` sizes of source and target side, of the store with the words at hand.
+        """
+        of_words, of_stems = (self._of_unit(unit, vocabulary) for unit in names)
+        return of_words, of_stems
+
+    def _of_unit(self, names: Names, vocabulary: tuple[int, int]) -> BothCounts:
+        here, words = [], []
+        for of_side, numbers, table, column in zip(names, self._numbers, self._words, self._pairs, strict=True):
+            rows = np.array([numbers.get(name, -1) for name in of_side])
+            own = np.full(len(table), -1)
+            own[rows] = np.arange(len(rows))
+            own[-1] = -1
+            here.append(own[column])
+            words.append(table[rows])
+        among = (here[0] >= 0) & (here[1] >= 0)
+        found = []
+        for k in range(len(DIRECTIONS)):
+            conditioning, emitted = here[k], here[1 - k]
+            # No word is not emitted.
+            kept = np.flatnonzero(among & (self._linked[k] != 0) & (emitted != len(names[1 - k]) - 1))
+            found.append(
+                PriorCounts(
+                    conditioning[kept].astype(np.int32),
+                    emitted[kept].astype(np.int32),
+                    self._linked[k][kept],
+                    words[k][:, 0].copy(),
+                    words[k][:-1, 1:].copy(),
+                    self._jumps[k],
+                    vocabulary[1 - k],
+                )
             )
-        )
-    return found[0], found[1]
+        return found[0], found[1]
 
 
 def enter_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
 
 _INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
+_ANSWERING: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1}
 _REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0}
 
 
@@ -118,6 +120,12 @@ def incremental_options(pairs: int, request: Request, *, linked: bool = False) -
     return replace(options_for(request, pairs), thinning=1, **(_REJUVENATING if linked else _INCREMENTAL))
 
 
+@lru_cache
+def answering_options(request: Request) -> AlignerOptions:
+    """Return options for a pair that is not stored, for whose links somebody waits: fewer sweeps, but warmed up."""
+    return replace(options_for(request, 1), thinning=1, **_ANSWERING)
+
+
 class _Sweeps:
     """Sweeps done by all threads; the first to hear that the run was given up ends its chain."""
 
@@ -169,13 +177,17 @@ def ways_of(
     links: Links | None = None,
 ) -> list[Way]:
     """Return both directions, forward and backward."""
-    units = units_of(source, target) if options.stems else [(source, target)]
+    stems = units_of(source, target)[1] if options.stems else None
     ways = []
     for number, starts in enumerate(links or (None, None)):
-        views = []
-        for k, (one, other) in enumerate(units):
-            direction = make_direction(one, other) if number else make_direction(other, one)
-            views.append(View(direction, prior[k][number] if prior is not None else None))
+        direction = make_direction(source, target) if number else make_direction(target, source)
+        directions = [direction]
+        if stems is not None:
+            emitted, conditioning = stems if number else stems[::-1]
+            # Stems stand where their words do.
+            sides = direction.sides._replace(emitted=emitted.words, conditioning=conditioning.words)
+            directions.append(Direction(sides, emitted, conditioning))
+        views = [View(view, prior[k][number] if prior is not None else None) for k, view in enumerate(directions)]
         ways.append(Way(number, views, starts))
     return ways
 

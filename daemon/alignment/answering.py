@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.aligning import incremental_options, ways_of
+from hierogram.daemon.alignment.aligning import answering_options, ways_of
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.segments import joined, words_of_parts
 from hierogram.daemon.corpora.texts import IN_REQUESTS, TextPipeline, pipeline_of, text_advice
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
-from hierogram.daemon.stored_links import Names, names_of, prior_counts_of
+from hierogram.daemon.stored_links import NamedCounts, Names, names_of
 from hierogram.samplers.alignment.bitext import Side, read_side, tokens_of
 from hierogram.samplers.alignment.chain import evidence_of
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, join_directions
@@ -111,11 +111,11 @@ class AnsweringAligner:
                 f"{self._store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
             )
         vocabulary = max(found.vocabulary[0], len(words[0])), max(found.vocabulary[1], len(words[1]))
-        known = _Known(found.counts, vocabulary)
+        counts = NamedCounts(found.counts)
         answers = []
-        for texts, key, both in zip(pairs, stored, sides, strict=True):
+        for texts, key, both, own in zip(pairs, stored, sides, names, strict=True):
             people = found.known.get(key, KnownLinks())
-            answers.append(_answered(texts, both, known.counts(*both), people, symmetrization, self._seed))
+            answers.append(_answered(texts, both, counts.of(own, vocabulary), people, symmetrization, self._seed))
         return found.position, list(map(_in_words, answers)) if self.texts.joins else answers
 
 
@@ -136,7 +136,7 @@ def _answered(
 ) -> AnsweredPair:
     """Sample the links of one pair beside the counts of others, given what people say of them."""
     source, target = sides
-    options = incremental_options(1, Request(seed=seed, chains=_CHAINS))
+    options = answering_options(Request(seed=seed, chains=_CHAINS))
     marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
     for way in ways_of(source, target, options, prior):
@@ -209,55 +209,24 @@ def warm_up() -> None:
     """Compile, or load, all that an answer needs: align a pair in memory alone, with a fixed link and without."""
     texts = ("a b", "x y")
     sides = read_side([texts[0]]), read_side([texts[1]])
-    prior = _Known(AlignerCounts([], [], []), (2, 2)).counts(*sides)
+    prior = NamedCounts(AlignerCounts([], [], [])).of(names_of(*sides), (2, 2))
     for fixed in ((), ((0, 0),)):
         _answered(texts, sides, prior, KnownLinks(frozenset(fixed)))
-
-
-class _Known:
-    """The counts of all words of a request, found by word."""
-
-    def __init__(self, counts: AlignerCounts, vocabulary: tuple[int, int]) -> None:
-        self._vocabulary = vocabulary
-        self._jumps = counts.jumps
-        self._words = {(row.side, row.word): row for row in counts.words}
-        self._lexicon: dict[str, dict[str, tuple[int, int]]] = {}
-        for source, target, forward, backward in counts.lexicon:
-            self._lexicon.setdefault(source, {})[target] = (forward, backward)
-
-    def counts(self, source: Side, target: Side) -> LearnedCounts:
-        """Return those of one pair's words and stems, in their numbers."""
-        lexicon, words = [], []
-        for sources, targets in names_of(source, target):
-            for word in sources:
-                row = self._lexicon.get(word, {})
-                lexicon += [(word, other, *row[other]) for other in targets if other in row]
-            words += [
-                self._words[key]
-                for side, own in (("source", sources), ("target", targets))
-                for word in own
-                if (key := (side, word)) in self._words
-            ]
-        return prior_counts_of(AlignerCounts(lexicon, words, self._jumps), source, target, self._vocabulary)
 
 
 def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object]:
     """Return a pair as plain values, for JSON; with `least`, `links` are all that are at least so likely."""
     posterior = pair.posterior
     links = pair.links if least is None else [(s, t) for s, t in np.argwhere(posterior >= least).tolist()]
+    places = tuple(np.array(links, np.intp).reshape(-1, 2).T)
+    columns = [_shown(cells[places]) for cells in (posterior, pair.forward, pair.backward)]
     return {
         "source": pair.source,
         "target": pair.target,
         "alignment": " ".join(f"{s}-{t}" for s, t in pair.links),
         "links": [
-            {
-                "source": s,
-                "target": t,
-                "probability": _shown(posterior[s, t]),
-                "forward": _shown(pair.forward[s, t]),
-                "backward": _shown(pair.backward[s, t]),
-            }
-            for s, t in links
+            {"source": s, "target": t, "probability": p, "forward": forward, "backward": backward}
+            for (s, t), p, forward, backward in zip(links, *columns, strict=True)
         ],
         "forward": _of_words(pair.of_target),
         "backward": _of_words(pair.of_source),
@@ -266,10 +235,10 @@ def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object
 
 def _of_words(found: DirectionLinks) -> list[dict[str, object]]:
     return [
-        {"position": None if link < 0 else link, "probability": _shown(p)}
-        for link, p in zip(found.links.tolist(), found.posterior.tolist(), strict=True)
+        {"position": None if link < 0 else link, "probability": p}
+        for link, p in zip(found.links.tolist(), _shown(found.posterior), strict=True)
     ]
 
 
-def _shown(p: float) -> float:
-    return round(min(float(p), 1.0), _DIGITS)
+def _shown(p: NDArray[np.float32]) -> list[float]:
+    return [round(one, _DIGITS) for one in np.minimum(p, 1).tolist()]

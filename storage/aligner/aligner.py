@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 
 from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, update
 
@@ -18,7 +19,7 @@ from hierogram.storage.database.loading import (
     staged_links,
     staged_word_counts,
 )
-from hierogram.storage.database.transactions import Writing, read_state
+from hierogram.storage.database.transactions import Writing
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
 from hierogram.storage.grammar.runs import count_restarts
 from hierogram.storage.records import (
@@ -86,12 +87,12 @@ class Alignments(Leases):
         `before` is what was found before: where the store has not changed since, its jumps are not read again.
         """
         with self._reading() as connection:
-            state = read_state(connection)
-            jumps = before.counts.jumps if before is not None and before.position == state.position else None
+            [(position, *vocabulary)] = rows_of(connection, _OF_STATE)
+            jumps = before.counts.jumps if before is not None and before.position == position else None
             return AnsweringCounts(
-                state.position,
+                position,
                 aligner_counts(connection, names, jumps),
-                (state.source_types, state.target_types),
+                (vocabulary[0], vocabulary[1]),
                 known_links_of_texts(connection, texts),
             )
 
@@ -263,24 +264,25 @@ _OF_PAIRS = "SELECT source, target, forward, backward FROM aligner_lexicon"
 _OF_WORDS = f"SELECT side, word, {', '.join(_WORDS[2])} FROM aligner_words"
 
 
-def _selects(chosen: str, target: str) -> tuple[TextClause, TextClause]:
-    """The statements that find the counts of pairs of chosen words, and of the words."""
-    sources, targets = chosen.format("sources"), chosen.format("targets")
-    return (
-        text(f"{_OF_PAIRS} WHERE source {sources} AND {target} {targets}"),
-        text(
-            f"{_OF_WORDS} WHERE side = 'source' AND word {sources}"
-            f" UNION ALL {_OF_WORDS} WHERE side = 'target' AND word {targets}"
-        ),
-    )
+_AMONG_ON_SQLITE, _AMONG_ON_POSTGRES = "IN (SELECT value FROM json_each(:{}))", "= ANY(:{})"
 
 
-# Made once: they are asked with each request to align.
-_AMONG = "IN (SELECT value FROM json_each(:{}))"
-_OF_FEW_WORDS_ON_SQLITE = _selects(_AMONG, "target")
-# The + keeps the index from being entered for each source word with each target word.
-_OF_WORDS_ON_SQLITE = _selects(_AMONG, "+target")
-_OF_WORDS_ON_POSTGRES = _selects("= ANY(:{})", "target")
+@lru_cache
+def _selects(lots: int, among: str, target: str) -> tuple[TextClause, TextClause]:
+    """The statements that find the counts of pairs of chosen words, those of each lot among each other, and of words.
+
+    Made once: they are asked with each request to align.
+    """
+    pairs, words = [], []
+    for lot in range(lots):
+        sources, targets = among.format(f"sources_{lot}"), among.format(f"targets_{lot}")
+        pairs.append(f"{_OF_PAIRS} WHERE source {sources} AND {target} {targets}")
+        words.append(f"{_OF_WORDS} WHERE side = 'source' AND word {sources}")
+        words.append(f"{_OF_WORDS} WHERE side = 'target' AND word {targets}")
+    return text(" UNION ALL ".join(pairs)), text(" UNION ALL ".join(words))
+
+
+_OF_STATE = text("SELECT position, source_types, target_types FROM store_state")
 _OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
 
 
@@ -300,23 +302,24 @@ def aligner_counts(
     are given.
     """
     found = AlignerCounts([], [], rows_of(connection, _OF_JUMPS) if jumps is None else jumps)
-    for (lexicon, of_words), given in (_asked(connection.dialect.name, *lot) for lot in names):
+    if names:
+        (lexicon, of_words), given = _asked(connection.dialect.name, names)
         found.lexicon.extend(rows_of(connection, lexicon, given))
         found.words.extend(map(WordCounts._make, rows_of(connection, of_words, given)))
     return found
 
 
-def _asked(
-    dialect: str, sources: Collection[str], targets: Collection[str]
-) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
+def _asked(dialect: str, lots: Sequence[NamesOfSides]) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
     """Return the statements that find the counts of names among each other, and what they are given."""
-    given = {"sources": list(sources), "targets": list(targets)}
+    given: dict[str, object] = {}
+    for lot, sides in enumerate(lots):
+        for side, names in zip(("sources", "targets"), sides, strict=True):
+            given[f"{side}_{lot}"] = json.dumps(list(names)) if dialect == SQLITE else list(names)
     if dialect != SQLITE:
-        return _OF_WORDS_ON_POSTGRES, dict(given)
-    few = len(sources) * len(targets) <= _FEW_PAIRS
-    return _OF_FEW_WORDS_ON_SQLITE if few else _OF_WORDS_ON_SQLITE, {
-        name: json.dumps(some) for name, some in given.items()
-    }
+        return _selects(len(lots), _AMONG_ON_POSTGRES, "target"), given
+    few = sum(len(sources) * len(targets) for sources, targets in lots) <= _FEW_PAIRS
+    # The + keeps the index from being entered for each source word with each target word.
+    return _selects(len(lots), _AMONG_ON_SQLITE, "target" if few else "+target"), given
 
 
 def link_rows() -> Select[tuple[object, ...]]:

@@ -1,10 +1,12 @@
 """Links that people fix or forbid: evidence that alignments keep to, for as long as it is there."""
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, TextClause, delete, insert, select, text, update
 
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
+from hierogram.storage.database.loading import rows_of
 from hierogram.storage.database.transactions import Access, Writing
 from hierogram.storage.exceptions import HumanLinksError
 from hierogram.storage.pairs.ingest import rows_of_links, text_digest
@@ -13,12 +15,15 @@ from hierogram.storage.schema.tables import corrections, human_links, sentence_p
 
 Texts = tuple[str, str]
 
-# Made once: it is asked with each request to align.
-_OF_TEXTS = (
-    select(corrections.c.digest, corrections.c.pair_id)
-    .where(corrections.c.digest.in_(bindparam("digests", expanding=True)))
-    .order_by(corrections.c.pair_id.desc())
-)
+
+@lru_cache
+def _of_texts(texts: int) -> TextClause:
+    """The statement that finds pairs with human links by the digests of so many texts, the newest first.
+
+    Made once: it is asked with each request to align.
+    """
+    places = ", ".join(f":d{n}" for n in range(texts))
+    return text(f"SELECT digest, pair_id FROM corrections WHERE digest IN ({places}) ORDER BY pair_id DESC")
 
 
 class HumanLinks(Access):
@@ -121,8 +126,10 @@ def known_links(connection: Connection, ids: Collection[int]) -> dict[int, Known
 
 def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:
     """Return what people say of the links of stored pairs with these texts; of the first one, where several have."""
+    if not texts:
+        return {}
     digests = {text_digest(*pair): pair for pair in texts}
-    found = connection.execute(_OF_TEXTS, {"digests": sorted(digests)}).all()
+    found = rows_of(connection, _of_texts(len(digests)), {f"d{n}": digest for n, digest in enumerate(sorted(digests))})
     known = known_links(connection, {pair_id for _, pair_id in found})
     return {digests[bytes(digest)]: known[pair_id] for digest, pair_id in found if pair_id in known}
 

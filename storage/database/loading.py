@@ -7,6 +7,7 @@ Bulk work is written once, as set-based SQL over staging tables; only the way ro
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Connection,
+    Dialect,
     Double,
     Executable,
     Integer,
@@ -22,6 +24,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TextClause,
 )
 from sqlalchemy.schema import CreateTable
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 Row = Sequence[object]
 
 _ROWS_A_STATEMENT = 1000
+_STATEMENTS_KEPT = 128
 
 _staging = MetaData()
 
@@ -180,10 +184,26 @@ def columns_of(connection: Connection, statement: Executable) -> list[tuple[Any,
 def rows_of(
     connection: Connection, statement: Executable, given: Mapping[str, object] | None = None
 ) -> list[tuple[Any, ...]]:
-    """The rows that the statement finds with these parameters, as the driver gives them."""
-    cursor = connection.execute(statement, given).cursor
-    assert cursor is not None
-    return list(cursor.fetchall())
+    """The rows that the statement finds with these parameters, as the driver gives them.
+
+    A text is compiled once: where few rows are found, that takes longer than to find them.
+    """
+    if isinstance(statement, TextClause):
+        made, places = _compiled(statement, connection.dialect)
+        values = dict(given or {})
+        result = connection.exec_driver_sql(made, values if places is None else tuple(values[name] for name in places))
+    else:
+        result = connection.execute(statement, given)
+    assert result.cursor is not None
+    return list(result.cursor.fetchall())
+
+
+@lru_cache(maxsize=_STATEMENTS_KEPT)
+def _compiled(statement: TextClause, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
+    """The text for the driver, and the names of its parameters in order; None: the driver takes them by name."""
+    compiled = statement.compile(dialect=dialect)
+    places = getattr(compiled, "positiontup", None)
+    return str(compiled), None if places is None else tuple(places)
 
 
 _POSTGRES_TYPES = (

@@ -4,6 +4,7 @@ Randomness is keyed by (seed of the chain, pair, sweep), so links do not depend 
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -119,8 +120,7 @@ class AlignmentKernel:
             return total
         sides, options = self.direction.sides, self.options
         links = np.array([self._steps.start(self.direction, options, np.uint64(key)) for key in keys])
-        plans = np.array([options.plan(sweep) for sweep in range(1, options.sweeps + 1)], np.int64)
-        runs, own = Runs(np.array(keys, np.uint64), links, plans), empty_marginals(sides)
+        runs, own = Runs(np.array(keys, np.uint64), links, _plans(options)), empty_marginals(sides)
         blank, number = self._empty_chain(links[0]), 0
         while True:
             chain = _own(blank)
@@ -148,12 +148,9 @@ class AlignmentKernel:
         """A chain that has counted no links of the direction's pairs; counts of other pairs are there."""
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
-        settings = np.zeros(1, SETTINGS)
-        for name in ("lexical", "jump", "collocation", "fertility", "unlinked", "candidates"):
-            settings[0][name] = getattr(options, name)
-        settings[0]["s"] = settings[0]["r"] = 1.0
         emitted_words = len(emitted.vocabulary) if prior is None else prior.emitted_words
-        settings[0]["emitted_words"] = emitted_words
+        settings = _settings(options)
+        settings["emitted_words"] = emitted_words
         conditioning = np.zeros(len(conditioning_side.vocabulary) + 1, CONDITIONING)
         conditioning["prior"] = options.lexical * emitted_words
         pairs = empty_pairs()
@@ -186,14 +183,27 @@ class AlignmentKernel:
         return self._steps.prepare(chain, self.direction)
 
 
-def _own(chain: Chain) -> Chain:
-    """The chain, in arrays of its own where sweeps of several chains in a row write."""
-    return chain._replace(
-        links=chain.links.copy(),
-        pairs=WordPairs(chain.pairs.rows.copy(), chain.pairs.registers.copy()),
-        conditioning=chain.conditioning.copy(),
-        jumps=chain.jumps.copy(),
-        fertility=chain.fertility.copy(),
+@lru_cache
+def _plans(options: AlignerOptions) -> NDArray[np.int64]:
+    """The plans of all sweeps, one row each."""
+    return np.array([options.plan(sweep) for sweep in range(1, options.sweeps + 1)], np.int64)
+
+
+def _settings(options: AlignerOptions) -> NDArray[np.void]:
+    """The model's hyperparameters, SETTINGS[1], but for the number of emitted words."""
+    o = options
+    values = (o.lexical, o.jump, o.collocation, o.fertility, o.unlinked, 1.0, 1.0, 0.0, o.candidates)
+    return np.array([values], SETTINGS)
+
+
+def _own(blank: Chain) -> Chain:
+    """A chain as large as `blank`, in memory of its own where sweeps of several chains in a row write."""
+    return blank._replace(
+        links=np.empty_like(blank.links),
+        pairs=WordPairs(np.empty_like(blank.pairs.rows), blank.pairs.registers.copy()),
+        conditioning=np.empty_like(blank.conditioning),
+        jumps=np.empty_like(blank.jumps),
+        fertility=np.empty_like(blank.fertility),
     )
 
 

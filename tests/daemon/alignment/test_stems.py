@@ -15,7 +15,7 @@ from hierogram.daemon.alignment.aligning import align, align_sides, options_for
 from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.stored_links import LinkedTexts, enter_counts, names_of, prior_counts_of, withdrawal_of
+from hierogram.daemon.stored_links import LinkedTexts, NamedCounts, enter_counts, names_of, withdrawal_of
 from hierogram.samplers.alignment.bitext import Side, fold, make_direction, make_sides, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
@@ -104,7 +104,7 @@ def test_counts_are_of_words_and_of_stems() -> None:
     for k, direction in enumerate(("forward", "backward")):
         assert {row[:2]: row[2 + k] for row in change.lexicon if row[2 + k]} == dict(expected[direction])
     counts = AlignerCounts(change.lexicon, change.words, change.jumps)
-    again = prior_counts_of(counts, texts.source, texts.target, (0, 0))
+    again = NamedCounts(counts).of(names_of(texts.source, texts.target), (0, 0))
     for read, entered in zip(again, learned, strict=True):
         for one, other in zip(read, entered, strict=True):
             assert links_of(one) == links_of(other)
