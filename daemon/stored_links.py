@@ -92,7 +92,6 @@ class NamedCounts:
             rows = np.array([numbers.get(name, -1) for name in of_side])
             own = np.full(len(table), -1)
             own[rows] = np.arange(len(rows))
-            own[-1] = -1
             here.append(own[column])
             words.append(table[rows])
         among = (here[0] >= 0) & (here[1] >= 0)

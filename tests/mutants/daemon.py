@@ -66,6 +66,34 @@ DAEMON_FAULTS = (
         "numbers.setdefault(word, len(numbers))",
         (_STEMS, "-k", "of_words"),
     ),
+    Fault(
+        "a word of which nothing is counted has the counts of another",
+        "daemon/stored_links.py",
+        "table = np.zeros((len(numbers) + 1, MOST_FERTILITY + 2), np.int64)",
+        "table = np.zeros((len(numbers), MOST_FERTILITY + 2), np.int64)",
+        (_STEMS, "-k", "found_by_name"),
+    ),
+    Fault(
+        "counts of one direction are read as those of the other",
+        "daemon/stored_links.py",
+        "self._linked[k][kept],",
+        "self._linked[1 - k][kept],",
+        (_STEMS, "-k", "of_words"),
+    ),
+    Fault(
+        "a text that is aligned has the counts of other texts of the request",
+        "daemon/stored_links.py",
+        "among = (here[0] >= 0) & (here[1] >= 0)",
+        "among = here[0] >= 0",
+        (_STEMS, "-k", "found_by_name"),
+    ),
+    Fault(
+        "a request reads the counts of words and not of stems",
+        "storage/aligner/aligner.py",
+        'text(" UNION ALL ".join(pairs)),',
+        "text(pairs[0]),",
+        ("tests/storage/aligner/test_alignments.py", "-k", "add_up"),
+    ),
     # Text in, text out.
     Fault(
         "a number may be lost",

@@ -19,8 +19,8 @@ from hierogram.daemon.stored_links import LinkedTexts, NamedCounts, enter_counts
 from hierogram.samplers.alignment.bitext import Side, fold, make_direction, make_sides, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
-from hierogram.samplers.alignment.prior_counts import PriorCounts
-from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow
+from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts
+from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, WordCounts
 from hierogram.storage.store import Store, open_store
 
 SOURCES = ["une Maison verte", "la maisonnette vert vert", "verte", ""]
@@ -110,6 +110,38 @@ def test_counts_are_of_words_and_of_stems() -> None:
             assert links_of(one) == links_of(other)
             for array in ("links", "fertility", "jumps"):
                 assert np.array_equal(getattr(one, array), getattr(other, array))
+
+
+def test_counts_of_some_words_are_found_by_name() -> None:
+    """Of words that others have counts of too, of words without any, and of none; beside a search through all rows."""
+    lexicon = [("a", "x", 2, 0), ("a", "y", 0, 3), ("b", "x", 5, 7), ("", "x", 1, 0), ("b", "", 0, 4), ("c", "y", 8, 9)]
+    words = [
+        WordCounts(side, word, *range(first, first + 9))
+        for first, (side, word) in enumerate(
+            [("source", "a"), ("target", "x"), ("source", "b"), ("source", ""), ("target", ""), ("target", "y")], 10
+        )
+    ]
+    lexicon += [(f"{s} ", f"{t} ", 10 * forward, 10 * backward) for s, t, forward, backward in lexicon]
+    words += [row._replace(word=f"{row.word} ", links=10 * row.links) for row in words]
+    found = NamedCounts(AlignerCounts(lexicon, words, [("forward", 2, 6), ("backward", -1, 5)]))
+    for source, target in (("a new b", "x other"), ("b", "x y x"), ("new", "other"), ("a", "")):
+        sides = read_side([source]), read_side([target])
+        for unit, names in zip(found.of(names_of(*sides), (20, 30)), names_of(*sides), strict=True):
+            for k, way in enumerate(unit):
+                conditioning, emitted = names[k], names[1 - k][:-1]
+                expected = {
+                    (conditioning.index(row[k]), emitted.index(row[1 - k])): row[2 + k]
+                    for row in lexicon
+                    if row[k] in conditioning and row[1 - k] in emitted and row[2 + k]
+                }
+                assert links_of(way) == expected
+                own = {row.word: row for row in words if row.side == ("source", "target")[k]}
+                rows = [own[name][2:] if name in own else (0,) * 9 for name in conditioning]
+                assert way.links.tolist() == [row[0] for row in rows]
+                assert way.fertility.tolist() == [list(row[1:]) for row in rows[:-1]]
+                jumps = way.jumps.tolist()
+                assert [(n - WIDEST_JUMP, jumps[n]) for n in np.flatnonzero(jumps)] == [((2, 6), (-1, 5))[k]]
+                assert way.emitted_words == (30, 20)[k]
 
 
 def test_a_stem_and_the_word_of_its_letters_have_two_names() -> None:

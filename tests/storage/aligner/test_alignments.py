@@ -37,7 +37,7 @@ def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_counts_add_up_and_go_at_zero(store: Store) -> None:
+def test_counts_add_up_and_go_at_zero(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(store, [raw("a b", "x"), raw("a b", "x", 2), raw("a b", "x z", 3)])
     align(store, change())
     align(store, change(2))
@@ -49,6 +49,11 @@ def test_counts_add_up_and_go_at_zero(store: Store) -> None:
     some = store.aligner_counts((["a", "unknown", ""], ["z", ""]))
     assert (some.lexicon, some.words) == ([], [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)])
     assert sorted(store.aligner_counts((["b", ""], ["b", ""])).lexicon) == [("", "b", 0, 2), ("b", "", 0, 2)]
+    for few in (0, 100):
+        monkeypatch.setattr("hierogram.storage.aligner.aligner._FEW_PAIRS", few)
+        lots = store.aligner_counts((["b"], ["z", ""]), (["a", "b"], ["x"]))
+        assert sorted(lots.lexicon) == [("a", "x", 2, 2), ("b", "", 0, 2)]
+        assert [row.word for row in lots.words] == ["a"]
     for pair_id in (1, 2):
         gone = change(pair_id, weight=-1)
         gone.alignments, gone.links, gone.withdrawn = [], [], [pair_id]
