@@ -106,10 +106,9 @@ def test_opuscleaner_gets_the_lines_that_are_not_doubtful_and_reasons_for_the_ot
 ) -> None:
     described = json.loads(block("json", -1))
     (tmp_path / "hierogram_cleaner.py").write_text(block("python", 1))
-    command = [sys.executable if word == "python3" else word for word in shlex.split(described["command"])]
-    given = {"STORE": learned.url, "DOUBT": "500"}
+    given = {"PYTHON": sys.executable, "STORE": learned.url, "DOUBT": "500"}
     assert given.keys() == described["parameters"].keys()
-    command = [given[word[1:]] if word.startswith("$") else word for word in command]
+    command = [given[word[1:]] if word.startswith("$") else word for word in shlex.split(described["command"])]
     lines = ["\t".join(pair) + "\n" for pair in GOOD + STRANGE]
     ran = subprocess.run(command, cwd=tmp_path, input="".join(lines), capture_output=True, text=True, check=True)
     reasons = ran.stderr.splitlines()
