@@ -25,6 +25,9 @@ class Casing:
         return word if not known or word in known else known[0]
 
 
+_BETWEEN = "\n"
+"""What stands between sentences: no token."""
+
 NO_CASING = Casing()
 """Nothing is known of capital letters."""
 
@@ -34,12 +37,10 @@ def learn_casing(sentences: Iterable[str]) -> Casing:
 
     A word behind a full stop, a colon or a quotation mark is not looked at, nor is the first one.
     """
-    within: Counter[str] = Counter()
-    anywhere: set[str] = set()
-    for sentence in sentences:
-        words = sentence.split(" ")
-        anywhere.update(words)
-        within.update(word for before, word in pairwise(words) if before[-1:] not in _BEGINNING)
+    words = [word for sentence in sentences for word in (_BETWEEN, *sentence.split(" "))]
+    anywhere = set(words) - {_BETWEEN}
+    beginning = {word for word in anywhere if word[-1:] in _BEGINNING} | {_BETWEEN}
+    within = Counter(word for before, word in pairwise(words) if before not in beginning and word != _BETWEEN)
     capital = {word.lower() for word in anywhere if word.lower() != word}
     forms: dict[str, list[tuple[int, str]]] = {}
     for word, count in within.items():

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.samplers.exceptions import AlignmentInputError
+from hierogram.samplers.grammar.keys import numbering
 
 MOST_WORDS = 2**15 - 1
 """No sentence is longer: positions are 16-bit numbers."""
@@ -76,7 +77,7 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
 
     Raises `AlignmentInputError` where a sentence has more than `MOST_WORDS` words.
     """
-    numbers: dict[str, int] = {}
+    numbers = numbering()
     words: list[int] = []
     offset = [0]
     for number, sentence in enumerate(sentences, 1):
@@ -87,7 +88,7 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
             raise AlignmentInputError(
                 f"line {number} has {len(folded):,} words: no more than {MOST_WORDS:,} can be aligned"
             )
-        words += [numbers.setdefault(word, len(numbers)) for word in folded]
+        words += map(numbers.__getitem__, folded)
         offset.append(len(words))
     return Side(np.array(words, np.int32), np.array(offset, np.int64), tuple(numbers))
 
@@ -111,8 +112,8 @@ STEM = 4
 
 def stems_of(side: Side) -> Side:
     """The side with the stem of each word in its place."""
-    numbers: dict[str, int] = {}
-    of_word = [numbers.setdefault(word[:STEM], len(numbers)) for word in side.vocabulary]
+    numbers = numbering()
+    of_word = [numbers[word[:STEM]] for word in side.vocabulary]
     return Side(np.array(of_word, np.int32)[side.words], side.offset, tuple(numbers))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.fragments import add_up, powers_of_base
-from hierogram.samplers.grammar.keys import ALL_BITS, hash_words
+from hierogram.samplers.grammar.keys import ALL_BITS, hash_words, numbering
 from hierogram.samplers.grammar.rules import terminal_of
 
 ORDER = 3
@@ -104,14 +104,13 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
     between them, are taken to come independently.
     """
     sides = list(sides)
-    numbers: dict[str, int] = {_END: 0}
+    numbers = numbering()
+    end = numbers[_END]
     # Numbered in one go, each symbol looked at once; a side's end divides runs as a nonterminal does.
-    symbols = np.array(
-        [numbers.setdefault(symbol, len(numbers)) for symbol in f" {_END} ".join(sides).split(" ")], np.int64
-    )
+    symbols = np.array([numbers[symbol] for symbol in f" {_END} ".join(sides).split(" ")], np.int64)
     spelled = [None if symbol == _END else terminal_of(symbol) for symbol in numbers]
     is_word = np.array([word is not None for word in spelled])[symbols]
-    side = np.cumsum(symbols == 0)
+    side = np.cumsum(symbols == end)
     hashes = hash_words((word or "" for word in spelled), salt)[symbols[is_word]]
     begins = is_word & ~np.append(False, is_word[:-1])
     ends = is_word & ~np.append(is_word[1:], False)

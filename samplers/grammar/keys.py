@@ -5,6 +5,7 @@ machine; another salt gives other keys throughout. Rules of two lists are matche
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -31,6 +32,13 @@ _WORD = (1 << 64) - 1
 
 ALL_BITS = np.uint64(_WORD)
 """The mask of whole keys; tests narrow it to make keys collide."""
+
+
+def numbering() -> defaultdict[str, int]:
+    """A dictionary in which each word that is looked up gets a number, from 0 on."""
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    return numbers
 
 
 def hash_words(words: Iterable[str], salt: int) -> NDArray[np.uint64]:

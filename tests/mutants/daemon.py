@@ -62,8 +62,8 @@ DAEMON_FAULTS = (
     Fault(
         "a word is its own stem",
         "alignment/bitext.py",
-        "numbers.setdefault(word[:STEM], len(numbers))",
-        "numbers.setdefault(word, len(numbers))",
+        "numbers[word[:STEM]]",
+        "numbers[word]",
         (_STEMS, "-k", "of_words"),
     ),
     Fault(

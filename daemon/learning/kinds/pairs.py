@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -30,7 +31,7 @@ from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.forests.records import Fragments, fragments_of, left_out, moved, read_averages, write_averages
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs
-from hierogram.samplers.grammar.keys import hash_words
+from hierogram.samplers.grammar.keys import hash_words, numbering
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, target_terminals_of
@@ -230,9 +231,9 @@ def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.in
     """Return word numbers of all texts one after the other, the texts' offsets, and the words by number."""
     divided = [text.split(" ") for text in texts]
     offsets = np.cumsum([0, *map(len, divided)], dtype=np.int64)
-    numbers: dict[str, int] = {}
-    words = [numbers.setdefault(word, len(numbers)) for words in divided for word in words]
-    return np.array(words, np.int32), offsets, list(numbers)
+    numbers = numbering()
+    words = np.fromiter(map(numbers.__getitem__, chain.from_iterable(divided)), np.int32, int(offsets[-1]))
+    return words, offsets, list(numbers)
 
 
 def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:
