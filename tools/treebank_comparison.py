@@ -54,6 +54,7 @@ class Task:
     base: str
     draws: int
     rare: int
+    labels: int = 1
 
 
 def run(task: Task) -> dict[str, Any]:
@@ -103,6 +104,7 @@ def sampled_grammar(
         seed=task.seed,
         annealing=Annealing(task.annealing),
         sweeps=task.sweeps,
+        sub_labels=task.labels,
         report=report,
     )
     fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.treebanks.grammars import Prior, Production, TreeGrammar, production_of
+from hierogram.daemon.treebanks.grammars import Prior, Production, TreeGrammar, production_of, whole_production
 from hierogram.daemon.treebanks.trees import Node, Tree, preorder
 from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, Sorted, make_grammar, sort_rules
 from hierogram.samplers.charts.derivations import BINARY_EDGE, LEXICAL_EDGE, UNARY_EDGE, FragmentMasses, Productions
+from hierogram.samplers.grammar.brackets import number_of, whole_label
 from hierogram.samplers.grammar.settings import PCFG, UNIFORM
 
 OWN, LEFT, RIGHT = 0, 1, 2
@@ -187,7 +188,7 @@ def approximate(
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --set root")
     prior_of = {**estimated_priors(grammar), **(priors or {})}
-    probabilities = _base_probabilities(productions, base)
+    probabilities = _base_probabilities(productions, base, root)
     whole = dict.fromkeys(interning.labels, 0.0)
     for fragment, count in fragments:
         whole[fragment.label] += count
@@ -219,23 +220,34 @@ def _p0(fragment: Tree, probabilities: Mapping[Production, float], priors: Mappi
     return probability
 
 
-def _base_probabilities(productions: Mapping[Production, float], base: str) -> dict[Production, float]:
+def _base_probabilities(productions: Mapping[Production, float], base: str, root: str) -> dict[Production, float]:
     """Return the probabilities of productions given their labels: their relative frequencies (P_C), or uniform ones.
 
     P_M: the number of children uniform up to the largest that occurs, each child uniform over all labels and words.
+    The label over whole sentences has no sub-labels, and those of others are uniform.
     """
-    if base != UNIFORM:
-        heads: defaultdict[str, float] = defaultdict(float)
-        for (label, _, _), count in productions.items():
-            heads[label] += count
-        return {production: count / heads[production[0]] for production, count in productions.items()}
-    labels = {label for label, _, _ in productions} | {
-        child for _, children, lexical in productions for child in children if not lexical
+    whole: defaultdict[Production, float] = defaultdict(float)
+    heads: defaultdict[str, float] = defaultdict(float)
+    divided = 1
+    for production, count in productions.items():
+        whole[whole_production(production)] += count
+        heads[whole_label(production[0])] += count
+        divided = max(divided, 1 + number_of(production[0]))
+    labels = {label for label, _, _ in whole} | {
+        child for _, children, lexical in whole for child in children if not lexical
     }
-    words = {children[0] for _, children, lexical in productions if lexical}
-    most = max(len(children) for _, children, _ in productions)
-    symbols = len(labels) + len(words)
-    return {production: 1 / (most * symbols ** len(production[1])) for production in productions}
+    words = {children[0] for _, children, lexical in whole if lexical}
+    most = max(len(children) for _, children, _ in whole)
+    probabilities = {}
+    for production in productions:
+        of = whole_production(production)
+        if base == UNIFORM:
+            probability = 1 / (most * (len(labels) + len(words)) ** len(of[1]))
+        else:
+            probability = whole[of] / heads[of[0]]
+        chosen = 0 if of[2] else sum(child != root for child in of[1])
+        probabilities[production] = probability / divided**chosen
+    return probabilities
 
 
 def _packed(
@@ -278,7 +290,7 @@ def _packed(
     tags: dict[str, tuple[float, str]] = {}
     for (label, right, lexical), count in counted.items():
         if lexical:
-            tags[right[0]] = max(tags.get(right[0], (0.0, "")), (count, label))
+            tags[right[0]] = max(tags.get(right[0], (0.0, "")), (count, whole_label(label)))
     return Approximation(
         sort_rules(chart, len(interning.words)),
         interning.rules,
@@ -292,7 +304,12 @@ def _packed(
 
 
 def productions_of(rule: Rule, names: list[str]) -> list[tuple[Production, int]]:
-    """Return the context-free productions of a rule, and which of its words each covers; `names` by symbol."""
+    """Return the context-free productions of a rule without sub-labels, and which of its words each covers; `names` by
+    symbol."""
+    return [(whole_production(production), place) for production, place in _productions_of(rule, names)]
+
+
+def _productions_of(rule: Rule, names: list[str]) -> list[tuple[Production, int]]:
     found = _chain(rule.top, OWN)
     if rule.kind == LEXICAL_EDGE:
         found.append(((rule.top[-1], (rule.word,), True), OWN))

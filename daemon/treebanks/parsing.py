@@ -17,9 +17,10 @@ from hierogram.daemon.treebanks.approximation import LEFT, OWN, Approximation, R
 from hierogram.daemon.treebanks.grammars import Production
 from hierogram.daemon.treebanks.requests import MER, MPD, MPP
 from hierogram.daemon.treebanks.transformations import UNKNOWN, KnownWords, coarser
-from hierogram.daemon.treebanks.trees import ESCAPES, Node, Tree, with_words
+from hierogram.daemon.treebanks.trees import ESCAPES, Node, Tree, rewritten, with_words
 from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, Forest, SentenceKey, stays
+from hierogram.samplers.grammar.brackets import whole_label
 
 _Cell = dict[tuple[Production, int], float]
 """Expected counts of productions over the same words, each with its split, 0 where it has not two labels."""
@@ -188,7 +189,7 @@ class Parser:
                 left_part, right_part = found.parts
                 children = (_under(left_part.above, left), _under(right_part.above, right))
                 done.append(_under(found.top[:-1], Tree(found.top[-1], children)))
-        [tree] = done
+        [tree] = rewritten(done[0], lambda label, children: [Tree(whole_label(label), tuple(children))])
         assert isinstance(tree, Tree)
         return tree
 

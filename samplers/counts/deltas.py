@@ -19,7 +19,7 @@ from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import Trees, decode_tree, empty_state
-from hierogram.samplers.forests.forest import NO_TAIL, tails_of, view_pair
+from hierogram.samplers.forests.forest import NO_TAIL, label_of, tails_of, view_pair
 from hierogram.samplers.forests.fragments import key_of, scope_of, size_of
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.forests.walk import WalkSpace, begin_walk, make_summary, next_rule, walk_space
@@ -127,7 +127,7 @@ def source_symbols(v, view, words, symbols, position, space):
     stack_tail[0] = 0
     stack_position[0] = view.node[v]["source_start"]
     if view.node[v]["bracketed"]:
-        symbols[position] = OPEN_LABEL - 2 * np.int64(view.node[v]["label"])
+        symbols[position] = OPEN_LABEL - 2 * label_of(v, view)
         position += 1
     while depth > 0:
         x = stack[depth - 1]
@@ -140,7 +140,7 @@ def source_symbols(v, view, words, symbols, position, space):
             position += 1
         if t == NO_TAIL:
             if view.node[x]["bracketed"]:
-                symbols[position] = OPEN_LABEL - 2 * np.int64(view.node[x]["label"]) - 1
+                symbols[position] = OPEN_LABEL - 2 * label_of(x, view) - 1
                 position += 1
             depth -= 1
             continue
@@ -149,7 +149,7 @@ def source_symbols(v, view, words, symbols, position, space):
         if view.cut[t]:
             count += 1
             numbers[t] = count
-            symbols[position] = -(count + LABEL_STEP * np.int64(view.node[t]["label"]))
+            symbols[position] = -(count + LABEL_STEP * label_of(t, view))
             position += 1
         else:
             stack[depth] = t
@@ -157,7 +157,7 @@ def source_symbols(v, view, words, symbols, position, space):
             stack_position[depth] = view.node[t]["source_start"]
             depth += 1
             if view.node[t]["bracketed"]:
-                symbols[position] = OPEN_LABEL - 2 * np.int64(view.node[t]["label"])
+                symbols[position] = OPEN_LABEL - 2 * label_of(t, view)
                 position += 1
     return position, count
 
@@ -197,7 +197,7 @@ def target_symbols(v, view, words, symbols, position, space):
         stack_last[depth - 1] = nearest_place
         stack_position[depth - 1] = view.node[nearest]["target_end"]
         if view.cut[nearest]:
-            symbols[position] = -(numbers[nearest] + LABEL_STEP * np.int64(view.node[nearest]["label"]))
+            symbols[position] = -(numbers[nearest] + LABEL_STEP * label_of(nearest, view))
             position += 1
         else:
             stack[depth] = nearest
@@ -311,7 +311,7 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
         deltas.keys[entry, 0] = high
         deltas.keys[entry, 1] = low
         deltas.rule_sizes[entry] = size_of(work.summary, v)
-        deltas.labels[entry] = view.node[v]["label"]
+        deltas.labels[entry] = label_of(v, view)
         deltas.scopes[entry] = scope_of(work.summary, v)
         deltas.nonterminals[entry] = nonterminals
         deltas.adjacent[entry] = np.int64(work.summary[v]["adjacent"])

@@ -48,6 +48,7 @@ NODE = np.dtype(
         ("tail_offset", np.uint32),
         ("free", np.uint8),
         ("bracketed", np.uint8),
+        ("split", np.uint8),
     ],
     align=True,
 )
@@ -55,7 +56,8 @@ NODE = np.dtype(
 of edges of any derivation below it, itself included (Lemma 3 of [CFGŠ14]; where derivations differ, as in parse
 forests, of the longest); number of incoming edges; tails of each of them; where its tails begin among its pair's
 tails; 1 where its cut has a choice (not at the root, nor where a span is over the limit); 1 where the label stands in
-rules, around the node's symbols, as in trees: else only nonterminals have it."""
+rules, around the node's symbols, as in trees: else only nonterminals have it; k - 1 where its label is divided into k
+sub-labels, a power of 2: its edges are then k of each expansion, and edge k·e + z has sub-label z, see `label_of`."""
 
 
 class Forests(NamedTuple):
@@ -220,6 +222,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
                 node_at[i * aligned + j] = node - first_node
                 nodes[node]["label"] = 0
                 nodes[node]["bracketed"] = 0
+                nodes[node]["split"] = 0
                 nodes[node]["free"] = span_limit <= 0 or (
                     position[j] + 1 - position[i] <= span_limit and high + 1 - low <= span_limit
                 )
@@ -233,6 +236,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             nodes[node]["level"] = 1
             nodes[node]["label"] = 0
             nodes[node]["bracketed"] = 0
+            nodes[node]["split"] = 0
             node += 1
         # The root takes in the words outside every phrase.
         nodes[node - 1]["source_start"] = 0
@@ -318,7 +322,8 @@ def label_phrases(forests: Forests, bitext: Bitext, classes: NDArray[np.int64], 
 class Node(NamedTuple):
     """A node written down by hand: spans, label, and its incoming edges as lists of earlier nodes' numbers.
 
-    A label above 0 is `bracketed`, as in trees, unless said otherwise.
+    A label above 0 is `bracketed`, as in trees, unless said otherwise. Each expansion has an edge for each of so many
+    `sub_labels`, a power of 2, whose numbers follow the label's.
     """
 
     source: tuple[int, int]
@@ -326,6 +331,7 @@ class Node(NamedTuple):
     edges: Sequence[Sequence[int]]
     label: int = 0
     bracketed: bool = True
+    sub_labels: int = 1
 
 
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
@@ -334,7 +340,7 @@ def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
     Nodes wider than `span_limit` words on either side (0: no limit) are always cut, and so are roots. Raises
     `ValueError` where a label is not in 0..MAX_LABEL.
     """
-    for label in (node.label for pair in pairs for node in pair):
+    for label in (place for pair in pairs for node in pair for place in (node.label, node.label + node.sub_labels - 1)):
         if not 0 <= label <= MAX_LABEL:
             raise ValueError(f"label {label} of a node is not in 0..{MAX_LABEL}")
     rows = []
@@ -350,10 +356,13 @@ def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
             place = len(tails) - pair_tail_offset[-1]
             shown = node.bracketed and node.label > 0
             rows.append(
-                (*node.source, *node.target, node.label, levels[-1], len(node.edges), width, place, free, shown)
-            )
+                (
+                    *node.source, *node.target, node.label, levels[-1], len(node.edges) * node.sub_labels, width, place,
+                    free, shown, node.sub_labels - 1,
+                )
+            )  # fmt: skip
             for edge in node.edges:
-                tails.extend([*edge, *[NO_TAIL] * (width - len(edge))])
+                tails.extend([*edge, *[NO_TAIL] * (width - len(edge))] * node.sub_labels)
         pair_tail_offset.append(len(tails))
     return Forests(
         np.cumsum([0] + [len(pair) for pair in pairs], dtype=np.int64),
@@ -387,6 +396,13 @@ def view_pair(batch, state, pair):
         state.edge[a:b],
         state.cut[a:b],
     )
+
+
+@njit_inline
+def label_of(v, view):
+    """The label of v: its own, with the sub-label that its present edge has."""
+    node = view.node[v]
+    return np.int64(node["label"]) + (np.int64(view.edge[v]) & np.int64(node["split"]))
 
 
 @njit_inline

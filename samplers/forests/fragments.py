@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import mix
-from hierogram.samplers.forests.forest import tails_of
+from hierogram.samplers.forests.forest import label_of, tails_of
 from hierogram.samplers.grammar import sizes
 from hierogram.samplers.grammar.keys import (
     BASE,
@@ -148,7 +148,7 @@ def compose(v, view, summary, powers, scratch):
     here = node[v]
     first, last = tails_of(v, view)
     size = last - first
-    label = np.int64(here["label"])
+    label = label_of(v, view)
     bracketed = here["bracketed"]
     source_hash = _ZERO
     source_size = 0
@@ -175,7 +175,7 @@ def compose(v, view, summary, powers, scratch):
         tail_size = np.int64(below["source_size"])
         tail_begins = np.int64(below["begins"])
         source_hash = source_hash * powers[tail_size] + below["source_hash"]
-        source_hash += np.uint64(is_cut * np.int64(node[t]["label"])) * LABEL
+        source_hash += np.uint64(is_cut * label_of(t, view)) * LABEL
         adjacent += np.int64(below["adjacent"]) + (ends & tail_begins)
         begins = tail_begins if source_size == 0 else begins
         ends = np.int64(below["ends"])
@@ -214,7 +214,7 @@ def compose(v, view, summary, powers, scratch):
             power = powers[tail_size]
             shift = np.uint64(scratch[0, i]) * TARGET_STEP
             target_hash = _and_words(target_hash, view.target, position, start, powers) * power + below["target_hash"]
-            target_hash += shift * below["numbering"] + np.uint64(is_cut * np.int64(node[t]["label"])) * LABEL
+            target_hash += shift * below["numbering"] + np.uint64(is_cut * label_of(t, view)) * LABEL
             numbering = numbering * powers[start - position] * power + below["numbering"]
             target_size += start - position + tail_size
             target_terminals += start - position + np.int64(below["target_terminals"])

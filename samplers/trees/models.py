@@ -17,7 +17,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.counts.models import BY_COUNT, TABLE_UNIT
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.forest import tails_of
+from hierogram.samplers.forests.forest import label_of, tails_of
 from hierogram.samplers.grammar.settings import BASES, PCFG, UNIFORM
 
 _KNOWN_COUNTS = 1 << 10
@@ -58,13 +58,23 @@ class Expansions(NamedTuple):
 
     `symbols` each production once: label, then the children's labels as they are and words after a NUL; `number`
     int32[E] the production of every edge; `weight` float64[E] 1 / degree of the edge's node; `edge_offset`
-    int64[N+1] where a node's edges begin.
+    int64[N+1] where a node's edges begin; `sub_labels` how many each label has, but for those that are `whole`.
     """
 
     symbols: Sequence[tuple[str, ...]]
     number: NDArray[np.int32]
     weight: NDArray[np.float64]
     edge_offset: NDArray[np.int64]
+    sub_labels: int = 1
+    whole: frozenset[str] = frozenset()
+
+    def choices(self) -> NDArray[np.float64]:
+        """Return in how many ways the children's sub-labels of each production may be chosen, float64 by production."""
+        chosen = [
+            sum(not child.startswith("\0") and child not in self.whole for child in symbols[1:])
+            for symbols in self.symbols
+        ]
+        return np.asarray(float(self.sub_labels) ** np.array(chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +103,21 @@ def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
     """ln P of each production under the base distribution, float64 by production.
 
     P_M draws the number of children uniformly up to the largest in the treebank, and each child from all labels and
-    words of it. P_C's relative frequencies count an edge of a node that has d edges 1/d times. Raises `ValueError` on
-    an unknown base.
+    words of it. P_C's relative frequencies count an edge of a node that has d edges 1/d times. Sub-labels of children
+    are uniform. Raises `ValueError` on an unknown base.
     """
     if base == UNIFORM:
         children = np.array([len(symbols) - 1 for symbols in expansions.symbols], np.float64)
         vocabulary = len({symbol for symbols in expansions.symbols for symbol in symbols})
-        return np.asarray(-np.log(children.max(initial=1.0)) - children * np.log(max(1, vocabulary)))
+        uniform = -np.log(children.max(initial=1.0)) - children * np.log(max(1, vocabulary))
+        return np.asarray(uniform - np.log(expansions.choices()))
     if base == PCFG:
         counts = np.bincount(expansions.number, expansions.weight, len(expansions.symbols))
         totals: Counter[str] = Counter()
         for symbols, count in zip(expansions.symbols, counts.tolist(), strict=True):
             totals[symbols[0]] += count
         heads = np.array([totals[symbols[0]] for symbols in expansions.symbols])
-        return np.asarray(np.log(counts) - np.log(heads))
+        return np.asarray(np.log(counts) - np.log(heads) - np.log(expansions.choices()))
     raise ValueError(f"the base distribution of a tree grammar is {' or '.join(BASES)}, not {base!r}")
 
 
@@ -160,7 +171,7 @@ def log_base(v, at):
     first, last = tails_of(v, view)
     for i in range(first, last):
         t = view.tails[i]
-        label = view.node[t]["label"]
+        label = label_of(t, view)
         if view.cut[t]:
             total += labels.log_stopped[label]
         else:

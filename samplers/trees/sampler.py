@@ -1,4 +1,5 @@
-"""The sampler of tree-substitution grammars: cuts and edges by Gibbs [CGB09 §4; CFGŠ14 §2], then the labels' priors.
+"""The sampler of tree-substitution grammars: cuts, edges and sub-labels by Gibbs [CGB09 §4; CFGŠ14 §2], then the
+labels' priors.
 
 A sweep takes the trees one after the other against the very counts of all others, so the sampler is exact;
 docs/model.md, section 6. All of a tree's nodes are summed up when its turn comes, from the leaves up; from then on a
@@ -20,7 +21,7 @@ from hierogram.samplers.compiled.variates import draw_beta, draw_normal
 from hierogram.samplers.counts.chain import CountsError, SweepInfo, log_rising
 from hierogram.samplers.counts.table import COUNT, RuleTable, add, empty_table, find, with_room
 from hierogram.samplers.forests.batch import Batch, State, initial_state
-from hierogram.samplers.forests.forest import PairView, push_tails, tails_of, view_pair
+from hierogram.samplers.forests.forest import PairView, label_of, push_tails, tails_of, view_pair
 from hierogram.samplers.forests.fragments import SUMMARY, compose, key_of, make_summaries, powers_of_base
 from hierogram.samplers.grammar.settings import JOINED
 from hierogram.samplers.trees.models import LabelProcesses, TreeBatch, TreeModel, TreeState, log_base, set_label
@@ -46,7 +47,7 @@ class TreeSpace(NamedTuple):
     uint8[n] (1 where the present tree has it). `order` int32[n] the tree's nodes, heads before tails; `turn` int32[n]
     the nodes in the order in which they are sampled; `saved`, `saved_below` a path's summaries; `option` FRAGMENT[n+1]
     the fragments of an option; `subtree` int32[n]; `stack` int32[n+1]; `powers` uint64 of the hash's base; `scratch`
-    int64[2, n+1]; `weight` float64[edges]; `statistics` STATISTICS[1].
+    int64[2, n+1]; `weight` float64 of options; `statistics` STATISTICS[1].
     """
 
     summary: NDArray[np.void]
@@ -94,7 +95,7 @@ def tree_space(batch: Batch) -> TreeSpace:
         stack=np.zeros(nodes + 1, np.int32),
         powers=powers_of_base(batch.longest_rule + 2),
         scratch=np.zeros((2, nodes + 1), np.int64),
-        weight=np.zeros(max(2, batch.most_options)),
+        weight=np.zeros(2 * batch.most_options),
         statistics=np.zeros(1, STATISTICS),
     )
 
@@ -173,7 +174,7 @@ def count_tree(at, change):
         v = np.int64(space.order[k])
         if v == root or view.cut[v]:
             high, low = key_of(space.summary, v, at.key_mask)
-            sound &= add(at.table, at.model, high, low, np.uint64(view.node[v]["label"]), change)
+            sound &= add(at.table, at.model, high, low, np.uint64(label_of(v, view)), change)
     return sound
 
 
@@ -194,7 +195,7 @@ def _enter_fragment(k, v, at):
     high, low = key_of(at.space.summary, v, at.key_mask)
     fragment["high"] = high
     fragment["low"] = low
-    fragment["label"] = np.uint64(at.tree.node[v]["label"])
+    fragment["label"] = np.uint64(label_of(v, at.tree))
     fragment["log_base"] = at.space.below[v]
 
 
@@ -267,7 +268,7 @@ class Fragment(NamedTuple):
 @njit_inline
 def _fragment_at(v, at):
     high, low = key_of(at.space.summary, v, at.key_mask)
-    return Fragment(high, low, np.int64(at.tree.node[v]["label"]), at.space.below[v])
+    return Fragment(high, low, label_of(v, at.tree), at.space.below[v])
 
 
 @njit_inline
@@ -368,21 +369,24 @@ def _draw(log_weights, size, u):
 
 @njit
 def sample_edge(v, u, temperature, at):
-    """Draw the edge of v: an option weighs P of the fragments it leads to, times its density factor [CFGŠ14 eq. 6].
+    """Draw the edge of v among those of its sub-label: an option weighs P of the fragments it leads to, times its
+    density factor [CFGŠ14 eq. 6].
 
     False: a count fell below 0.
     """
     view, space = at.tree, at.space
-    present = view.edge[v]
-    degree = np.int64(view.node[v]["degree"])
+    present = np.int64(view.edge[v])
+    sub_labels = np.int64(view.node[v]["split"]) + 1
+    sub_label = present % sub_labels
+    expansions = np.int64(view.node[v]["degree"]) // sub_labels
     head = v if view.cut[v] else head_of(v, at)
     size, _ = list_option(v, head, at)
     sound = add_option(size, at, -1)
-    for j in range(degree):
-        view.edge[v] = j
+    for j in range(expansions):
+        view.edge[v] = j * sub_labels + sub_label
         size, log_factor = list_option(v, head, at)
         space.weight[j] = score_option(size, at) / temperature + log_factor
-    choice = _draw(space.weight, degree, u)
+    choice = _draw(space.weight, expansions, u) * sub_labels + sub_label
     view.edge[v] = choice
     size, _ = list_option(v, head, at)
     sound &= add_option(size, at, 1)
@@ -390,6 +394,71 @@ def sample_edge(v, u, temperature, at):
     if choice != present:
         space.statistics[0]["edges_changed"] += 1
         lay_out(at)
+    return sound
+
+
+@njit_inline
+def _choose_label(v, head, option, at):
+    """Give v the sub-label and the cut of option 2·z + cut, and make the summaries of v and up to `head` anew."""
+    view = at.tree
+    sub_labels = np.int64(view.node[v]["split"]) + 1
+    expansion = np.int64(view.edge[v]) // sub_labels
+    view.edge[v] = expansion * sub_labels + option // 2
+    view.cut[v] = option % 2
+    x = np.int64(v)
+    sum_up(x, at)
+    while x != head:
+        x = np.int64(at.space.parent[x])
+        sum_up(x, at)
+
+
+@njit_inline
+def _count_around(v, head, change, at):
+    """Add `change` to the fragments of `head` and, where v is cut, of v; False: a count fell below 0."""
+    sound = _add_fragment(_fragment_at(head, at), at, change)
+    if at.tree.cut[v]:
+        sound &= _add_fragment(_fragment_at(v, at), at, change)
+    return sound
+
+
+@njit_inline
+def _log_around(v, head, at):
+    """ln of P of the fragment of `head` and, where v is cut, of that of v, neither counted, times what all options of v
+    have."""
+    labels, table = at.model.labels, at.table
+    upper = _fragment_at(head, at)
+    total = log_mass(_count_of(upper, table), labels.log_strength[upper.label] + upper.log_base)
+    if at.tree.cut[v]:
+        lower = _fragment_at(v, at)
+        # The lower fragment sees the upper one, which was drawn before it.
+        same = 1 if upper.low == lower.low and upper.high == lower.high else 0
+        tokens = np.int64(table.by_length[lower.label]["tokens"]) + (1 if upper.label == lower.label else 0)
+        total += log_mass(_count_of(lower, table) + same, labels.log_strength[lower.label] + lower.log_base)
+        total -= math.log(tokens + labels.strength[lower.label])
+    return total
+
+
+@njit
+def sample_label(v, u, temperature, at):
+    """Draw the sub-label of v together with its cut, by P of the one or two fragments that this makes.
+
+    False: a count fell below 0.
+    """
+    view, space = at.tree, at.space
+    options = 2 * (np.int64(view.node[v]["split"]) + 1)
+    present = 2 * (np.int64(view.edge[v]) % (options // 2)) + np.int64(view.cut[v])
+    head = head_of(v, at)
+    sound = _count_around(v, head, -1, at)
+    for option in range(options):
+        _choose_label(v, head, option, at)
+        space.weight[option] = _log_around(v, head, at) / temperature
+    choice = _draw(space.weight, options, u)
+    _choose_label(v, head, choice, at)
+    sound &= _count_around(v, head, 1, at)
+    space.statistics[0]["edges_sampled"] += 1
+    space.statistics[0]["edges_changed"] += choice // 2 != present // 2
+    space.statistics[0]["cuts_sampled"] += 1
+    space.statistics[0]["cuts_changed"] += choice % 2 != present % 2
     return sound
 
 
@@ -420,10 +489,13 @@ def sweep_tree(at, random, temperature):
         v = np.int64(space.turn[k])
         if space.on_tree[v] == 0:
             continue
-        if view.node[v]["degree"] > 1:
+        if view.node[v]["degree"] > np.int64(view.node[v]["split"]) + 1:
             random = advance(random)
             sound &= sample_edge(v, uniform(random), temperature, at)
-        if view.node[v]["free"]:
+        if view.node[v]["split"]:
+            random = advance(random)
+            sound &= sample_label(v, uniform(random), temperature, at)
+        elif view.node[v]["free"]:
             random = advance(random)
             sound &= sample_cut(v, uniform(random), temperature, at)
     return sound
@@ -470,7 +542,7 @@ def _add_decisions(v, at, tables, draws):
         first, last = tails_of(np.int64(stack[depth]), view)
         for i in range(first, last):
             t = view.tails[i]
-            label = view.node[t]["label"]
+            label = label_of(t, view)
             if view.cut[t]:
                 draws.stopped[label] += tables
             else:
@@ -511,7 +583,7 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
             if seen[row]:
                 continue
             seen[row] = 1
-            c = np.int64(view.node[v]["label"])
+            c = label_of(v, view)
             n = np.int64(table.rows[row, COUNT])
             fragments.label[size] = c
             fragments.uses[size] = n
@@ -725,6 +797,6 @@ def _room(batch: Batch, first: int, last: int) -> int:
     """At most so many new rows a sweep over trees first..last takes."""
     forests = batch.forests
     nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
-    ambiguous = nodes["degree"] > 1
+    ambiguous = nodes["degree"] > nodes["split"].astype(np.int64) + 1
     below = nodes["level"].astype(np.int64)
     return int(_ROOM_A_NODE * len(nodes) + below[ambiguous].sum() + ambiguous.sum())

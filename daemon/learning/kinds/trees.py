@@ -30,7 +30,7 @@ from hierogram.samplers.forests.batch import Batch, State, initial_state, make_b
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar import keys
-from hierogram.samplers.grammar.brackets import check_size, productions, read_parse
+from hierogram.samplers.grammar.brackets import check_size, productions, read_parse, sub_label
 from hierogram.samplers.grammar.columns import join_texts
 from hierogram.samplers.grammar.keys import fragment_key, hash_words
 from hierogram.samplers.grammar.numbers import MAX_LABEL, ONE_SQUARE, ONE_USE
@@ -83,13 +83,17 @@ class LoadedTrees(ForestPairs):
         )
 
 
-def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
+def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0, sub_labels: int = 1) -> LoadedTrees:
     """Load trees or packed forests in brackets; `ids` name them for their random streams.
 
-    Labels are numbered from 1 in the order in which they come. Raises `BracketError` where a text is no tree, and
+    Labels are numbered from 1 in the order in which they come, all sub-labels of a label one after the other; labels of
+    roots have none. Raises `BracketError` where a text is no tree, and
     `ForestTooLargeError` where one is beyond what a forest can hold.
     """
+    parses = list(map(read_parse, texts))
+    whole = frozenset(parse.nodes[-1].label for parse in parses)
     labels: dict[str, int] = {}
+    names = [""]
     words: dict[str, int] = {}
     known: dict[tuple[str, ...], int] = {}
     numbers: list[int] = []
@@ -99,26 +103,30 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
     tokens: list[int] = []
     lengths: list[int] = []
     longest = 1
-    for text, number in zip(texts, ids, strict=True):
-        parse = read_parse(text)
+    for parse, number in zip(parses, ids, strict=True):
         try:
             check_size(parse)
         except ForestTooLargeError as error:
             raise ForestTooLargeError(f"tree {number}: {error}: leave it out") from error
         pair = []
         for node in parse.nodes:
-            label = labels.setdefault(node.label, len(labels) + 1)
-            pair.append(Node((node.start, node.end), (0, 0), node.edges, label))
-            degrees.append(len(node.edges))
+            divided = 1 if node.label in whole else sub_labels
+            if node.label not in labels:
+                labels[node.label] = len(names)
+                names += [sub_label(node.label, number) for number in range(divided)]
+            pair.append(Node((node.start, node.end), (0, 0), node.edges, labels[node.label], sub_labels=divided))
+            degrees.append(len(node.edges) * divided)
         for place, _, symbols in productions(parse):
-            numbers.append(known.setdefault(symbols, len(known)))
-            weights.append(1.0 / len(parse.nodes[place].edges))
+            node = parse.nodes[place]
+            divided = 1 if node.label in whole else sub_labels
+            numbers += [known.setdefault(symbols, len(known))] * divided
+            weights += [1.0 / (len(node.edges) * divided)] * divided
         pairs.append(pair)
         tokens += [words.setdefault(word, len(words)) for word in parse.words]
         lengths.append(len(parse.words))
         longest = max(longest, len(parse.words) + 2 * len(parse.nodes))
-    if len(labels) > MAX_LABEL:
-        raise BracketError(f"{len(labels)} different labels, at most {MAX_LABEL} can be told apart")
+    if len(names) > MAX_LABEL + 1:
+        raise BracketError(f"{len(names) - 1} different labels, at most {MAX_LABEL} can be told apart")
     source = np.array(tokens, np.int32)
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     none = np.zeros(len(offsets), np.int64)
@@ -127,9 +135,14 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
     hashed = add_up(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), keys.ALL_BITS)
     batch = make_batch(bitext, hashed, assemble(pairs), np.asarray(ids, np.int64), longest)
     expansions = Expansions(
-        list(known), np.array(numbers, np.int32), np.array(weights), np.cumsum([0, *degrees], dtype=np.int64)
+        list(known),
+        np.array(numbers, np.int32),
+        np.array(weights),
+        np.cumsum([0, *degrees], dtype=np.int64),
+        sub_labels,
+        whole,
     )
-    return LoadedTrees(batch, TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt)
+    return LoadedTrees(batch, TreeBatch(batch, expansions, names), list(words), key_salt)
 
 
 Prior = tuple[float, float]
@@ -229,6 +242,7 @@ def sample_treebank(
     annealing: Annealing | None = None,
     sweeps: int = 100,
     start: str = JOINED,
+    sub_labels: int = 1,
     report: Callable[[int, TreeChain], None] | None = None,
 ) -> TreeChain:
     """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
@@ -237,7 +251,7 @@ def sample_treebank(
     is the result's `fragments()`. Raises `BracketError`.
     """
     schedule = annealing or Annealing()
-    loaded = load_trees(texts, range(1, len(texts) + 1))
+    loaded = load_trees(texts, range(1, len(texts) + 1), sub_labels=sub_labels)
     chain = TreeTrial(loaded, base, schedule, TrialOptions(seed, start))
     for number in range(1, schedule.sweeps + sweeps + 1):
         chain.sweep()
