@@ -7,7 +7,7 @@ in the folder, step by step; the same command goes on where it was interrupted.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
@@ -235,16 +235,22 @@ class RivalTable:
         return self._experiment.kept.find(f"{made.system.named}: translations", find, made.output)
 
 
-def p_of_difference(one: NDArray[np.float64], other: NDArray[np.float64], resamples: int = _RESAMPLES) -> float:
-    """Return how probable so large a difference in mean BLEU would be by chance, over sentences and chains.
+def p_of_difference(
+    one: NDArray[np.float64],
+    other: NDArray[np.float64],
+    resamples: int = _RESAMPLES,
+    score: Callable[[NDArray[np.float64]], float] = lambda statistics: bleu_of(statistics).score,
+) -> float:
+    """Return how probable so large a difference in the mean score would be by chance, over sentences and chains.
 
-    Statistics float64[chains, sentences, 10]. Sentences are drawn for both alike, chains for each by itself; what is
-    compared is how often a resample's difference, less that of all, is as large as that of all.
+    Statistics float64[chains, sentences, …], of which `score` takes the sum: those of BLEU, unless said otherwise.
+    Sentences are drawn for both alike, chains for each by itself; what is compared is how often a resample's
+    difference, less that of all, is as large as that of all.
     """
     random = np.random.default_rng(1)
 
     def mean(statistics: NDArray[np.float64], chains: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
-        return float(np.mean([bleu_of(statistics[chain][rows].sum(axis=0)).score for chain in chains]))
+        return float(np.mean([score(statistics[chain][rows].sum(axis=0)) for chain in chains]))
 
     sentences = one.shape[1]
     whole = np.arange(sentences)
