@@ -48,7 +48,7 @@ _OF_KINDS: dict[str, frozenset[str]] = {
     SYNCHRONOUS: _OF_TEXT
     | {"model", "discount", "strength", "span_limit", "schedule", "aligner", "rate", "round_sweeps", "sweeps_per_level"}
     | {"levels", "settling", "type_moves", "temperature", "annealing", *_OF_LABELS},
-    TREES: frozenset({"base", "start", "round_sweeps", "temperature", "annealing"}),
+    TREES: frozenset({"base", "start", "round_sweeps", "temperature", "annealing", "labels"}),
     ITG: _OF_TEXT | {"settling", "round_sweeps", "phrase_words", "slices"},
 }
 """Settings of one kind or another."""
@@ -94,7 +94,12 @@ def init(
     ] = None,
     labels: Annotated[
         int,
-        Option("Word classes that refine nonterminals (1: none).", least=1, most=MOST_CLASSES, expert=True),
+        Option(
+            "Word classes that refine nonterminals, or sub-labels of each label of trees, 2, 4, 8 or 16 (1: none).",
+            least=1,
+            most=MOST_CLASSES,
+            expert=True,
+        ),
     ] = 1,
     classes_of: Annotated[
         str | None,
@@ -108,7 +113,8 @@ def init(
     way. Translations are of words. Nothing is learned yet.
 
     --set labels=4 --set classes_of=corpus.en refines nonterminals: a phrase has a label by the classes of its first and
-    last target words.
+    last target words. --kind trees --set labels=2 divides each label of a treebank into two sub-labels, which are
+    learned.
 
     Each kind of grammar has options of its own: `hierogram init --kind trees --help`. Without --schedule, the settings
     levels and sweeps_per_level choose the schedule `paper`, and a Dirichlet process gets that of annealed phrases, from
@@ -136,11 +142,11 @@ def init(
     with open(url, create=True, labels=labels, classes_of=classes_of, **own) as opened:
         print(f"{opened.url}: {'made a new store' if opened.made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
-            if name == "joins":
-                # Long, and chosen by --parts-of.
+            if name in ("joins", "classes"):
+                # Long; chosen by --parts-of and by labels.
                 continue
-            if name == "classes":
-                print(f"  {'labels':<17}{len(value) + 1}")
+            if name == "sub_labels":
+                print(f"  {'labels':<17}{max(value, len(opened.settings().classes) + 1)}")
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
 

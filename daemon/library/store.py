@@ -22,7 +22,8 @@ from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, SYNCHRONOUS
+from hierogram.samplers.grammar.numbers import SUB_LABELS
+from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress as of_store
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.database.backup import postgres_commands
@@ -158,7 +159,8 @@ def open(
     of `Settings`, which are fixed for a store's life: of a new store, and as one has to have them that is there. With
     `upgrade`, an older store is first taken to this version's schema, and `upgraded_from` is the one that it had.
     Nonterminals of a new store are refined by that many word classes, `labels`, which are learned from the lines of the
-    file `classes_of`, target sentences, or are given there: a word and its class a line, with a tab between them.
+    file `classes_of`, target sentences, or are given there: a word and its class a line, with a tab between them. Each
+    label of a new store of trees is divided into that many sub-labels, which are learned with its fragments.
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
     `StoreError` where a newer version made the store, or it has other settings.
     """
@@ -166,13 +168,16 @@ def open(
         # The salt of the keys is the store's own affair.
         chosen = {name: getattr(settings, name) for name in Declared.of(Settings)} | chosen
     wanted = settings_of(chosen) if chosen or create else Settings()
+    if labels > 1 and wanted.grammar == TREES:
+        wanted = _divided(wanted, labels, classes_of)
+        chosen = {**chosen, "sub_labels": labels}
     before = bring_up_to_date(str(url))[0] if upgrade else None
     try:
         opened = open_store(str(url))
     except StoreMissingError:
         if not create:
             raise
-        if labels > 1 or classes_of is not None:
+        if wanted.sub_labels == 1 and (labels > 1 or classes_of is not None):
             wanted = _refined(wanted, labels, classes_of)
         return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
     has, asked = asdict(opened.settings()) if chosen else {}, asdict(wanted)
@@ -184,6 +189,15 @@ def open(
             "make another one for other settings"
         )
     return GrammarStore(opened, upgraded_from=before)
+
+
+def _divided(settings: Settings, labels: int, classes_of: PathLike | None) -> Settings:
+    if classes_of is not None:
+        raise UsageError("classes_of: labels of trees are not divided by word classes: leave it out")
+    if labels not in SUB_LABELS:
+        *few, most = map(str, SUB_LABELS[1:])
+        raise UsageError(f"labels: each label of trees is divided into {', '.join(few)} or {most}, not into {labels}")
+    return replace(settings, sub_labels=labels)
 
 
 def _refined(settings: Settings, labels: int, classes_of: PathLike | None) -> Settings:

@@ -188,7 +188,7 @@ def approximate(
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --set root")
     prior_of = {**estimated_priors(grammar), **(priors or {})}
-    probabilities = _base_probabilities(productions, base, root)
+    probabilities = _base_probabilities(productions, base, root, 1 + max(map(number_of, prior_of)))
     whole = dict.fromkeys(interning.labels, 0.0)
     for fragment, count in fragments:
         whole[fragment.label] += count
@@ -220,19 +220,19 @@ def _p0(fragment: Tree, probabilities: Mapping[Production, float], priors: Mappi
     return probability
 
 
-def _base_probabilities(productions: Mapping[Production, float], base: str, root: str) -> dict[Production, float]:
+def _base_probabilities(
+    productions: Mapping[Production, float], base: str, root: str, sub_labels: int
+) -> dict[Production, float]:
     """Return the probabilities of productions given their labels: their relative frequencies (P_C), or uniform ones.
 
     P_M: the number of children uniform up to the largest that occurs, each child uniform over all labels and words.
-    The label over whole sentences has no sub-labels, and those of others are uniform.
+    The label over whole sentences is not divided, and the `sub_labels` of others are uniform.
     """
     whole: defaultdict[Production, float] = defaultdict(float)
     heads: defaultdict[str, float] = defaultdict(float)
-    divided = 1
     for production, count in productions.items():
         whole[whole_production(production)] += count
         heads[whole_label(production[0])] += count
-        divided = max(divided, 1 + number_of(production[0]))
     labels = {label for label, _, _ in whole} | {
         child for _, children, lexical in whole for child in children if not lexical
     }
@@ -246,7 +246,7 @@ def _base_probabilities(productions: Mapping[Production, float], base: str, root
         else:
             probability = whole[of] / heads[of[0]]
         chosen = 0 if of[2] else sum(child != root for child in of[1])
-        probabilities[production] = probability / divided**chosen
+        probabilities[production] = probability / sub_labels**chosen
     return probabilities
 
 
@@ -304,8 +304,10 @@ def _packed(
 
 
 def productions_of(rule: Rule, names: list[str]) -> list[tuple[Production, int]]:
-    """Return the context-free productions of a rule without sub-labels, and which of its words each covers; `names` by
-    symbol."""
+    """Return the context-free productions of a rule, of undivided labels, and which of its words each covers.
+
+    `names` are those of symbols.
+    """
     return [(whole_production(production), place) for production, place in _productions_of(rule, names)]
 
 

@@ -11,6 +11,10 @@ MAX_LABEL = 0x3FFF
 """The largest label; beyond it the symbols of fragments would run into each other."""
 MOST_CLASSES = 16
 """Classes of words that refine nonterminals: a label is by those of two words."""
+SUB_LABELS = (1, 2, 4, 8, 16)
+"""Into how many sub-labels a label of trees may be divided; beyond it a node would have too many edges."""
+MAX_EDGES = 0xFFFF
+"""Incoming edges that one node may have."""
 MAX_TREE = 0x7FFF
 """Nodes in one tree of a forest, and words of a tree's sentence."""
 MOST_TYPE_MOVES = 1 << 20

@@ -53,7 +53,8 @@ class Settings:
     divided into tokens by the rules of these languages with `tokenize`. `joins` are what divides the words of source
     and target into parts, () where words stay whole. `classes` are target words, by class from 1 on, other words being
     of class 0, () where nonterminals are not refined: a phrase has a label by the classes of its first and last target
-    word, and rules are told apart by the labels of their nonterminals.
+    word, and rules are told apart by the labels of their nonterminals. `sub_labels` is the number k of those that each
+    label of trees is divided into, a power of 2; the label over whole sentences is not divided.
     """
 
     model: Annotated[str, Option("Model of rules", values={PITMAN_YOR: "by rule length", DIRICHLET: ""})] = PITMAN_YOR
@@ -122,6 +123,7 @@ class Settings:
     slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES, expert=True)] = FLAT
     joins: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    sub_labels: int = 1
 
     @property
     def labels(self) -> int:

@@ -33,7 +33,7 @@ from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import check_size, productions, read_parse, sub_label
 from hierogram.samplers.grammar.columns import join_texts
 from hierogram.samplers.grammar.keys import fragment_key, hash_words
-from hierogram.samplers.grammar.numbers import MAX_LABEL, ONE_SQUARE, ONE_USE
+from hierogram.samplers.grammar.numbers import MAX_EDGES, MAX_LABEL, ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
@@ -86,9 +86,9 @@ class LoadedTrees(ForestPairs):
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0, sub_labels: int = 1) -> LoadedTrees:
     """Load trees or packed forests in brackets; `ids` name them for their random streams.
 
-    Labels are numbered from 1 in the order in which they come, all sub-labels of a label one after the other; labels of
-    roots have none. Raises `BracketError` where a text is no tree, and
-    `ForestTooLargeError` where one is beyond what a forest can hold.
+    Labels are numbered from 1 in the order in which they come, the `sub_labels` of each one after the other; labels of
+    roots are not divided. Raises `BracketError` where a text is no tree, and `ForestTooLargeError` where one is beyond
+    what a forest can hold.
     """
     parses = list(map(read_parse, texts))
     whole = frozenset(parse.nodes[-1].label for parse in parses)
@@ -108,6 +108,12 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0, sub_
             check_size(parse)
         except ForestTooLargeError as error:
             raise ForestTooLargeError(f"tree {number}: {error}: leave it out") from error
+        most = max(len(node.edges) for node in parse.nodes)
+        if most * sub_labels > MAX_EDGES:
+            raise ForestTooLargeError(
+                f"tree {number}: a node with {most} expansions; with {sub_labels} sub-labels at most"
+                f" {MAX_EDGES // sub_labels} can be sampled: leave it out"
+            )
         pair = []
         for node in parse.nodes:
             divided = 1 if node.label in whole else sub_labels
@@ -247,8 +253,8 @@ def sample_treebank(
 ) -> TreeChain:
     """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
 
-    Anneals, then takes `sweeps` more sweeps; `report` hears the number of each sweep done, and the chain. The grammar
-    is the result's `fragments()`. Raises `BracketError`.
+    Anneals, then takes `sweeps` more sweeps; `report` hears the number of each sweep done, and the chain. Each label is
+    divided into that many `sub_labels`, a power of 2. The grammar is the result's `fragments()`. Raises `BracketError`.
     """
     schedule = annealing or Annealing()
     loaded = load_trees(texts, range(1, len(texts) + 1), sub_labels=sub_labels)
@@ -333,7 +339,8 @@ class TreebankChain(Chain):
 
 
 def _load(rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
-    return load_trees([row.target for row in rows], [row.id for row in rows], settings.key_salt)
+    texts, ids = [row.target for row in rows], [row.id for row in rows]
+    return load_trees(texts, ids, settings.key_salt, settings.sub_labels)
 
 
 def _begin(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_]) -> State:
@@ -355,8 +362,14 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
         at = forests.node[head]
         span = int(at["source_start"]), int(at["source_end"])
         fragment = _fragment(head, forests, state, labels, words)
-        uses.append(RuleUse(labels[int(at["label"])], fragment, span, (0, 0), children))
+        uses.append(RuleUse(labels[_label(head, forests, state)], fragment, span, (0, 0), children))
     return uses
+
+
+def _label(node: int, forests: Forests, state: State) -> int:
+    """Return the number of a node's label with the sub-label that its edge has."""
+    at = forests.node[node]
+    return int(at["label"]) + (int(state.edge[node]) & int(at["split"]))
 
 
 def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], words: Sequence[str]) -> str:
@@ -369,7 +382,7 @@ def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], 
             pieces.append(item)
             continue
         at = forests.node[item]
-        label = labels[int(at["label"])]
+        label = labels[_label(item, forests, state)]
         if item != head and state.cut[item]:
             pieces.append(f" ({label})")
             continue

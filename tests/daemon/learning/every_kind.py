@@ -42,6 +42,12 @@ CASES = {
         lambda store: treebanks.put(store, ["(S (NP (PRP he)) (VP (VBD slept)))", FOREST], first=100),
         0x1F,
     ),
+    "divided labels of trees": Case(
+        replace(treebanks.QUICK, sub_labels=2),
+        lambda store: treebanks.put(store, treebanks.TREES),
+        lambda store: treebanks.put(store, ["(S (NP (PRP he)) (VP (VBD slept)))", FOREST], first=100),
+        0xEF,
+    ),
     "itg": Case(
         raw_pairs.QUICK,
         lambda store: raw_pairs.put(store, raw_pairs.RAW),

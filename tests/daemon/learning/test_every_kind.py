@@ -39,9 +39,8 @@ def filled(case: Case, store_url: str, copy_store: CopyStore) -> Iterator[Store]
         with open_store(url, create=True, settings=case.settings) as store:
             case.fill(store)
 
-    copy_store(
-        f"filled with {case.settings.grammar} {case.settings.phrase_words} {case.settings.labels}", store_url, make
-    )
+    apart = case.settings.phrase_words, case.settings.labels, case.settings.sub_labels
+    copy_store(f"filled with {case.settings.grammar} {apart}", store_url, make)
     with open_store(store_url) as store:
         yield store
 
