@@ -188,7 +188,7 @@ def approximate(
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --set root")
     prior_of = {**estimated_priors(grammar), **(priors or {})}
-    probabilities = _base_probabilities(productions, base, root, 1 + max(map(number_of, prior_of)))
+    p0 = _Base(_base_probabilities(grammar, base), prior_of, root, 1 + max(map(number_of, prior_of)))
     whole = dict.fromkeys(interning.labels, 0.0)
     for fragment, count in fragments:
         whole[fragment.label] += count
@@ -199,55 +199,61 @@ def approximate(
     for number, (fragment, count) in enumerate(fragments):
         mass = count
         if smoothed:
-            mass += prior_of[fragment.label].strength * _p0(fragment, probabilities, prior_of)
+            mass += prior_of[fragment.label].strength * p0.of(fragment)
         masses.append(mass)
         symbol = interning.labels[fragment.label]
         interning.enter(symbol, interning.rule_of(fragment), mass / whole[fragment.label], number)
     return _packed(interning, masses, [fragment for fragment, _ in fragments], whole, productions, root)
 
 
-def _p0(fragment: Tree, probabilities: Mapping[Production, float], priors: Mapping[str, Prior]) -> float:
-    """Return the base probability of a fragment by its productions and by where it stops [CGB09 §4]."""
-    probability = 1.0
-    for node in preorder(fragment):
-        if not isinstance(node, Tree):
-            continue
-        if node is not fragment:
-            expansion = priors[node.label].expansion
-            probability *= expansion if node.children else 1 - expansion
-        if node.children:
-            probability *= probabilities[production_of(node)]
-    return probability
+class _Base(NamedTuple):
+    """The base distribution: P of each production of undivided labels, and how a label is expanded and divided.
+
+    The label over whole sentences, `root`, is not divided; the `sub_labels` of others are uniform.
+    """
+
+    probabilities: Mapping[Production, float]
+    priors: Mapping[str, Prior]
+    root: str
+    sub_labels: int
+
+    def of(self, fragment: Tree) -> float:
+        """Return the probability of a fragment by its productions and by where it stops [CGB09 §4]."""
+        probability = 1.0
+        for node in preorder(fragment):
+            if not isinstance(node, Tree):
+                continue
+            if node is not fragment:
+                expansion = self.priors[node.label].expansion
+                probability *= expansion if node.children else 1 - expansion
+                if node.label != self.root:
+                    probability /= self.sub_labels
+            if node.children:
+                probability *= self.probabilities[whole_production(production_of(node))]
+        return probability
 
 
-def _base_probabilities(
-    productions: Mapping[Production, float], base: str, root: str, sub_labels: int
-) -> dict[Production, float]:
-    """Return the probabilities of productions given their labels: their relative frequencies (P_C), or uniform ones.
+def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, float]:
+    """Return the probabilities of productions of undivided labels given their label: their relative frequencies (P_C),
+    or uniform ones.
 
     P_M: the number of children uniform up to the largest that occurs, each child uniform over all labels and words.
-    The label over whole sentences is not divided, and the `sub_labels` of others are uniform.
     """
-    whole: defaultdict[Production, float] = defaultdict(float)
-    heads: defaultdict[str, float] = defaultdict(float)
-    for production, count in productions.items():
-        whole[whole_production(production)] += count
-        heads[whole_label(production[0])] += count
-    labels = {label for label, _, _ in whole} | {
-        child for _, children, lexical in whole for child in children if not lexical
+    counts: defaultdict[Production, float] = defaultdict(float)
+    for production, count in grammar.productions().items():
+        counts[whole_production(production)] += count
+    if base != UNIFORM:
+        heads: defaultdict[str, float] = defaultdict(float)
+        for (label, _, _), count in counts.items():
+            heads[label] += count
+        return {production: count / heads[production[0]] for production, count in counts.items()}
+    labels = {label for label, _, _ in counts} | {
+        child for _, children, lexical in counts for child in children if not lexical
     }
-    words = {children[0] for _, children, lexical in whole if lexical}
-    most = max(len(children) for _, children, _ in whole)
-    probabilities = {}
-    for production in productions:
-        of = whole_production(production)
-        if base == UNIFORM:
-            probability = 1 / (most * (len(labels) + len(words)) ** len(of[1]))
-        else:
-            probability = whole[of] / heads[of[0]]
-        chosen = 0 if of[2] else sum(child != root for child in of[1])
-        probabilities[production] = probability / sub_labels**chosen
-    return probabilities
+    words = {children[0] for _, children, lexical in counts if lexical}
+    most = max(len(children) for _, children, _ in counts)
+    symbols = len(labels) + len(words)
+    return {production: 1 / (most * symbols ** len(production[1])) for production in counts}
 
 
 def _packed(
