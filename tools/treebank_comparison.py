@@ -214,7 +214,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 def _p(others: Sequence[dict[str, Any]], mine: Sequence[dict[str, Any]], method: str) -> str:
     one, other = (np.array([row["brackets"][method] for row in rows], np.float64) for rows in (others, mine))
-    return f"{p_of_difference(one, other, score=f1_of):.3f}"
+    p = p_of_difference(one, other, score=f1_of)
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:

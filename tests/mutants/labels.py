@@ -1,4 +1,6 @@
-"""Faults of refined nonterminals: labels of phrases, rules with them, decoding with them, classes of words."""
+"""Faults of refined nonterminals: labels of phrases, rules with them, decoding with them, classes of words; sub-labels
+of trees.
+"""
 
 from tests.mutants.fault import Fault
 
@@ -9,7 +11,10 @@ _CLASSES = ("tests/samplers/language_models/test_classes.py",)
 _FORMATS = ("tests/daemon/exports/test_formats.py", "-k", "cdec or moses or glue")
 _FILES = ("tests/daemon/decoding/test_rule_files.py", "-k", "all_formats and (cdec or moses)")
 
-_GAP_HASH = 'np.uint64(is_cut * np.int64(node[t]["label"])) * LABEL'
+_DIVIDED = ("tests/samplers/trees/test_tree_sampler.py", "-k", "draw_sub_labels")
+_STORED = ("tests/daemon/learning/test_tree_learning.py", "-k", "goes_on and sqlite and 2")
+
+_GAP_HASH = "np.uint64(is_cut * label_of(t, view)) * LABEL"
 
 LABEL_FAULTS = (
     # Phrases and rules.
@@ -51,7 +56,7 @@ LABEL_FAULTS = (
     Fault(
         "rules have no label",
         "counts/deltas.py",
-        'deltas.labels[entry] = view.node[v]["label"]',
+        "deltas.labels[entry] = label_of(v, view)",
         "deltas.labels[entry] = 0",
         _RULES,
     ),
@@ -68,6 +73,49 @@ LABEL_FAULTS = (
         " + symbol // LABEL_STEP * int(LABEL)",
         "",
         _RULES,
+    ),
+    # Sub-labels of trees.
+    Fault(
+        "sub-labels of children cost nothing",
+        "trees/models.py",
+        "np.log(heads) - np.log(expansions.choices())",
+        "np.log(heads)",
+        _DIVIDED,
+    ),
+    Fault(
+        "the fragment below a sub-label does not see that above it",
+        "trees/sampler.py",
+        "total += log_mass(_count_of(lower, table) + same, ",
+        "total += log_mass(_count_of(lower, table), ",
+        _DIVIDED,
+    ),
+    Fault(
+        "the label above a sub-label is not counted as drawn before it",
+        "trees/sampler.py",
+        'by_length[lower.label]["tokens"]) + (1 if upper.label == lower.label else 0)\n        total +=',
+        'by_length[lower.label]["tokens"])\n        total +=',
+        _DIVIDED,
+    ),
+    Fault(
+        "fragments above a node keep its last sub-label",
+        "trees/sampler.py",
+        "at.space.parent[x])\n        sum_up(x, at)\n\n\n@njit_inline\ndef _count_around",
+        "at.space.parent[x])\n\n\n@njit_inline\ndef _count_around",
+        _DIVIDED,
+    ),
+    Fault(
+        "an expansion is drawn with the first sub-label",
+        "trees/sampler.py",
+        "sub_label = present % sub_labels",
+        "sub_label = 0",
+        _DIVIDED,
+    ),
+    Fault(
+        "frontiers of expected fragments have the first sub-label",
+        "forests/averages.py",
+        '2 * (np.int64(view.edge[x]) & np.int64(view.node[x]["split"])) + 1',
+        "1",
+        _STORED,
     ),
     # Classes.
     Fault(

@@ -86,9 +86,9 @@ class LoadedTrees(ForestPairs):
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0, sub_labels: int = 1) -> LoadedTrees:
     """Load trees or packed forests in brackets; `ids` name them for their random streams.
 
-    Labels are numbered from 1 in the order in which they come, the `sub_labels` of each one after the other; labels of
-    roots are not divided. Raises `BracketError` where a text is no tree, and `ForestTooLargeError` where one is beyond
-    what a forest can hold.
+    Labels are numbered from 1 in the order in which they come, the `sub_labels` of each [Petrov et al. 2006] one after
+    the other; labels of roots are not divided. Raises `BracketError` where a text is no tree, and
+    `ForestTooLargeError` where one is beyond what a forest can hold.
     """
     parses = list(map(read_parse, texts))
     whole = frozenset(parse.nodes[-1].label for parse in parses)

@@ -157,14 +157,22 @@ def test_a_mutant_with_sub_labels_moves_it(mutant: str) -> None:
     assert worst > 0.005
 
 
-LABELLED = [f"(T {text})" for text in TREES[:5]]
+LABELLED = {
+    "trees": [f"(T {text})" for text in TREES[:5]],
+    # Both parts of a fragment that is cut are often the same one.
+    "chains": ["(T (A (A (A (A a)))))"] * 4,
+}
 
 
-@pytest.mark.parametrize(("sub_labels", "start", "base"), [(2, "random", "pcfg"), (4, "joined", "uniform")])
-def test_kernels_draw_sub_labels_as_the_twin_does(sub_labels: int, start: str, base: str) -> None:
-    kernels = refined_chain(LABELLED, base, start, sub_labels)
-    twin = refined_treebank(LABELLED, base, sub_labels)
-    names = list(range(1, len(LABELLED) + 1))
+@pytest.mark.parametrize(
+    ("name", "sub_labels", "start", "base"),
+    [("trees", 2, "random", "pcfg"), ("trees", 4, "joined", "uniform"), ("chains", 2, "random", "pcfg")],
+)
+def test_kernels_draw_sub_labels_as_the_twin_does(name: str, sub_labels: int, start: str, base: str) -> None:
+    texts = LABELLED[name]
+    kernels = refined_chain(texts, base, start, sub_labels)
+    twin = refined_treebank(texts, base, sub_labels)
+    names = list(range(1, len(texts) + 1))
     joint = state_of(kernels)
     seen = {joint}
     for number in range(1, 31):
