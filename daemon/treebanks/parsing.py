@@ -189,9 +189,11 @@ class Parser:
                 left_part, right_part = found.parts
                 children = (_under(left_part.above, left), _under(right_part.above, right))
                 done.append(_under(found.top[:-1], Tree(found.top[-1], children)))
-        [tree] = rewritten(done[0], lambda label, children: [Tree(whole_label(label), tuple(children))])
+        [tree] = done
         assert isinstance(tree, Tree)
-        return tree
+        [undivided] = rewritten(tree, lambda label, children: [Tree(whole_label(label), tuple(children))])
+        assert isinstance(undivided, Tree)
+        return undivided
 
     def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
         """Return the tree of MER: that whose productions have the largest sum of expected counts.
