@@ -148,7 +148,6 @@ def compose(v, view, summary, powers, scratch):
     here = node[v]
     first, last = tails_of(v, view)
     size = last - first
-    label = label_of(v, view)
     bracketed = here["bracketed"]
     source_hash = _ZERO
     source_size = 0
@@ -158,7 +157,7 @@ def compose(v, view, summary, powers, scratch):
     begins = 0
     ends = 0
     if bracketed:
-        source_hash = OPEN + np.uint64(label) * LABEL
+        source_hash = OPEN + np.uint64(label_of(v, view)) * LABEL
         source_size = 1
     position = np.int64(here["source_start"])
     for i in range(size):
@@ -175,7 +174,9 @@ def compose(v, view, summary, powers, scratch):
         tail_size = np.int64(below["source_size"])
         tail_begins = np.int64(below["begins"])
         source_hash = source_hash * powers[tail_size] + below["source_hash"]
-        source_hash += np.uint64(is_cut * label_of(t, view)) * LABEL
+        # Only trees have sub-labels; a branch that is always foreseen spares phrases the look at the tail's edge.
+        label = label_of(t, view) if bracketed else np.int64(node[t]["label"])
+        source_hash += np.uint64(is_cut * label) * LABEL
         adjacent += np.int64(below["adjacent"]) + (ends & tail_begins)
         begins = tail_begins if source_size == 0 else begins
         ends = np.int64(below["ends"])
@@ -214,7 +215,8 @@ def compose(v, view, summary, powers, scratch):
             power = powers[tail_size]
             shift = np.uint64(scratch[0, i]) * TARGET_STEP
             target_hash = _and_words(target_hash, view.target, position, start, powers) * power + below["target_hash"]
-            target_hash += shift * below["numbering"] + np.uint64(is_cut * label_of(t, view)) * LABEL
+            # Trees have no target side, and no other labels are divided.
+            target_hash += shift * below["numbering"] + np.uint64(is_cut * np.int64(node[t]["label"])) * LABEL
             numbering = numbering * powers[start - position] * power + below["numbering"]
             target_size += start - position + tail_size
             target_terminals += start - position + np.int64(below["target_terminals"])

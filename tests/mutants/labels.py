@@ -14,8 +14,6 @@ _FILES = ("tests/daemon/decoding/test_rule_files.py", "-k", "all_formats and (cd
 _DIVIDED = ("tests/samplers/trees/test_tree_sampler.py", "-k", "draw_sub_labels")
 _STORED = ("tests/daemon/learning/test_tree_learning.py", "-k", "goes_on and sqlite and 2")
 
-_GAP_HASH = "np.uint64(is_cut * label_of(t, view)) * LABEL"
-
 LABEL_FAULTS = (
     # Phrases and rules.
     Fault(
@@ -42,15 +40,15 @@ LABEL_FAULTS = (
     Fault(
         "rules are not told apart by labels on the source side",
         "forests/fragments.py",
-        f"        source_hash += {_GAP_HASH}\n",
+        "        source_hash += np.uint64(is_cut * label) * LABEL\n",
         "",
         _RULES,
     ),
     Fault(
         "rules are not told apart by labels on the target side",
         "forests/fragments.py",
-        f'            target_hash += shift * below["numbering"] + {_GAP_HASH}',
-        '            target_hash += shift * below["numbering"]',
+        ' + np.uint64(is_cut * np.int64(node[t]["label"])) * LABEL',
+        "",
         _RULES,
     ),
     Fault(
