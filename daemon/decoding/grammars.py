@@ -4,7 +4,8 @@ import json
 import math
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,11 @@ from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
 from hierogram.daemon.decoding.casing import NO_CASING, Casing, learn_casing
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
-from hierogram.daemon.exports.exporting import decided, score_rules
+from hierogram.daemon.exports.exporting import decided, score_new_rules, score_rules
 from hierogram.daemon.exports.formats.format import LEFT_HAND_SIDE
 from hierogram.daemon.exports.formats.registry import promised_format
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import scratch
+from hierogram.daemon.exports.scratch import ReadState, Scratch, scratch
 from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
@@ -194,40 +195,85 @@ def read_grammar(path: str) -> TranslationGrammar:
         raise InputError(f"{path}: is damaged: it has no {error}") from error
 
 
-def stored_grammar(
-    store: Store, options: ExportOptions, max_scope: int, shown: Progress
-) -> tuple[TranslationGrammar, int]:
-    """Read the grammar of a store, its counts, filters and features as the options say, and the position it shows.
+class StoreGrammar:
+    """The grammar of a store, its counts, filters and features as the options say: read as a whole, and then with the
+    rules that new pairs bring.
 
-    Its sides and links come as lines, its features as columns of numbers. Raises `WrongKindError` where its rules do
-    not have two sides each, `NothingLearnedError` where there are none.
+    Sides and links come as lines, features as columns of numbers. One thread at a time may use it. Raises
+    `WrongKindError` where the store's rules do not have two sides each, `NothingLearnedError` where there are none.
     """
-    notation = notation_of(store.settings().grammar)
-    if TRANSLATION not in notation.offers:
-        raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
-    plan = replace(decided(replace(options, format=_TABLE), notation), both_sides=LINKS not in notation.offers)
-    names = tuple(feature.name for feature in plan.features)
-    reader = RuleReader(f"the rules of {store.url}", _TABLE, names, TABBED)
-    with (
-        store.snapshot() as snapshot,
-        tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
-        scratch(Path(folder), _MEMORY) as database,
-    ):
-        if not snapshot.status().rules:
-            raise NothingLearnedError(store.url)
-        score_rules(database, snapshot, plan)
-        columns = ", ".join(("source", "target", "alignment", "label", *names))
+
+    grammar: TranslationGrammar
+    position: int
+    """Store position at which it was read as a whole."""
+
+    def __init__(self, store: Store, options: ExportOptions, max_scope: int, shown: Progress) -> None:
+        notation = notation_of(store.settings().grammar)
+        if TRANSLATION not in notation.offers:
+            raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
+        self.grows = LINKS in notation.offers
+        """Whether new pairs can be added: where rules' links come from pairs."""
+        self._store = store
+        self._max_scope = max_scope
+        self._plan = replace(decided(replace(options, format=_TABLE), notation), both_sides=not self.grows)
+        self._names = tuple(feature.name for feature in self._plan.features)
+        self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names, TABBED)
+        self._values = np.zeros((0, len(self._names)))
+        with self._scratch() as (snapshot, database):
+            if not snapshot.status().rules:
+                raise NothingLearnedError(store.url)
+            score_rules(database, snapshot, self._plan)
+            seen = self._take(database, "scored", shown.update)
+            if not self._reader.rules:
+                raise InputError("the filters leave no rule: widen them")
+            table = self._reader.table(self._values)
+            texts = pipeline_of(snapshot.settings())
+            casing = NO_CASING if texts.lower else learn_casing(_target_sides(snapshot))
+            self.grammar = replace(packed(table, max_scope, texts, casing), lengths=_lengths(snapshot))
+            self.position = snapshot.position()
+            self._since = ReadState(*snapshot.newest(), seen)
+
+    def add_new_pairs(self) -> bool:
+        """Add the rules that pairs have brought since the last time, with features of now; returns whether there are.
+
+        All others stay as they were. A few rules of new pairs come with the next whole reading alone: compositions, and
+        those that the store had already and the filters left out.
+        """
+        if not self.grows:
+            return False
+        with self._scratch() as (snapshot, database):
+            newest = snapshot.newest()
+            if not score_new_rules(database, snapshot, self._plan, self._since):
+                return False
+            before = self._reader.rules
+            seen = self._take(database, "scored SEMI JOIN fresh USING (source, target)")
+            self._since = ReadState(*newest, seen or self._since.seen)
+        if self._reader.rules == before:
+            return False
+        whole = self.grammar
+        grown = packed(self._reader.table(self._values), self._max_scope, whole.texts, whole.casing)
+        self.grammar = replace(grown, lengths=whole.lengths)
+        return True
+
+    @contextmanager
+    def _scratch(self) -> Iterator[tuple[Snapshot, Scratch]]:
+        with (
+            self._store.snapshot() as snapshot,
+            tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
+            scratch(Path(folder), _MEMORY) as database,
+        ):
+            yield snapshot, database
+
+    def _take(self, database: Scratch, rules: str, heard: Callable[[int, None, int], None] | None = None) -> float:
+        """Read rules of the view `scored`; returns how often all are seen, 0 without a rule."""
+        columns = ", ".join(("source", "target", "alignment", "label", "all_seen", *self._names))
         query = f"SELECT concat_ws('\t', source, target, alignment, '', {LEFT_HAND_SIDE}) FROM sorted"
-        database.arrange("sorted", f"SELECT {columns} FROM scored", "source, target")
-        for rules in reader.read(database.lines(query)):
-            shown.update(rules, None, rules)
-        if not reader.rules:
-            raise InputError("the filters leave no rule: widen them")
-        table = reader.table(database.numbers("sorted", names))
-        texts = pipeline_of(snapshot.settings())
-        casing = NO_CASING if texts.lower else learn_casing(_target_sides(snapshot))
-        grammar = replace(packed(table, max_scope, texts, casing), lengths=_lengths(snapshot))
-        return grammar, snapshot.position()
+        database.arrange("sorted", f"SELECT {columns} FROM {rules}", "source, target")
+        for read in self._reader.read(database.lines(query)):
+            if heard is not None:
+                heard(read, None, read)
+        self._values = np.concatenate([self._values, database.numbers("sorted", self._names)])
+        return float(database.numbers("sorted", ["all_seen"]).max(initial=0.0))
 
 
 def _lengths(snapshot: Snapshot) -> TextLengths:

@@ -2,12 +2,13 @@
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
 from hierogram.daemon.decoding.fixed_words import Glossary, read_glossary
-from hierogram.daemon.decoding.grammars import TranslationGrammar, open_grammar, read_weights, stored_grammar
+from hierogram.daemon.decoding.grammars import StoreGrammar, TranslationGrammar, open_grammar, read_weights
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.decoding.translating import Translator
 from hierogram.daemon.exceptions import DaemonError
@@ -69,12 +70,12 @@ class TranslationResources:
         with progress("read the grammar", "rules") as shown:
             return open_grammar(path, self.options.max_scope, shown, self.options.format)
 
-    def of_store(self, store: Store) -> tuple[TranslationGrammar, int]:
+    def of_store(self, store: Store) -> StoreGrammar:
         """Return the grammar of a store as it is now."""
         own = self.options
         taken = ExportOptions(means=own.means, drawn=own.drawn, min_count=own.min_count, max_scope=own.max_scope)
         with progress("read the grammar", "rules") as shown:
-            return stored_grammar(store, taken, own.max_scope, shown)
+            return StoreGrammar(store, taken, own.max_scope, shown)
 
     def unused(self, grammar: TranslationGrammar) -> list[str]:
         """Return the names that weigh something in the file of weights and are no feature."""
@@ -97,16 +98,20 @@ def equip(options: TranslateOptions) -> TranslationResources:
 
 LOOK_SECONDS = 0.25
 """How often the store is asked whether it has changed, at most."""
-_REST, _REST_RESAMPLED = 1.0, 9.0
-"""After reading a grammar there is a rest of this many times as long as that took; of the second where the store has
-the same pairs as before, and has only sampled them again."""
+_REST = 9.0
+"""After reading a whole grammar there is a rest of this many times as long as that took."""
+_SHORT_REST = 1.0
+"""The same where there are other pairs than before, and new ones cannot be added to what was read."""
+_MOST_NEW_PAIRS = 1_000
+"""Where there are more new pairs the grammar is read as a whole."""
 
 
 class Follower:
     """The translator with the newest grammar of a store; may be used from several threads at once.
 
-    The first grammar is read when it is asked for. Later ones are read in a thread, while translations go on with the
-    one before; where that fails the one before stays.
+    The first grammar is read when it is asked for. Later the rules of new pairs are added at once, and the whole is
+    read again after a rest, both in a thread, while translations go on with the grammar before; where that fails it
+    stays.
     """
 
     def __init__(self, store: Store, resources: TranslationResources) -> None:
@@ -114,19 +119,21 @@ class Follower:
         self._resources = resources
         self._lock = threading.Lock()
         self._first = threading.Lock()
+        self._showing = threading.Lock()
+        self._read: StoreGrammar | None = None
         self._newest: tuple[Translator, int] | None = None
         self._derived = 0
-        self._look_at = self._rest_until = self._resampled_until = 0.0
-        self._reading: threading.Thread | None = None
+        self._look_at = self._rest_until = self._short_rest_until = 0.0
+        self._at_work: dict[str, threading.Thread] = {}
 
     def now(self) -> tuple[Translator, int]:
-        """Return the translator of now, and the store position of its grammar.
+        """Return the translator of now, and the store position at which its grammar was read as a whole.
 
         Raises `NothingLearnedError`, `WrongKindError` and `StoreError` until there is a first one.
         """
         with self._first:
             if self._newest is None:
-                self._read()
+                self._read_whole()
         self._look()
         assert self._newest is not None
         return self._newest
@@ -135,35 +142,64 @@ class Follower:
         """Return the translator with the grammar as it is now, however long it takes to read."""
         with self._first:
             if self._newest is None or self._store.position() != self._newest[1]:
-                self._read()
+                self._read_whole()
         assert self._newest is not None
         return self._newest[0]
 
     def _look(self) -> None:
         now = time.monotonic()
         with self._lock:
-            if now < max(self._look_at, self._rest_until) or (self._reading is not None and self._reading.is_alive()):
+            if now < self._look_at:
                 return
             self._look_at = now + LOOK_SECONDS
             try:
-                if now < self._resampled_until and self._store.count_pairs(DERIVED) == self._derived:
+                assert self._newest is not None
+                if self._store.position() == self._newest[1]:
                     return
-                if self._newest is None or self._store.position() == self._newest[1]:
-                    return
+                new = self._store.count_pairs(DERIVED) - self._derived
             except StoreError:
                 return
-            self._reading = threading.Thread(target=self._try_to_read, name="read-grammar", daemon=True)
-            self._reading.start()
+            assert self._read is not None
+            if self._read.grows and 0 < new <= _MOST_NEW_PAIRS:
+                self._start("add-new-pairs", self._add_new_pairs)
+            elif now >= (self._short_rest_until if new else self._rest_until):
+                self._start("read-grammar", self._read_whole)
 
-    def _try_to_read(self) -> None:
+    def _start(self, name: str, work: Callable[[], None]) -> None:
+        """Have a thread do this work, unless it does already."""
+        if name not in self._at_work or not self._at_work[name].is_alive():
+            self._at_work[name] = threading.Thread(target=self._try, args=(work,), name=name, daemon=True)
+            self._at_work[name].start()
+
+    def _try(self, work: Callable[[], None]) -> None:
         with suppress(DaemonError, StoreError):
-            self._read()
+            work()
 
-    def _read(self) -> None:
+    def _add_new_pairs(self) -> None:
+        read, derived = self._read, self._store.count_pairs(DERIVED)
+        assert read is not None
+        if read.add_new_pairs():
+            self._show(read, derived, instead_of=read)
+        else:
+            self._derived = derived
+
+    def _read_whole(self) -> None:
         started = time.monotonic()
+        read = self._resources.of_store(self._store)
         derived = self._store.count_pairs(DERIVED)
-        grammar, position = self._resources.of_store(self._store)
-        self._newest, self._derived = (self._resources.translator(grammar), position), derived
+        # What has come meanwhile, and may be shown already.
+        read.add_new_pairs()
+        self._show(read, derived)
         ended = time.monotonic()
         self._rest_until = ended + _REST * (ended - started)
-        self._resampled_until = ended + _REST_RESAMPLED * (ended - started)
+        self._short_rest_until = ended + _SHORT_REST * (ended - started)
+
+    def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
+        """Translate with what was read when so many pairs had a derivation; not where another one than that before is
+        shown meanwhile.
+        """
+        translator = self._resources.translator(read.grammar)
+        with self._showing:
+            if instead_of in (None, self._read):
+                self._read, self._derived = read, derived
+                self._newest = translator, read.position

@@ -42,7 +42,9 @@ from hierogram.daemon.exports.publication import (
 )
 from hierogram.daemon.exports.scratch import (
     Heard,
+    ReadState,
     Scratch,
+    load_new_rules,
     load_pair_uses,
     load_rules,
     quoted,
@@ -167,8 +169,25 @@ def score_rules(
     return filters, left
 
 
-def score(scratch: Scratch, plan: ExportPlan) -> None:
-    """Make the view `scored`: the rules kept, with their counts, sums and features."""
+def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
+    """Make the view `scored` of the rules that pairs have brought since then, as far as the plan's filters leave them,
+    and of those that share a side with one; the table `fresh` tells them apart. Returns whether there are new pairs.
+    """
+    if not load_new_rules(scratch, snapshot, since, plan.options.counted, plan.shape):
+        return False
+    apply_filters(scratch, plan.options, plan.samples, pipeline_of(snapshot.settings()).source, plan.both_sides)
+    if plan.lexical:
+        load_lexicon(scratch, snapshot.pair_blocks())
+        weigh(scratch, "kept")
+    score(scratch, plan, since.seen)
+    return True
+
+
+def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0) -> None:
+    """Make the view `scored`: the rules kept, with their counts, sums and features.
+
+    All rules are seen at least `least_seen` times, where these are only some of them.
+    """
     scratch.run(NUMBER_MACRO)
     features, samples, lexical = plan.features, plan.samples, plan.lexical
     among = "rules" if plan.options.normalization is Normalization.BEFORE else "kept"
@@ -178,7 +197,7 @@ def score(scratch: Scratch, plan: ExportPlan) -> None:
             CREATE TABLE of_{side} AS
             SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum, CAST(sum({seen}) AS BIGINT) AS {side}_seen_sum
               FROM {among} GROUP BY {side}""")
-    [all_seen] = scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM {among}")
+    all_seen = max(least_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM {among}"), 1)
     shape = "".join(f", {name}" for name in plan.shape)
     scratch.stage("with_source", "SELECT * FROM kept JOIN of_source USING (source)", "of_source", "loaded")
     scratch.stage("with_sums", "SELECT * FROM with_source JOIN of_target USING (target)", "of_target", "with_source")
@@ -194,7 +213,7 @@ def score(scratch: Scratch, plan: ExportPlan) -> None:
             SELECT source, target, alignment{shape}, CAST(uses AS DOUBLE) AS uses,
                    CAST(source_sum AS DOUBLE) AS source_uses, CAST(target_sum AS DOUBLE) AS target_uses,
                    CAST({seen} AS DOUBLE) AS seen, CAST(source_seen_sum AS DOUBLE) AS source_seen,
-                   CAST(target_seen_sum AS DOUBLE) AS target_seen, CAST({max(all_seen, 1)} AS DOUBLE) AS all_seen,
+                   CAST(target_seen_sum AS DOUBLE) AS target_seen, CAST({all_seen!r} AS DOUBLE) AS all_seen,
                    CAST({plan.smoothing!r} AS DOUBLE) AS smoothing,
                    CAST(uses AS DOUBLE) / {samples} AS count, CAST(source_sum AS DOUBLE) / {samples} AS source_count,
                    CAST(target_sum AS DOUBLE) / {samples} AS target_count{lex}

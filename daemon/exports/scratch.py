@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from hierogram.daemon.exports.options import Counted
 from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
@@ -216,6 +216,16 @@ LINKED = _SIDES | {"alignment": "VARCHAR"} | _USES | {"composed": "BIGINT"}
 """Columns of uses of rules by their links: `uses` in derivations, and how often they are `composed`."""
 
 
+class ReadState(NamedTuple):
+    """How far a store's rules were read: the ids of its newest pair with a derivation and of its newest rule, and how
+    often all rules are `seen`, as discounts have it.
+    """
+
+    pair: int
+    rule: int
+    seen: float
+
+
 def load_rules(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, shape: Collection[str],
     heard: Heard | None = None,
@@ -237,6 +247,10 @@ def load_rules(
             SELECT source, target, {same}CAST(sum(uses) AS BIGINT) AS uses FROM parts
              WHERE uses > 0 GROUP BY source, target""")
         scratch.run("DROP TABLE parts")
+    _view_loaded(scratch, shape)
+
+
+def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
     shown = "".join(f"{name}, " for name in shape)
     scratch.run(f"""
         CREATE VIEW rules AS
@@ -297,6 +311,38 @@ def load_pair_uses(
     if linked:
         link_rules(scratch)
     scratch.run("DROP TABLE inner_uses")
+
+
+def load_new_rules(
+    scratch: Scratch, snapshot: Snapshot, since: ReadState, counted: Counted, shape: Collection[str]
+) -> bool:
+    """Make the view `rules` of the rules that new pairs use, and all that share a side with one, as `load_rules` does,
+    those of new pairs with the links of `link_rules`. The table `fresh` (source, target) has those that are new.
+
+    Returns whether a pair is new: has a derivation since then.
+    """
+    if next(snapshot.iterate_derivations(1, after_id=since.pair), None) is None:
+        return False
+    scratch.load("inner_uses", LINKED, _pair_uses(snapshot, None, counted, None, (), since.pair))
+    sides = {side: _different(scratch, side) for side in _SIDES}
+    columns = (*_SIDES, *shape, f"CASE WHEN id > {since.rule} THEN 1 ELSE 0 END")
+    expected, minimal = counted is not Counted.DRAWN, counted is Counted.TRANSLATION
+    kinds = _SIDES | dict.fromkeys((*shape, "fresh"), "INTEGER") | _USES
+    scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, expected=expected, minimal=minimal))
+    scratch.run("""
+        CREATE TABLE fresh AS
+        SELECT coalesce(source, '') AS source, coalesce(target, '') AS target FROM loaded WHERE fresh = 1
+        INTERSECT
+        SELECT coalesce(source, ''), coalesce(target, '') FROM inner_uses WHERE uses > 0""")
+    _view_loaded(scratch, shape)
+    link_rules(scratch)
+    scratch.run("DROP TABLE inner_uses")
+    return True
+
+
+def _different(scratch: Scratch, side: str) -> list[str]:
+    rows = scratch.columns(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
+    return [text for some in rows for (text,) in some]
 
 
 def _compose(scratch: Scratch, text: "_Text", shape: Collection[str]) -> None:
@@ -406,11 +452,13 @@ def link_rules(scratch: Scratch) -> None:
 
 
 def _pair_uses(
-    snapshot: Snapshot, corpus: int | None, counted: Counted | None, text: _Text | None, shape: Collection[str]
-) -> Blocks:
+    snapshot: Snapshot, corpus: int | None, counted: Counted | None, text: _Text | None, shape: Collection[str],
+    after: int = 0,
+) -> Blocks:  # fmt: skip
     """Yield columns `LINKED` and `shape` of the rules that pairs use, those with the same links together.
 
-    Of their derivations, where it is said what is `counted`; and of compositions of a text.
+    Of their derivations, where it is said what is `counted`; and of compositions of a text. Pairs are those with an id
+    above `after`.
     """
     import numpy as np
 
@@ -426,7 +474,7 @@ def _pair_uses(
 
     settings = snapshot.settings()
     pairs = 0
-    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus, after):
         loaded = kind_of(settings).load(rows, settings)
         # Only such pairs have links: `LINKS` of their kind says so.
         assert isinstance(loaded, ForestPairs)

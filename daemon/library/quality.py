@@ -174,7 +174,7 @@ def tune(
             inputs |= {"sentences": str(sentences), "references": _paths(references)}
         equipment = equip(translate)
         if isinstance(grammar, GrammarStore):
-            rules = equipment.of_store(held.store if sentences is None else grammar.store)[0]
+            rules = equipment.of_store(held.store if sentences is None else grammar.store).grammar
             named = grammar.url
         else:
             rules, named = equipment.grammar(str(grammar)), str(grammar)

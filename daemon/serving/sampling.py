@@ -169,7 +169,9 @@ Residency = InParts | AsWhole
 _LOOK_SECONDS = 0.5
 _FEWEST_REJUVENATED = 64
 _FIRST_RATE = 1_000.0
-"""Pairs a second that sampling is supposed to do before it has been measured."""
+"""Pairs a second that are read, sampled once and written, before it has been measured."""
+_IDLE_SECONDS = 1.0
+"""A turn of burned-in pairs where none is new: pairs that come meanwhile wait for its end."""
 
 
 class SamplingLoop:
@@ -287,7 +289,7 @@ class SamplingTurns:
                 seconds += self._burn_in(queue.popleft())
             self._owed += seconds * (1 - share) / share
             if self._owed >= self._section.commit_seconds and not self._stop.is_set():
-                self._owed -= self._rejuvenate()
+                self._owed -= self._rejuvenate(self._section.commit_seconds)
             return True
         self._owed = 0.0
         begun_again = self._aligning.rejuvenate() if self._aligning else []
@@ -298,7 +300,7 @@ class SamplingTurns:
         idle = self._section.idle_share
         if not idle or time.monotonic() < self._rest_until:
             return False
-        seconds = self._rejuvenate()
+        seconds = self._rejuvenate(min(_IDLE_SECONDS, self._section.commit_seconds))
         self._rest_until = time.monotonic() + seconds * (1 - idle) / idle
         return seconds > 0
 
@@ -310,11 +312,13 @@ class SamplingTurns:
             self._residency.queue.append(batch)
         return seconds
 
-    def _rejuvenate(self) -> float:
-        """Give a turn to the pairs that have burned in and were sampled longest ago; return its seconds."""
+    def _rejuvenate(self, seconds: float) -> float:
+        """Give a turn of about these seconds to the pairs that have burned in and were sampled longest ago; return how
+        many it took.
+        """
         sweeps = self._learner.settings.round_sweeps
-        pairs = int(self._rate * self._section.commit_seconds / sweeps)
-        started = time.monotonic()
+        pairs = int(self._rate * seconds / sweeps)
+        started, before = time.monotonic(), self._learner.pair_sweeps
         batch = self._residency.stalest(max(pairs, _FEWEST_REJUVENATED))
         if batch is None:
             return 0.0
@@ -323,12 +327,14 @@ class SamplingTurns:
         until = (batch.sweeps // sweeps + 1) * sweeps
         self._sweep(batch, np.where(resampled, until, batch.sweeps))
         self._health.rejuvenated += int(resampled.sum())
-        return time.monotonic() - started
+        taken = time.monotonic() - started
+        self._rate = (self._learner.pair_sweeps - before) / taken
+        return taken
 
     def _sweep(self, batch: ResidentBatch, until: NDArray[np.int64]) -> float:
         learner = self._learner
         started = time.monotonic()
-        before, sampling = learner.pair_sweeps, learner.sampling_seconds
+        before = learner.pair_sweeps
 
         def enough() -> bool:
             return self._stop.is_set() or time.monotonic() - started > self._section.commit_seconds
@@ -337,6 +343,4 @@ class SamplingTurns:
         done = learner.pair_sweeps - before
         self._health.note_sweeps(done)
         self._health.log_likelihood = learner.likelihood
-        if learner.sampling_seconds > sampling:
-            self._rate = done / (learner.sampling_seconds - sampling)
         return time.monotonic() - started

@@ -289,9 +289,9 @@ _OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
 def every_aligner_count(connection: Connection) -> Iterator[AlignerCounts]:
     """Yield all counts of the aligner, some at a time."""
     yield AlignerCounts([], [], rows_of(connection, _OF_JUMPS))
-    for rows in connection.execute(text(_OF_PAIRS).execution_options(yield_per=_COUNTS_AT_ONCE)).partitions():
+    for rows in connection.execute(text(_OF_PAIRS).execution_options(stream_results=True)).partitions(_COUNTS_AT_ONCE):
         yield AlignerCounts([(*row,) for row in rows], [], [])
-    for rows in connection.execute(text(_OF_WORDS).execution_options(yield_per=_COUNTS_AT_ONCE)).partitions():
+    for rows in connection.execute(text(_OF_WORDS).execution_options(stream_results=True)).partitions(_COUNTS_AT_ONCE):
         yield AlignerCounts([], [WordCounts._make(row) for row in rows], [])
 
 

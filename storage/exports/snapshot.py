@@ -4,7 +4,8 @@ Exports read blocks: some thousand rows, a text for each column, a value a line,
 A million rows as tuples cost Python more than everything that an export does with them, and hold its lock meanwhile.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TypeVar
 
@@ -29,6 +30,7 @@ from hierogram.storage.records import (
 )
 from hierogram.storage.records.columns import StoredRules
 from hierogram.storage.schema.tables import (
+    BLOCK_BITS,
     corpora,
     derivations,
     human_links,
@@ -54,6 +56,11 @@ PAIR_COLUMNS = ("source", "target", "alignment")
 
 TERM_COLUMNS = ("id", "corpus_id", "day", "source", "target", "alignment")
 """Columns of `Snapshot.pair_blocks`, for terms; `day` counts from 1970-01-01."""
+
+_BY_SIDE = (
+    f"id >> {BLOCK_BITS} IN (SELECT value FROM json_each(:blocks)) AND {{0}} IN (SELECT value FROM json_each(:{{0}}))"
+)
+"""As the indexes of sides have it in SQLite: block by block."""
 
 _DAYS = {
     POSTGRES: "CAST(extract(epoch FROM date_trunc('day', added_at AT TIME ZONE 'UTC')) / 86400 AS bigint)",
@@ -130,6 +137,35 @@ class Snapshot:
         last = read_state(self._connection).last_rule_id
         return self._blocks("rules", (*columns, number), last, f"AND {used} > 0")
 
+    def rules_beside(
+        self, columns: Sequence[str], sides: Mapping[str, Collection[str]], *, expected: bool, minimal: bool
+    ) -> Iterator[Block]:
+        """Yield what `rule_blocks` does of the rules that share a side with others: those that have one of these
+        `source` or `target` sides. A column may be an expression.
+        """
+        used, number = _uses(expected, minimal)
+        postgres = self._connection.dialect.name == POSTGRES
+        blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)
+        given: dict[str, object] = {} if postgres else {"blocks": json.dumps(list(blocks))}
+        found = []
+        for side, texts in sides.items():
+            given[side] = list(texts) if postgres else json.dumps(list(texts))
+            among = f"{side} = ANY(:{side})" if postgres else _BY_SIDE.format(side)
+            found.append(f"SELECT id FROM rules WHERE {among}")
+        statement = text(
+            f"SELECT {', '.join((*columns, number))} FROM rules"
+            f" WHERE id IN ({' UNION '.join(found)}) AND {used} > 0 ORDER BY id"
+        )
+        rows = 0
+        for some in self._connection.execute(statement, given).partitions(_ROWS_PER_FETCH):
+            rows += len(some)
+            yield rows, ["\n".join(map(str, column)) for column in zip(*some, strict=True)]
+
+    def newest(self) -> tuple[int, int]:
+        """Return the id of the newest pair that has a derivation, and that of the newest rule; 0 without any."""
+        last = self._connection.scalar(select(func.max(derivations.c.pair_id)))
+        return last or 0, read_state(self._connection).last_rule_id
+
     def count_rules(self, *, expected: bool = False, minimal: bool = False) -> int:
         """Return how many rules `rule_blocks` gives."""
         used, _ = _uses(expected, minimal)
@@ -178,9 +214,15 @@ class Snapshot:
         """The names of the corpora, by id."""
         return {row.id: row.name for row in self._connection.execute(select(corpora.c.id, corpora.c.name))}
 
-    def iterate_derivations(self, batch: int = 1_000, corpus_id: int | None = None) -> Iterator[list[PairRow]]:
-        """The pairs (of a corpus) that have a derivation, with it, in id order, in lists of at most `batch`."""
+    def iterate_derivations(
+        self, batch: int = 1_000, corpus_id: int | None = None, after_id: int = 0
+    ) -> Iterator[list[PairRow]]:
+        """The pairs (of a corpus) that have a derivation, with it, in id order, in lists of at most `batch`; those with
+        an id above `after_id`.
+        """
         statement = pair_rows().where(derivations.c.pair_id.is_not(None)).order_by(sentence_pairs.c.id)
+        if after_id:
+            statement = statement.where(sentence_pairs.c.id > after_id)
         if corpus_id is not None:
             statement = statement.where(sentence_pairs.c.corpus_id == corpus_id)
         result = self._connection.execute(statement, execution_options={"yield_per": batch})

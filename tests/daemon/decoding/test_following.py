@@ -1,5 +1,6 @@
 """A translator that follows its store: new pairs at once, what is only sampled again after a rest."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pytest
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.decoding import opening
-from hierogram.daemon.decoding.grammars import TranslationGrammar, stored_grammar
-from hierogram.daemon.decoding.opening import Follower, equip
+from hierogram.daemon.decoding.grammars import StoreGrammar, TranslationGrammar
+from hierogram.daemon.decoding.opening import Follower, TranslationResources, equip
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.learning.learning import learn
@@ -29,13 +30,34 @@ def add(store: Store, folder: Path, line: str) -> None:
 
 def read_anew(store: Store) -> TranslationGrammar:
     with progress("read", "rules") as shown:
-        return stored_grammar(store, ExportOptions(max_scope=2), 2, shown)[0]
+        return StoreGrammar(store, ExportOptions(max_scope=2), 2, shown).grammar
 
 
 def assert_same(one: TranslationGrammar, other: TranslationGrammar) -> None:
     assert (one.source_words, one.target_words) == (other.source_words, other.target_words)
     for name, ours, theirs in zip(one.packed._fields, one.packed, other.packed, strict=True):
         np.testing.assert_array_equal(ours, theirs, err_msg=name)
+
+
+Features = dict[tuple[str, str], dict[str, float]]
+
+
+def features_of(grammar: TranslationGrammar) -> Features:
+    """Features of each rule, by its sides."""
+    found = {}
+    for rule in range(grammar.packed.rules):
+        source = [grammar.source_words[k] if k >= 0 else "X" for k in grammar.packed.source_of(rule)]
+        target = [grammar.target_words[k] if k >= 0 else f"X{-k}" for k in grammar.packed.target_of(rule)]
+        found[" ".join(source), " ".join(target)] = dict(
+            zip(grammar.features, grammar.packed.features[rule].tolist(), strict=True)
+        )
+    return found
+
+
+def rest(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
+    monkeypatch.setattr(opening, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(opening, "_REST", times)
+    monkeypatch.setattr(opening, "_SHORT_REST", times)
 
 
 def wait_for(follower: Follower, position: int) -> TranslationGrammar:
@@ -47,7 +69,7 @@ def wait_for(follower: Follower, position: int) -> TranslationGrammar:
 
 
 def test_what_is_followed_is_what_is_read_anew(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "LOOK_SECONDS", 0.0)
+    rest(monkeypatch, 0.0)
     follower = Follower(learned, equip(TranslateOptions()))
     assert_same(follower.now()[0].grammar, read_anew(learned))
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
@@ -61,19 +83,83 @@ def test_what_is_followed_is_what_is_read_anew(learned: Store, tmp_path: Path, m
     assert "zut" not in followed.source_numbers
 
 
-@pytest.mark.database("sqlite")
-def test_new_pairs_do_not_wait_for_the_rest_of_what_is_sampled_again(
+def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(opening, "_REST_RESAMPLED", 1e6)
+    rest(monkeypatch, 1e6)
+    follower = Follower(learned, equip(TranslateOptions()))
+    translator, first = follower.now()
+    before = features_of(translator.grammar)
+    add(learned, tmp_path, "zut la maison ||| darn the house ||| 0-0 1-1 2-2")
+    add(learned, tmp_path, "la zut ||| the shucks ||| 0-0 1-1")
+    until = time.monotonic() + 60
+    while "shucks" not in (now := follower.now())[0].grammar.target_numbers:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert now[1] == first, "the position is that of the last whole reading"
+    grown = features_of(now[0].grammar)
+    assert {rule: grown[rule] for rule in before} == before
+    new = {rule: values for rule, values in grown.items() if rule not in before}
+    assert new.keys() >= {("zut", "darn"), ("zut", "shucks")}
+    whole = features_of(read_anew(learned))
+    for rule, values in new.items():
+        for name, value in values.items():
+            if name.startswith("p_"):
+                # The share of a side among all uses is that of the last whole reading.
+                assert value == pytest.approx(whole[rule][name], abs=0.1), (rule, name)
+            else:
+                assert value == pytest.approx(whole[rule][name], rel=1e-12), (rule, name)
+    assert new["zut", "darn"]["p_target_given_source"] < np.log(0.7), "zut is translated in two ways"
+    assert now[0].translate("zut").text in ("darn", "shucks")
+
+
+@pytest.mark.database("sqlite")
+def test_rules_of_new_pairs_outlive_a_whole_reading_that_began_before_them(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest(monkeypatch, 0.0)
+    follower = Follower(learned, equip(TranslateOptions()))
+    _, first = follower.now()
+    begun, go_on = threading.Event(), threading.Event()
+    read = TranslationResources.of_store
+
+    def waits(self: TranslationResources, store: Store) -> StoreGrammar:
+        found = read(self, store)
+        begun.set()
+        assert go_on.wait(60)
+        return found
+
+    monkeypatch.setattr(TranslationResources, "of_store", waits)
+    learn(learned, sweeps=1)
+    until = time.monotonic() + 60
+    while not begun.is_set():
+        assert time.monotonic() < until
+        follower.now()
+    position = learned.position()
+    add(learned, tmp_path, "zut ||| darn ||| 0-0")
+    while "zut" not in (now := follower.now())[0].grammar.source_numbers:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert now[1] == first
+    rest(monkeypatch, 1e6)
+    go_on.set()
+    assert "zut" in wait_for(follower, position).source_numbers
+
+
+@pytest.mark.database("sqlite")
+def test_what_is_only_sampled_again_waits_for_a_rest(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest(monkeypatch, 1e6)
     follower = Follower(learned, equip(TranslateOptions()))
     _, first = follower.now()
     learn(learned, sweeps=1)
     assert learned.position() != first
-    until = time.monotonic() + 2
+    until = time.monotonic() + 1
     while time.monotonic() < until:
         assert follower.now()[1] == first
         time.sleep(0.05)
+    monkeypatch.setattr(opening, "_MOST_NEW_PAIRS", 0)
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
-    assert "zut" in wait_for(follower, learned.position()).source_numbers
+    follower = Follower(learned, equip(TranslateOptions()))
+    assert "zut" in follower.now()[0].grammar.source_numbers

@@ -10,7 +10,7 @@ from tests.reference.compositions import asked_for
 
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
-from hierogram.daemon.decoding.grammars import open_grammar, stored_grammar
+from hierogram.daemon.decoding.grammars import StoreGrammar, open_grammar
 from hierogram.daemon.decoding.opening import equip
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exports.exporting import export
@@ -23,7 +23,7 @@ from hierogram.storage.store import Store
 def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]:
     """Counts of rules by their sides."""
     with progress("read", "rules") as shown:
-        grammar = stored_grammar(store, options, 2, shown)[0]
+        grammar = StoreGrammar(store, options, 2, shown).grammar
     packed, column = grammar.packed, grammar.features.index("count")
 
     def side(symbols: list[int], words: list[str]) -> str:
@@ -73,7 +73,7 @@ def test_a_store_gives_the_grammar_of_its_export(learned: Store, tmp_path: Path)
     path = tmp_path / "grammar.parquet"
     export(learned, path, options)
     with progress("read", "rules") as shown:
-        stored = stored_grammar(learned, options, 2, shown)[0]
+        stored = StoreGrammar(learned, options, 2, shown).grammar
         read = open_grammar(str(path), 2, shown)
     assert (stored.source_words, stored.target_words) == (read.source_words, read.target_words)
     assert stored.features == read.features

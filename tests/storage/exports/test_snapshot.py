@@ -53,6 +53,25 @@ def test_rules_come_in_the_order_of_their_bytes(store: Store) -> None:
     assert seen == sorted(expected, key=lambda rule: (rule[0].encode(), rule[1].encode()))
 
 
+def test_rules_beside_others_share_a_side_with_them(store: Store) -> None:
+    ingest(store, [pair("s", "t"), pair("s", "u")])
+    commit(store, [update(2)], RULES)
+    with store.snapshot() as snapshot:
+        pair_id, last = snapshot.newest()
+        assert (pair_id, last) == (2, len(RULES))
+        columns = ("source", "target", f"CASE WHEN id > {last - 2} THEN 1 ELSE 0 END")
+        sides = {"source": ["la", "Z", "not there"], "target": ["x"]}
+        blocks = list(snapshot.rules_beside(columns, sides, expected=False, minimal=False))
+        nothing = list(snapshot.rules_beside(columns, {"source": [], "target": []}, expected=False, minimal=False))
+    assert [rows for rows, _ in blocks] == [4]
+    found = sorted(zip(*(column.split("\n") for column in blocks[0][1]), strict=True))
+    # Z has no count, and `long` shares no side.
+    assert found == [
+        ("la", "it", "0", "2"), ("la", "the", "0", "6"), ("\uff5e", "x", "1", "1"), ("\U0001f600", "x", "0", "1"),
+    ]  # fmt: skip
+    assert nothing == []
+
+
 def test_probabilities_are_among_all_rules_with_a_side(store: Store) -> None:
     commit(store, [], RULES)
     with store.snapshot() as snapshot:

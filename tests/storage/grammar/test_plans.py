@@ -109,6 +109,16 @@ def test_rules_by_exact_side(big: Store) -> None:
     assert_no_scan(plan, "rules")
 
 
+def test_rules_beside_others(big: Store) -> None:
+    sides = {"source": [f"s{n} common" for n in range(40)], "target": [f"t{n} usual" for n in range(30)]}
+    with big.snapshot() as snapshot, plans() as seen:
+        assert list(snapshot.rules_beside(("source",), sides, expected=False, minimal=False))
+    plan = plan_of(seen, "FROM rules", "UNION")
+    assert "rules_by_source" in plan
+    assert "rules_by_target" in plan
+    assert_no_scan(plan, "rules")
+
+
 def test_the_indexes_are_used_as_well_where_someone_has_analyzed(big_copy: Store, store_url: str) -> None:
     query(store_url, "ANALYZE")
     with open_store(store_url) as store, plans() as seen:
