@@ -39,10 +39,9 @@ def units_of(source: Side, target: Side) -> tuple[tuple[Side, Side], tuple[Side,
     return (source, target), (stems_of(source), stems_of(target))
 
 
-def names_of(source: Side, target: Side) -> tuple[Names, Names]:
-    """Return the names of words and those of stems."""
-    (of_words, of_stems) = units_of(source, target)
-    return _names(of_words, _WORD), _names(of_stems, _STEM)
+def names_of(words: tuple[Side, Side], stems: tuple[Side, Side]) -> tuple[Names, Names]:
+    """Return the names of words and those of stems, of both sides by `units_of`."""
+    return _names(words, _WORD), _names(stems, _STEM)
 
 
 def _names(sides: tuple[Side, Side], ending: str) -> Names:
@@ -50,33 +49,24 @@ def _names(sides: tuple[Side, Side], ending: str) -> Names:
     return one, other
 
 
+_UNCOUNTED = (0,) * (MOST_FERTILITY + 2)
+
+
 class NamedCounts:
     """Counts of the aligner, found by the names of words and stems."""
 
     def __init__(self, counts: AlignerCounts) -> None:
-        self._numbers: list[dict[str, int]] = []
-        self._words: list[NDArray[np.int64]] = []
-        pairs = []
-        for k, side in enumerate(SIDES):
-            rows = [row for row in counts.words if row[0] == side]
-            numbers = {row[1]: n for n, row in enumerate(rows)}
-            linked = [row[1] if k else row[0] for row in counts.lexicon]
-            for word in set(linked).difference(numbers):
-                numbers[word] = len(numbers)
-            pairs.append([numbers[word] for word in linked])
-            # The last row is that of words of which nothing is counted.
-            table = np.zeros((len(numbers) + 1, MOST_FERTILITY + 2), np.int64)
-            if rows:
-                table[: len(rows)] = [row[2:] for row in rows]
-            self._numbers.append(numbers)
-            self._words.append(table)
-        self._pairs = np.array(pairs, np.int64)
-        self._linked = np.array([row[2:] for row in counts.lexicon], np.int64).reshape(-1, 2).T
+        self._linked: dict[str, list[tuple[str, int, int]]] = {}
+        for source, target, forward, backward in counts.lexicon:
+            self._linked.setdefault(source, []).append((target, forward, backward))
+        self._words: tuple[dict[str, Sequence[int]], dict[str, Sequence[int]]] = ({}, {})
+        for side, word, *of_word in counts.words:
+            self._words[side == SIDES[1]][word] = of_word
         self._jumps = np.zeros((len(DIRECTIONS), 2 * WIDEST_JUMP + 1), np.int64)
         if counts.jumps:
             directions, widths, jumps = zip(*counts.jumps, strict=True)
-            backward = np.array(directions) == DIRECTIONS[1]
-            self._jumps[backward.astype(np.int64), np.array(widths) + WIDEST_JUMP] = jumps
+            backward_ones = np.array([direction == DIRECTIONS[1] for direction in directions])
+            self._jumps[backward_ones.astype(np.int64), np.array(widths) + WIDEST_JUMP] = jumps
 
     def of(self, names: tuple[Names, Names], vocabulary: tuple[int, int]) -> LearnedCounts:
         """Return those of words and of stems among each other, by their numbers.
@@ -87,26 +77,27 @@ class NamedCounts:
         return of_words, of_stems
 
     def _of_unit(self, names: Names, vocabulary: tuple[int, int]) -> BothCounts:
-        here, words = [], []
-        for of_side, numbers, table, column in zip(names, self._numbers, self._words, self._pairs, strict=True):
-            rows = np.array([numbers.get(name, -1) for name in of_side])
-            own = np.full(len(table), -1)
-            own[rows] = np.arange(len(rows))
-            here.append(own[column])
-            words.append(table[rows])
-        among = (here[0] >= 0) & (here[1] >= 0)
+        of_target = {name: number for number, name in enumerate(names[1])}
+        rows = [
+            (source, of_target[target], forward, backward)
+            for source, name in enumerate(names[0])
+            for target, forward, backward in self._linked.get(name, ())
+            if target in of_target
+        ]
+        pairs = np.array(rows, np.int64).reshape(-1, 4).T
         found = []
         for k in range(len(DIRECTIONS)):
-            conditioning, emitted = here[k], here[1 - k]
+            emitted, linked = pairs[1 - k], pairs[2 + k]
             # No word is not emitted.
-            kept = np.flatnonzero(among & (self._linked[k] != 0) & (emitted != len(names[1 - k]) - 1))
+            kept = np.flatnonzero((linked != 0) & (emitted != len(names[1 - k]) - 1))
+            words = np.array([self._words[k].get(name, _UNCOUNTED) for name in names[k]], np.int64)
             found.append(
                 PriorCounts(
-                    conditioning[kept].astype(np.int32),
+                    pairs[k][kept].astype(np.int32),
                     emitted[kept].astype(np.int32),
-                    self._linked[k][kept],
-                    words[k][:, 0].copy(),
-                    words[k][:-1, 1:].copy(),
+                    linked[kept],
+                    words[:, 0].copy(),
+                    words[:-1, 1:].copy(),
                     self._jumps[k],
                     vocabulary[1 - k],
                 )
@@ -116,7 +107,7 @@ class NamedCounts:
 
 def enter_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:
     """Write the counts of words and stems, both directions, into a change, for the store."""
-    for both, names in zip(learned, names_of(source, target), strict=True):
+    for both, names in zip(learned, names_of(*units_of(source, target)), strict=True):
         _enter_unit(change, both, names)
     # Jumps are those of the same links, whichever way words are known.
     for direction, way in zip(DIRECTIONS, learned[0], strict=True):

@@ -175,9 +175,11 @@ def ways_of(
     options: AlignerOptions,
     prior: LearnedCounts | None = None,
     links: Links | None = None,
+    stems: tuple[Side, Side] | None = None,
 ) -> list[Way]:
-    """Return both directions, forward and backward."""
-    stems = units_of(source, target)[1] if options.stems else None
+    """Return both directions, forward and backward; the `stems` of both sides may be given."""
+    if stems is None and options.stems:
+        stems = units_of(source, target)[1]
     ways = []
     for number, starts in enumerate(links or (None, None)):
         direction = make_direction(source, target) if number else make_direction(target, source)

@@ -11,7 +11,7 @@ from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.segments import joined, words_of_parts
 from hierogram.daemon.corpora.texts import IN_REQUESTS, TextPipeline, pipeline_of, text_advice
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
-from hierogram.daemon.stored_links import NamedCounts, Names, names_of
+from hierogram.daemon.stored_links import NamedCounts, Names, names_of, units_of
 from hierogram.samplers.alignment.bitext import Side, read_side, tokens_of
 from hierogram.samplers.alignment.chain import evidence_of
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, join_directions
@@ -101,8 +101,8 @@ class AnsweringAligner:
                     raise InputError(
                         f"pair {number}: its {side} has {n:,} words: the store takes at most {self._most_words:,}"
                     )
-        sides = [(read_side([source]), read_side([target])) for source, target in pairs]
-        names = [names_of(*pair) for pair in sides]
+        units = [units_of(read_side([source]), read_side([target])) for source, target in pairs]
+        names = [names_of(*pair) for pair in units]
         words, stems = _met(of_words for of_words, _ in names), _met(of_stems for _, of_stems in names)
         stored = [(" ".join(tokens_of(source)), " ".join(tokens_of(target))) for source, target in pairs]
         found = self._found = self._store.answering((words, stems), stored, self._found)
@@ -113,7 +113,7 @@ class AnsweringAligner:
         vocabulary = max(found.vocabulary[0], len(words[0])), max(found.vocabulary[1], len(words[1]))
         counts = NamedCounts(found.counts)
         answers = []
-        for texts, key, both, own in zip(pairs, stored, sides, names, strict=True):
+        for texts, key, both, own in zip(pairs, stored, units, names, strict=True):
             people = found.known.get(key, KnownLinks())
             answers.append(_answered(texts, both, counts.of(own, vocabulary), people, symmetrization, self._seed))
         return found.position, list(map(_in_words, answers)) if self.texts.joins else answers
@@ -128,18 +128,18 @@ def _met(names: Iterable[Names]) -> Names:
 
 def _answered(
     texts: Texts,
-    sides: tuple[Side, Side],
+    units: tuple[tuple[Side, Side], tuple[Side, Side]],
     prior: LearnedCounts,
     people: KnownLinks,
     symmetrization: str = POSTERIOR,
     seed: int = 1,
 ) -> AnsweredPair:
-    """Sample the links of one pair beside the counts of others, given what people say of them."""
-    source, target = sides
+    """Sample the links of one pair, words and stems, beside the counts of others, given what people say of them."""
+    (source, target), stems = units
     options = answering_options(Request(seed=seed, chains=_CHAINS))
     marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
-    for way in ways_of(source, target, options, prior):
+    for way in ways_of(source, target, options, prior, stems=stems):
         evidence = evidence_of(way.direction.sides, {0: people}, way.number == 0) if any(people) else None
         keys: tuple[list[int], list[int]] = ([], [])
         for chain in range(options.chains):
@@ -208,10 +208,10 @@ def _most_probable(found: DirectionLinks, own: Sequence[int], others: Sequence[i
 def warm_up() -> None:
     """Compile, or load, all that an answer needs: align a pair in memory alone, with a fixed link and without."""
     texts = ("a b", "x y")
-    sides = read_side([texts[0]]), read_side([texts[1]])
-    prior = NamedCounts(AlignerCounts([], [], [])).of(names_of(*sides), (2, 2))
+    units = units_of(read_side([texts[0]]), read_side([texts[1]]))
+    prior = NamedCounts(AlignerCounts([], [], [])).of(names_of(*units), (2, 2))
     for fixed in ((), ((0, 0),)):
-        _answered(texts, sides, prior, KnownLinks(frozenset(fixed)))
+        _answered(texts, units, prior, KnownLinks(frozenset(fixed)))
 
 
 def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object]:

@@ -21,7 +21,7 @@ from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.residents import Rebuilt
-from hierogram.daemon.stored_links import LinkedTexts, Links, NamedCounts, enter_counts, names_of, read_blobs
+from hierogram.daemon.stored_links import LinkedTexts, Links, NamedCounts, enter_counts, names_of, read_blobs, units_of
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, without
 from hierogram.samplers.alignment.symmetrization import LinkList
@@ -262,7 +262,7 @@ def _seed(settings: Settings, first: int, sweep: int) -> int:
 
 def _prior(store: Store, texts: LinkedTexts, own: LearnedCounts | None = None) -> LearnedCounts:
     """Return what the store's aligner counts of the words and stems, but for what the pairs themselves cause."""
-    names = names_of(texts.source, texts.target)
+    names = names_of(*units_of(texts.source, texts.target))
     known = NamedCounts(store.aligner_counts(*names)).of(names, store.vocabulary_sizes())
     return known if own is None else _each(without, known, own)
 

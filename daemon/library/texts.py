@@ -74,10 +74,10 @@ def _sentences(given: PathLike | Iterable[str]) -> Iterable[str]:
 
 def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
     """Return what gives the counts of the store's aligner for the words of two sides."""
-    from hierogram.daemon.stored_links import NamedCounts, names_of
+    from hierogram.daemon.stored_links import NamedCounts, names_of, units_of
 
     def learned(source: Side, target: Side) -> LearnedCounts:
-        names = names_of(source, target)
+        names = names_of(*units_of(source, target))
         counts = NamedCounts(priors.store.aligner_counts(*names))
         known = priors.store.vocabulary_sizes()
         sizes = max(known[0], len(source.vocabulary)), max(known[1], len(target.vocabulary))

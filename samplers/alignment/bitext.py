@@ -46,12 +46,12 @@ class Sides(NamedTuple):
     @property
     def longest_emitted(self) -> int:
         """Most words of an emitted sentence."""
-        return int(np.diff(self.emitted_offset).max(initial=0))
+        return int((self.emitted_offset[1:] - self.emitted_offset[:-1]).max(initial=0))
 
     @property
     def longest_conditioning(self) -> int:
         """Most words of a conditioning sentence."""
-        return int(np.diff(self.conditioning_offset).max(initial=0))
+        return int((self.conditioning_offset[1:] - self.conditioning_offset[:-1]).max(initial=0))
 
 
 _LONGEST_FOLDED = 1024

@@ -1,6 +1,7 @@
 """The state of an aligner's chain: links, collocations, all counts; and what every model's sweep does with them."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +28,9 @@ class LinkEvidence(NamedTuple):
     positions: NDArray[np.int16]
 
 
+@lru_cache
 def no_evidence() -> LinkEvidence:
-    """Every link may be."""
+    """Every link may be. Always the same arrays: to be read only."""
     return LinkEvidence(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int16))
 
 
@@ -128,6 +130,7 @@ def tokens_of(sides: Sides, words: int) -> Tokens:
     )
 
 
+@lru_cache
 def no_tokens() -> Tokens:
     """No word stands anywhere."""
     return Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int16))

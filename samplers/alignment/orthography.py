@@ -4,6 +4,7 @@ The prior of a word pair that occurs together grows with its similarity: 1 for t
 the common beginning where both words are long enough for one, else 0.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -34,10 +35,11 @@ class Letters(NamedTuple):
     offset: NDArray[np.int64]
 
 
+@lru_cache(maxsize=4)
 def letters(vocabulary: tuple[str, ...]) -> Letters:
-    """The letters of all words."""
+    """The letters of all words; both directions, one after the other, have the same vocabularies."""
     offset = np.zeros(len(vocabulary) + 1, np.int64)
-    np.cumsum([len(word) for word in vocabulary], out=offset[1:])
+    np.cumsum(np.fromiter(map(len, vocabulary), np.int64, len(vocabulary)), out=offset[1:])
     return Letters(np.frombuffer("".join(vocabulary).encode("utf-32-le", "surrogatepass"), np.int32), offset)
 
 

@@ -69,22 +69,29 @@ DAEMON_FAULTS = (
     Fault(
         "a word of which nothing is counted has the counts of another",
         "daemon/stored_links.py",
-        "table = np.zeros((len(numbers) + 1, MOST_FERTILITY + 2), np.int64)",
-        "table = np.zeros((len(numbers), MOST_FERTILITY + 2), np.int64)",
+        "self._words[k].get(name, _UNCOUNTED)",
+        "self._words[k].get(name, next(iter(self._words[k].values()), _UNCOUNTED))",
         (_STEMS, "-k", "found_by_name"),
     ),
     Fault(
         "counts of one direction are read as those of the other",
         "daemon/stored_links.py",
-        "self._linked[k][kept],",
-        "self._linked[1 - k][kept],",
+        "linked = pairs[1 - k], pairs[2 + k]",
+        "linked = pairs[1 - k], pairs[3 - k]",
         (_STEMS, "-k", "of_words"),
     ),
     Fault(
         "a text that is aligned has the counts of other texts of the request",
         "daemon/stored_links.py",
-        "among = (here[0] >= 0) & (here[1] >= 0)",
-        "among = here[0] >= 0",
+        """            (source, of_target[target], forward, backward)
+            for source, name in enumerate(names[0])
+            for target, forward, backward in self._linked.get(name, ())
+            if target in of_target
+""",
+        """            (source, of_target.get(target, 0), forward, backward)
+            for source, name in enumerate(names[0])
+            for target, forward, backward in self._linked.get(name, ())
+""",
         (_STEMS, "-k", "found_by_name"),
     ),
     Fault(
@@ -244,11 +251,32 @@ DAEMON_FAULTS = (
         (_EXPORTING, "-k", "weights_for_translating"),
     ),
     Fault(
-        "new pairs wait for the rest of what is only sampled again",
+        "rules of new pairs wait for the whole",
         "daemon/decoding/opening.py",
-        "self._store.count_pairs(DERIVED) == self._derived",
-        "True",
-        (_FOLLOWING, "-k", "do_not_wait"),
+        "if self._read.grows and 0 < new <= _MOST_NEW_PAIRS:",
+        "if False:",
+        (_FOLLOWING, "-k", "outlive"),
+    ),
+    Fault(
+        "a whole reading forgets the rules of pairs that came meanwhile",
+        "daemon/decoding/opening.py",
+        "        read.add_new_pairs()\n",
+        "",
+        (_FOLLOWING, "-k", "outlive"),
+    ),
+    Fault(
+        "rules of new pairs are scored without those that share a target side",
+        "daemon/exports/scratch.py",
+        "sides = {side: _different(scratch, side) for side in _SIDES}",
+        'sides = {"source": _different(scratch, "source")}',
+        (_FOLLOWING, "-k", "added_at_once"),
+    ),
+    Fault(
+        "rules that were read are read again with new pairs",
+        "daemon/exports/scratch.py",
+        "FROM loaded WHERE fresh = 1",
+        "FROM loaded",
+        (_FOLLOWING, "-k", "added_at_once"),
     ),
     Fault(
         "all sentences with a word are looked at, not those with the rarest",

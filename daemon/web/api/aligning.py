@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import to_json
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.corpora.segments import InWords
-from hierogram.daemon.web.protocol.bodies import PairId, json_body, read_json
+from hierogram.daemon.web.protocol.bodies import JSON, PairId, json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.kinds import PAIRS
@@ -102,24 +103,24 @@ def align_routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["aligning"])
     threads = CapacityLimiter(_AT_ONCE)
 
-    def work(body: AlignBody) -> object:
+    def work(body: AlignBody) -> bytes:
         from hierogram.daemon.alignment.answering import as_plain
 
         aligner = service.store.aligner
         texts = [(pair.source, pair.target) for pair in body.pairs]
         prepared = aligner.prepared(texts, body.tokenized)
         position, found = aligner.answer(prepared, body.symmetrization)
-        return {
-            "position": position,
-            "pairs": [as_plain(pair, body.least) for pair in found],
-            "advice": None if body.tokenized else aligner.advice(texts),
-        }
+        advice = None if body.tokenized else aligner.advice(texts)
+        return to_json(
+            {"position": position, "pairs": [as_plain(pair, body.least) for pair in found], "advice": advice}
+        )
 
     @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
     async def align(request: Request) -> Response:
         """Align pairs by what the store's aligner has learned until now; nothing is stored."""
         body = await read_json(request, AlignBody, _MOST_BYTES)
-        return JSONResponse(await to_thread.run_sync(lambda: work(body), limiter=threads))
+        answer = await to_thread.run_sync(lambda: work(body), limiter=threads)
+        return Response(answer, media_type=JSON)
 
     return router
 

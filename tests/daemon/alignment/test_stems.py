@@ -15,7 +15,7 @@ from hierogram.daemon.alignment.aligning import align, align_sides, options_for
 from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.stored_links import LinkedTexts, NamedCounts, enter_counts, names_of, withdrawal_of
+from hierogram.daemon.stored_links import LinkedTexts, NamedCounts, enter_counts, names_of, units_of, withdrawal_of
 from hierogram.samplers.alignment.bitext import Side, fold, make_direction, make_sides, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
@@ -104,7 +104,7 @@ def test_counts_are_of_words_and_of_stems() -> None:
     for k, direction in enumerate(("forward", "backward")):
         assert {row[:2]: row[2 + k] for row in change.lexicon if row[2 + k]} == dict(expected[direction])
     counts = AlignerCounts(change.lexicon, change.words, change.jumps)
-    again = NamedCounts(counts).of(names_of(texts.source, texts.target), (0, 0))
+    again = NamedCounts(counts).of(names_of(*units_of(texts.source, texts.target)), (0, 0))
     for read, entered in zip(again, learned, strict=True):
         for one, other in zip(read, entered, strict=True):
             assert links_of(one) == links_of(other)
@@ -125,8 +125,8 @@ def test_counts_of_some_words_are_found_by_name() -> None:
     words += [row._replace(word=f"{row.word} ", links=10 * row.links) for row in words]
     found = NamedCounts(AlignerCounts(lexicon, words, [("forward", 2, 6), ("backward", -1, 5)]))
     for source, target in (("a new b", "x other"), ("b", "x y x"), ("new", "other"), ("a", "")):
-        sides = read_side([source]), read_side([target])
-        for unit, names in zip(found.of(names_of(*sides), (20, 30)), names_of(*sides), strict=True):
+        both = names_of(*units_of(read_side([source]), read_side([target])))
+        for unit, names in zip(found.of(both, (20, 30)), both, strict=True):
             for k, way in enumerate(unit):
                 conditioning, emitted = names[k], names[1 - k][:-1]
                 expected = {
@@ -145,7 +145,7 @@ def test_counts_of_some_words_are_found_by_name() -> None:
 
 
 def test_a_stem_and_the_word_of_its_letters_have_two_names() -> None:
-    of_words, of_stems = names_of(read_side(["mais maison"]), read_side(["x"]))
+    of_words, of_stems = names_of(*units_of(read_side(["mais maison"]), read_side(["x"])))
     assert of_words == (["mais", "maison", ""], ["x", ""])
     assert of_stems == (["mais ", " "], ["x ", " "])
 
