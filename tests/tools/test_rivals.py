@@ -1,16 +1,20 @@
 """The table of rivals is made by one command; chains count as much as sentences."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tests.tools.grammars import write_bitext
 from tests.tools.programs import printed
 
+from hierogram.tools.papers import rivals
 from hierogram.tools.papers.rivals import p_of_difference
 
 
-def test_the_table_is_made_by_one_command(tmp_path: Path) -> None:
+def test_the_table_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rivals, "p_of_difference", partial(p_of_difference, resamples=100))
     bitext = write_bitext(tmp_path)
     arguments = [*bitext, "--work", tmp_path / "work"]
     arguments += ["--tuning", "12", "--test", "12", "--iterations", "1", "--chains", "2", "--seeds", "2"]
