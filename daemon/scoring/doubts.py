@@ -40,12 +40,7 @@ def doubt(usual: Usual, evidence: float, log_probability: float, source: Sequenc
         (usual.evidence[0] - evidence) / usual.evidence[1],
         (usual.log_probability[0] - log_probability) / usual.log_probability[1],
     )
-    return least + _DIFFERENT_NUMBERS * _numbers_differ(source, target) + _COPIED * _copied(source, target)
-
-
-def _numbers_differ(source: Sequence[str], target: Sequence[str]) -> bool:
-    """Return whether the sides have different numbers, written in digits."""
-    return _numbers(source) != _numbers(target)
+    return least + _DIFFERENT_NUMBERS * (_numbers(source) != _numbers(target)) + _COPIED * _copied(source, target)
 
 
 def _numbers(words: Sequence[str]) -> set[str]:

@@ -217,10 +217,10 @@ class Learned:
         """Return stored pairs, with all that they have added themselves."""
         source = self.number(0, (row.source.split(" ") for row in rows))
         target = self.number(1, (row.target.split(" ") for row in rows))
-        ends, first = read_links([row.alignment for row in rows])[:2], _link_offsets(rows)
+        linked, linked_to, first = read_links([row.alignment for row in rows])
         rule, times, rule_first = self._own_rules(rows)
         return Pairs(
-            *source, *target, *source, *target, ends[0].astype(np.int32), ends[1].astype(np.int32), first, rule, times,
+            *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rule, times,
             rule_first,
         )  # fmt: skip
 
@@ -310,10 +310,6 @@ def _joined(columns: Sequence[Column]) -> Column:
     sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(column.first) for column in columns)])
     words = np.concatenate([np.zeros(0, np.int32), *(column.words for column in columns)])
     return Column(words, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
-
-
-def _link_offsets(rows: Sequence[PairRow]) -> NDArray[np.int64]:
-    return np.cumsum([0, *(row.alignment.count("-") for row in rows)], dtype=np.int64)
 
 
 def _linked_positions(

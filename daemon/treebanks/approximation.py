@@ -283,8 +283,8 @@ def _packed(
     for kind, rules in enumerate(interning.rules):
         for number, rule in enumerate(rules):
             start[kind, number] = len(production)
-            for found, place in productions_of(rule, names):
-                production.append(numbers.setdefault(found, len(numbers)))
+            for of_symbols, place in _productions_of(rule, names):
+                production.append(numbers.setdefault(whole_production(of_symbols), len(numbers)))
                 places.append(place)
         start[kind, len(rules) :] = len(production)
         fragment[kind, : len(rules)] = interning.fragments[kind]
@@ -309,15 +309,8 @@ def _packed(
     )
 
 
-def productions_of(rule: Rule, names: list[str]) -> list[tuple[Production, int]]:
-    """Return the context-free productions of a rule, of undivided labels, and which of its words each covers.
-
-    `names` are those of symbols.
-    """
-    return [(whole_production(production), place) for production, place in _productions_of(rule, names)]
-
-
 def _productions_of(rule: Rule, names: list[str]) -> list[tuple[Production, int]]:
+    """Return the context-free productions of a rule, and which of its words each covers; `names` are of symbols."""
     found = _chain(rule.top, OWN)
     if rule.kind == LEXICAL_EDGE:
         found.append(((rule.top[-1], (rule.word,), True), OWN))

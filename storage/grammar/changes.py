@@ -119,19 +119,12 @@ class Named:
         writing.loader.stage_columns(staged_rule_words, words_of(writing, self.sides(writing, rows), ids))
 
 
-def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
-    """Adds to the rules' counts: new rules come with their words, rules without any count left go.
+def change_rules(writing: Writing, changed: ChangedRules) -> None:
+    """Add to the rules' counts: new rules come with their words, rules without any count left go.
 
     Raises `CountError` where a count would become negative, and `KeyCollisionError` where a key belongs to
     another rule.
     """
-    writing.state.leave_out(deltas.left_out)
-    if len(deltas):
-        change_rules(writing, merged(deltas))
-
-
-def change_rules(writing: Writing, changed: ChangedRules) -> None:
-    """Does to the rules what `add_counts` does, wherever their sides lie; raises the same."""
     deltas = changed.deltas
     before = changed.stored(writing)
     after = StoredUses(

@@ -9,7 +9,7 @@ from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.database.loading import staged_keys, staged_progress
 from hierogram.storage.database.transactions import Writing, now
 from hierogram.storage.exceptions import PairMissingError, PairMovedError, RekeyError
-from hierogram.storage.grammar.changes import add_counts
+from hierogram.storage.grammar.changes import change_rules, merged
 from hierogram.storage.grammar.key_runs import rebuild
 from hierogram.storage.records import SAMPLING, SETTLED, LabelRow, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
@@ -19,12 +19,14 @@ from hierogram.storage.schema.tables import rules, sentence_pairs, sweeps
 def save_derivations(writing: Writing, updates: PairUpdates | None, deltas: RuleDeltas | None) -> None:
     """Writes the pairs' derivations and progress, and the changes of rules' counts.
 
-    Raises `PairMissingError`, `PairMovedError`, and what `add_counts` raises.
+    Raises `PairMissingError`, `PairMovedError`, and what `change_rules` raises.
     """
     if updates is not None and len(updates):
         _save_pairs(writing, updates)
     if deltas is not None:
-        add_counts(writing, deltas)
+        writing.state.leave_out(deltas.left_out)
+        if len(deltas):
+            change_rules(writing, merged(deltas))
 
 
 def _save_pairs(writing: Writing, updates: PairUpdates) -> None:

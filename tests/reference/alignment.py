@@ -1,13 +1,13 @@
 """The Bayesian HMM aligners in plain Python: joint probabilities in closed form, one link's conditional, sweeps.
 
 A state holds, for each pair and emitted position, the link (None: no word) and whether the word is a collocation.
-Counts are made anew from the state for each draw, so that nothing can go stale.
+Counts are those of a whole state, so that nothing can go stale; what was found of a state is kept.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from itertools import combinations, product
 from math import exp, lgamma, log
 from typing import NamedTuple
@@ -26,6 +26,8 @@ STALE_JUMPS = "stale_jumps"
 
 TO_NO_WORD, FROM_NO_WORD = "to no word", "from no word"
 MOVES = 3
+KEPT = 1 << 15
+"""Of so many states it is kept what was found."""
 TILTS = tuple(exp(x) for x in (-4, -2, 0, 2, 4))
 MOST_FERTILITY = 7
 FERTILITY_PRIOR = (0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005)
@@ -62,7 +64,7 @@ class Settings:
     fertility: float = 1.5
     candidates: int = 0
     mutant: str = ""
-    known: Mapping[int, KnownLinks] = field(default_factory=dict)
+    known: Mapping[int, KnownLinks] = field(default_factory=dict, hash=False)
 
 
 class Corpus:
@@ -82,7 +84,7 @@ class Corpus:
 
 @dataclass
 class Counts:
-    """All counts of a state."""
+    """All counts of a state, which whoever changes them copies first."""
 
     lexical: Counter[tuple[str | None, str]]
     conditioning: Counter[str | None]
@@ -124,9 +126,14 @@ def jumps_of(words: Sequence[Word], length: int, model: str, widest: int) -> lis
 
 def count(corpus: Corpus, state: State, settings: Settings) -> Counts:
     """The counts of a state."""
+    return _count(corpus, state, settings.model)
+
+
+@lru_cache(KEPT)
+def _count(corpus: Corpus, state: State, model: str) -> Counts:
     counts = Counts(Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), 0, 0)
     for pair, words in zip(corpus.pairs, state, strict=True):
-        counts.jumps.update(jumps_of(words, len(pair.conditioning), settings.model, corpus.widest))
+        counts.jumps.update(jumps_of(words, len(pair.conditioning), model, corpus.widest))
         previous: str | None = None
         links: Counter[int] = Counter()
         for f, word in zip(pair.emitted, words, strict=True):
@@ -155,6 +162,7 @@ def _rising(start: float, steps: int) -> float:
     return lgamma(start + steps) - lgamma(start)
 
 
+@lru_cache(KEPT)
 def log_joint(corpus: Corpus, state: State, settings: Settings) -> float:
     """log of the joint probability of all variables and words, up to a constant of the corpus."""
     counts = count(corpus, state, settings)
@@ -224,11 +232,12 @@ def positions(corpus: Corpus, p: int, settings: Settings) -> list[int | None]:
     return conditioning if settings.model == BHMM_Z else [None, *conditioning]
 
 
+@lru_cache(KEPT)
 def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
     """Weight of a link given all else [SA16 eqs. 5, 6]: the pair's jumps one after the other, fertility, the word."""
     word = state[p][g]
     length = len(corpus.pairs[p].conditioning)
-    seen = count(corpus, state, settings).jumps
+    seen = count(corpus, state, settings).jumps.copy()
     seen.subtract(jumps_of(state[p], length, settings.model, corpus.widest))
     others, arriving, leaving = _jumps_around(with_word(state, p, g, Word(link))[p], g, length, settings, corpus.widest)
     kinds = 2 * corpus.widest + 1
@@ -271,18 +280,19 @@ def _fertility_factor(corpus: Corpus, state: State, p: int, g: int, link: int | 
     return exp(log_fertilities(with_link) - log_fertilities(without))
 
 
+@lru_cache(KEPT)
 def lexical_probability(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
     """P(word | conditioning word, all other links) [SA16 eq. 3]."""
     pair, word = corpus.pairs[p], state[p][g]
     f = pair.emitted[g]
     e = None if link is None else pair.conditioning[link]
     counts = count(corpus, state, settings)
+    own = 0
     if not word.collocated and settings.mutant != OWN_LINK_COUNTED:
         old = None if word.link is None else pair.conditioning[word.link]
-        counts.lexical[old, f] -= 1
-        counts.conditioning[old] -= 1
-    weight = counts.lexical[e, f] + settings.lexical + corpus.favoured.get((e or "", f), 0.0)
-    return weight / (counts.conditioning[e] + corpus.prior_mass(e, settings))
+        own = int(old == e)
+    weight = counts.lexical[e, f] - own + settings.lexical + corpus.favoured.get((e or "", f), 0.0)
+    return weight / (counts.conditioning[e] - own + corpus.prior_mass(e, settings))
 
 
 def collocation_share(corpus: Corpus, state: State, p: int, g: int, settings: Settings) -> float:
@@ -290,14 +300,12 @@ def collocation_share(corpus: Corpus, state: State, p: int, g: int, settings: Se
     pair, word = corpus.pairs[p], state[p][g]
     f, previous = pair.emitted[g], pair.emitted[g - 1] if g else None
     counts = count(corpus, state, settings)
-    if word.collocated:
-        counts.bigrams[previous, f] -= 1
-        counts.collocated[previous] -= 1
-    else:
-        counts.plain[previous] -= 1
-    plain = (counts.plain[previous] + settings.r) * lexical_probability(corpus, state, p, g, word.link, settings)
-    one = (counts.collocated[previous] + settings.s) * (counts.bigrams[previous, f] + settings.collocation)
-    one /= counts.collocated[previous] + settings.collocation * len(corpus.emitted_words)
+    bigrams = counts.bigrams[previous, f] - word.collocated
+    collocated = counts.collocated[previous] - word.collocated
+    others = counts.plain[previous] - (not word.collocated)
+    plain = (others + settings.r) * lexical_probability(corpus, state, p, g, word.link, settings)
+    one = (collocated + settings.s) * (bigrams + settings.collocation)
+    one /= collocated + settings.collocation * len(corpus.emitted_words)
     return one / (one + plain)
 
 
@@ -392,18 +400,19 @@ def relink_weights(
     p, g = site
     pair = corpus.pairs[p]
     counts = count(corpus, state, settings)
+    lexical, conditioning = counts.lexical.copy(), counts.conditioning.copy()
     for other in left:
         here = _linked_word(corpus, state, other)
-        counts.lexical[here, corpus.pairs[other[0]].emitted[other[1]]] -= 1
-        counts.conditioning[here] -= 1
+        lexical[here, corpus.pairs[other[0]].emitted[other[1]]] -= 1
+        conditioning[here] -= 1
     weights = {}
     for link in positions(corpus, p, settings):
         e, f = None if link is None else pair.conditioning[link], pair.emitted[g]
         if e in move[:2]:
             jumps = link_weight(corpus, state, p, g, link, settings)
             jumps /= lexical_probability(corpus, state, p, g, link, settings)
-            word = counts.lexical[e, f] + settings.lexical + corpus.favoured.get((e or "", f), 0.0)
-            word /= counts.conditioning[e] + corpus.prior_mass(e, settings)
+            word = lexical[e, f] + settings.lexical + corpus.favoured.get((e or "", f), 0.0)
+            word /= conditioning[e] + corpus.prior_mass(e, settings)
             weights[link] = jumps * word * (move.tilt if e == move.one else 1.0)
     return weights
 

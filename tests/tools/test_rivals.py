@@ -1,24 +1,26 @@
 """The table of rivals is made by one command; chains count as much as sentences."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tests.tools.grammars import write_bitext
+from tests.tools.programs import printed
 
+from hierogram.tools.papers import rivals
 from hierogram.tools.papers.rivals import p_of_difference
 
 
-def test_the_table_is_made_by_one_command(tmp_path: Path) -> None:
+def test_the_table_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rivals, "p_of_difference", partial(p_of_difference, resamples=100))
     bitext = write_bitext(tmp_path)
-    command = [sys.executable, "-m", "hierogram.tools.papers.rivals", *bitext, "--work", str(tmp_path / "work")]
-    command += ["--tuning", "12", "--test", "12", "--iterations", "1", "--chains", "2", "--seeds", "2"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    arguments = [*bitext, "--work", tmp_path / "work"]
+    arguments += ["--tuning", "12", "--test", "12", "--iterations", "1", "--chains", "2", "--seeds", "2"]
+    said = printed("papers.rivals", *arguments)
     rows = {row["name"]: row for row in json.loads((tmp_path / "work" / "rivals.json").read_text())}
-    assert all(f"\n{name}\t" in f"\n{done.stdout}" for name in rows)
+    assert all(f"\n{name}\t" in f"\n{said}" for name in rows)
     hiero, default, means = (rows[name] for name in ("Hiero, all features", "translation grammar", "posterior means"))
     assert (hiero["share"], hiero["p"], hiero["once"]) == (1.0, None, hiero["bleu"])
     assert (default["chains"], means["chains"], hiero["chains"]) == (2, 2, 1)
@@ -30,8 +32,7 @@ def test_the_table_is_made_by_one_command(tmp_path: Path) -> None:
     assert default["spread"][0] <= default["bleu"] <= default["spread"][1]
     assert means["p_of_means"] is None
     assert 0 < default["p_of_means"] <= 1
-    again = subprocess.run([*command, "--only", "tenth"], capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
+    printed("papers.rivals", *arguments, "--only", "tenth")
     some = json.loads((tmp_path / "work" / "rivals.json").read_text())
     assert [row["name"] for row in some] == ["Hiero, all features", "Hiero best tenth by mass"]
 

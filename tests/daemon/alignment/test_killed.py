@@ -46,7 +46,9 @@ def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
     assert process.returncode == -9
 
 
-@pytest.mark.parametrize("aligner", [DEFAULT_MODEL, *JOINT_MODELS])
+@pytest.mark.parametrize(
+    "aligner", [DEFAULT_MODEL, *(pytest.param(one, marks=pytest.mark.database("sqlite")) for one in JOINT_MODELS)]
+)
 def test_killed_in_mid_alignment(store_url: str, aligner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)) as store:
         put(store, 0, PAIRS)

@@ -55,8 +55,11 @@ def typed(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
     return ran.out
 
 
-def test_ten_commands_translate_text(hierogram: Run, typed: str, tmp_path: Path) -> None:
+def test_ten_commands_translate_text_and_all_doors_say_the_same(
+    hierogram: Run, typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert typed == "The man looks for a white house.\n"
+    assert_python_http_and_the_page_say_the_same(typed, tmp_path, capsys)
     text = bleu(hierogram, "test.out", "-r", "test.en")
     moses = {language: MosesTokenizer(lang=language) for language in ("fr", "en")}
     for path in [*tmp_path.glob("*.fr"), *tmp_path.glob("*.en")]:
@@ -100,7 +103,9 @@ class Texts(HTMLParser):
         self.found += data if self._inside else ""
 
 
-def test_python_http_and_the_page_say_the_same(typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def assert_python_http_and_the_page_say_the_same(
+    typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     [code] = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
     exec(code, {})
     assert capsys.readouterr().out == typed

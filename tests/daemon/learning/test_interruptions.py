@@ -28,9 +28,16 @@ from hierogram.storage.store import Store, open_store
 SWEEPS = 7
 
 
+ONE_DATABASE = pytest.mark.database("sqlite")
+
+
 @pytest.fixture(
-    params=[("phrases", 4_000_000), ("phrases", 100), ("trees", 100), ("itg", 100)],
-    ids=["phrases", "phrases in batches", "trees", "itg"],
+    params=[
+        pytest.param(("phrases", 4_000_000), id="phrases", marks=ONE_DATABASE),
+        pytest.param(("phrases", 100), id="phrases in batches"),
+        pytest.param(("trees", 100), id="trees", marks=ONE_DATABASE),
+        pytest.param(("itg", 100), id="itg", marks=ONE_DATABASE),
+    ],
 )
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
     """A kind, with so many words in memory together."""
@@ -179,12 +186,13 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[o
 
 
 @pytest.mark.parametrize(
-    ("store_url", "kind", "number"),
+    ("store_url", "kind", "number", "moments"),
     [
-        ("sqlite", "phrases", signal.SIGINT),
-        ("sqlite", "trees", signal.SIGTERM),
-        ("sqlite", "itg", signal.SIGKILL),
-        ("postgres", "phrases", signal.SIGKILL),
+        # In the schedule, and among the sweeps that follow it.
+        ("sqlite", "phrases", signal.SIGINT, (3, 15)),
+        ("sqlite", "trees", signal.SIGTERM, (15,)),
+        ("sqlite", "itg", signal.SIGKILL, (3,)),
+        ("postgres", "phrases", signal.SIGKILL, (3, 15)),
     ],
     indirect=["store_url"],
 )
@@ -193,6 +201,7 @@ def test_signals_change_nothing(
     uninterrupted: dict[str, tuple[object, ...]],
     kind: str,
     number: signal.Signals,
+    moments: tuple[int, ...],
     hierogram: Run,
 ) -> None:
     case = CASES[kind]
@@ -200,8 +209,7 @@ def test_signals_change_nothing(
         case.fill(store)
         command = [sys.executable, "-c", COMMITTING, store_url, "30"]
         done = 0
-        # In the schedule, and among the sweeps that follow it.
-        for until in (3, 15):
+        for until in moments:
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
                 end = time.monotonic() + 120
                 while store.status().sweeps < until:

@@ -22,7 +22,7 @@ RANGE = 5
 
 def make(url: str) -> None:
     with open_store(url, create=True, settings=QUICK) as store:
-        fill(store, some_pairs(20))
+        fill(store, some_pairs(12))
         IncrementalAligner(store).train()
         learn(store, sweeps=3)
 
@@ -77,7 +77,7 @@ DAMAGE = {
         "UPDATE aligner_jumps SET count = count + 1",
     ],
     "pairs that cannot be read": [
-        "UPDATE derivations SET current = substr(current, 2) WHERE pair_id IN (3, 4, 20)",
+        "UPDATE derivations SET current = substr(current, 2) WHERE pair_id IN (3, 4, 12)",
         "UPDATE sentence_pairs SET alignment = '99-99' WHERE id = 1",
     ],
     "a pair whose rules are gone": [

@@ -118,7 +118,7 @@ def fresh(store_url: str) -> Iterator[Store]:
 
 
 def test_answers_are_as_the_document_says(learned: Store) -> None:
-    assert_as_described(described(application(learned), 2, 1))
+    assert_as_described(described(application(learned), 1, 1))
 
 
 def test_answers_to_those_with_a_token_are_too(fresh: Store) -> None:

@@ -42,7 +42,7 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
     return learned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db", None)
 
 
-@pytest.mark.parametrize("number", [1, 2, 4, 9])
+@pytest.mark.parametrize("number", [1, 2, 9])
 def test_any_number_of_workers_learns_what_threads_learn(number: int, by_threads: object, store_url: str) -> None:
     called: list[str] = []
     cluster = FakeCluster(number, lambda number, method: called.append(method) or 0)
@@ -74,7 +74,9 @@ def at_random(seed: int, share: float) -> Callable[[int, str], int]:
     return lambda _number, _method: random.choice((-1, 1)) if random.random() < share else 0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(0, marks=pytest.mark.campaign), 1, 2, pytest.param(3, marks=pytest.mark.campaign)]
+)
 def test_lost_workers_change_nothing(
     seed: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,21 +98,21 @@ def assert_nothing_left(url: str) -> None:
 
 @pytest.mark.database("postgres")
 @pytest.mark.parametrize("method", ["open", "enter", "write", "note_committed", "reaches"])
-@pytest.mark.parametrize("fate", [-1, 1])
 def test_a_worker_that_is_lost_with_the_store_in_hand_changes_nothing(
-    method: str, fate: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
+    method: str, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
     monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
     met: list[int] = []
 
-    def second(number: int, called: str) -> int:
+    def some(number: int, called: str) -> int:
         met.extend([number] if called == method else [])
-        return fate if called == method and len(met) in (2, 5, 6) else 0
+        # Before it is called, and after.
+        return {2: -1, 3: 1, 5: 1, 6: -1}.get(len(met), 0) if called == method else 0
 
-    cluster = FakeCluster(3, second)
+    cluster = FakeCluster(3, some)
     assert learned(store_url, cluster) == by_threads
-    assert cluster.lost >= 1
+    assert cluster.lost >= 2
     assert_nothing_left(store_url)
 
 

@@ -25,6 +25,7 @@ def phrase(height: int, width: int) -> int:
     return PAIR if height == width == 1 else 5 * height + width
 
 
+@cache
 def words_of(rule: int) -> tuple[int, int]:
     """How many words of both sides an emission has."""
     if rule <= TARGET_NULL:
@@ -87,6 +88,7 @@ def lexical_of(
     return math.sqrt(product)
 
 
+@cache
 def size_of(tree: Tree) -> tuple[int, int]:
     """Source and target words of a derivation."""
     if tree[0] >= PAIR:
@@ -107,11 +109,13 @@ def uses_of(tree: Tree, i: int = 0, x: int = 0) -> list[Use]:
     return here + uses_of(tree[1], i, x + w) + uses_of(tree[2], i + k, x)
 
 
+@cache
 def string_of(tree: Tree) -> tuple[int, ...]:
     """The rule types in preorder."""
     return (tree[0],) + (string_of(tree[1]) + string_of(tree[2]) if tree[0] < PAIR else ())
 
 
+@cache
 def tree_of(string: tuple[int, ...]) -> Tree:
     """Inverse of `string_of`."""
     rules = iter(string)
@@ -140,6 +144,7 @@ def derivations(n: int, m: int, longest: int = 1) -> tuple[Tree, ...]:
     return tuple(found)
 
 
+@cache
 def links_of(tree: Tree) -> frozenset[tuple[int, int]]:
     """The pairs of words that a derivation emits together."""
     return frozenset(

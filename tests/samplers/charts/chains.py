@@ -1,6 +1,8 @@
 """What the tests of randomized pruning share: small charts with all that can be known of them by enumeration."""
 
+import pickle
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +23,18 @@ class Known(NamedTuple):
     expected: Callable[[np.ndarray], np.ndarray]
 
 
+@cache
+def _enumerated(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
+    """The classes of derivations of a whole pair, which many tests ask for."""
+    pair = pickle.loads(pickled)
+    return list(bitexts.classes(pair)[pair.whole].items())
+
+
 def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None) -> Known:
     """A pair with these variables; all pairs of words unless given."""
     links = all_links(pair) if links is None else links
     rules, words = compiled(pair)
-    found = list(bitexts.classes(pair)[pair.whole].items())
+    found = _enumerated(pickle.dumps(pair))
     values = np.array([[(i, x) in emitted for i, x in links.tolist()] for emitted, _ in found], bool)
     return Known(
         PairSystem(rules, words, links.astype(np.int32), pair.empty_sides),

@@ -13,7 +13,7 @@ from tests.storage.database.committer import CHUNK, LINES, PAIRS, counted
 from hierogram.storage.store import Store
 
 ROOT = Path(__file__).parents[3]
-KILLS = 5
+KILLS = 3
 
 
 def run_and_kill(url: str, work: str, seconds: float) -> int:

@@ -65,8 +65,18 @@ def three_bits(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
     return (keys[:, 0] & 7).astype(np.uint32)
 
 
-@pytest.mark.parametrize("crowded", [False, True])
-@pytest.mark.parametrize("largest", [16_000_000, 25])
+ONE_DATABASE = pytest.mark.database("sqlite")
+
+
+@pytest.mark.parametrize(
+    ("largest", "crowded"),
+    [
+        pytest.param(16_000_000, False, marks=ONE_DATABASE),
+        pytest.param(16_000_000, True, marks=ONE_DATABASE),
+        pytest.param(25, False, marks=ONE_DATABASE),
+        (25, True),
+    ],
+)
 def test_any_sequence_of_commits_is_found_by_key(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, largest: int, crowded: bool
 ) -> None:

@@ -418,6 +418,7 @@ def test_the_curve_compares_what_can_be_compared(store: Store, connect: Connect)
     assert trend["values"] <= sum(late is not None for _, _, late in now["curve"])
 
 
+@pytest.mark.database("sqlite")
 def test_a_page_of_another_site_asks_in_vain(learned_client: TestClient, learned: Store) -> None:
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example.org"}, {"Origin": "null"}):
         assert learned_client.get("/ask?sql=SELECT+1", headers=HTML | headers).status_code == 403
@@ -453,6 +454,7 @@ def test_nothing_leaves_where_no_daemon_is(browser: TestClient) -> None:
     assert browser.get("/pairs/1", headers=HTML).status_code == 200
 
 
+@pytest.mark.database("sqlite")
 def test_the_token_is_shown_once(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), token=TOKEN)
     assert client.get("/search?q=maison").status_code == 401
@@ -479,6 +481,7 @@ def test_the_token_is_shown_once(learned: Store, connect: Connect) -> None:
     assert client.get("/now").status_code == 401
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize("place", ["//evil.example.org", "https://evil.example.org", "/\\evil", "evil", "/a\nb"])
 def test_nobody_is_led_elsewhere(learned: Store, connect: Connect, place: str) -> None:
     client = connect(FakeService(learned), token=TOKEN)
@@ -505,6 +508,7 @@ def test_a_cookie_ends_and_cannot_be_made_up() -> None:
     assert not sessions.form_is_ours(sessions.form_token(cookie, "/a"), None, "/a")
 
 
+@pytest.mark.database("sqlite")
 def test_without_pages_there_are_none(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), pages=False)
     assert client.get("/", headers=HTML).status_code == 404
