@@ -4,7 +4,7 @@ import json
 import math
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -222,8 +222,12 @@ class StoreGrammar:
         with self._scratch() as (snapshot, database):
             if not snapshot.status().rules:
                 raise NothingLearnedError(store.url)
-            score_rules(database, snapshot, self._plan)
-            seen = self._take(database, "scored", shown.update)
+
+            def report(what: str, done: int, total: int | None) -> None:
+                shown.update(done, total, done, unit="rules" if what == "read" else "pairs")
+
+            score_rules(database, snapshot, self._plan, report)
+            seen = self._take(database, "scored")
             if not self._reader.rules:
                 raise InputError("the filters leave no rule: widen them")
             table = self._reader.table(self._values)
@@ -264,14 +268,13 @@ class StoreGrammar:
         ):
             yield snapshot, database
 
-    def _take(self, database: Scratch, rules: str, heard: Callable[[int, None, int], None] | None = None) -> float:
+    def _take(self, database: Scratch, rules: str) -> float:
         """Read rules of the view `scored`; returns how often all are seen, 0 without a rule."""
         columns = ", ".join(("source", "target", "alignment", "label", "all_seen", *self._names))
         query = f"SELECT concat_ws('\t', source, target, alignment, '', {LEFT_HAND_SIDE}) FROM sorted"
         database.arrange("sorted", f"SELECT {columns} FROM {rules}", "source, target")
-        for read in self._reader.read(database.lines(query)):
-            if heard is not None:
-                heard(read, None, read)
+        for _ in self._reader.read(database.lines(query)):
+            pass
         self._values = np.concatenate([self._values, database.numbers("sorted", self._names)])
         return float(database.numbers("sorted", ["all_seen"]).max(initial=0.0))
 
