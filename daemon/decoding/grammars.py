@@ -240,8 +240,8 @@ class StoreGrammar:
     def add_new_pairs(self) -> bool:
         """Add the rules that pairs have brought since the last time, with features of now; returns whether there are.
 
-        All others stay as they were. Some rules of new pairs come with the next whole reading alone: compositions, which
-        sums of sides lack till then, and those that the store had already and the filters left out.
+        All others stay as they were. Some rules of new pairs come with the next whole reading alone: compositions,
+        which sums of sides lack till then, and those that the store had already and the filters left out.
         """
         if not self.grows:
             return False
