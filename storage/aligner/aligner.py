@@ -87,13 +87,13 @@ class Alignments(Leases):
         `before` is what was found before: where the store has not changed since, its jumps are not read again.
         """
         with self._reading() as connection:
-            [(position, *vocabulary)] = rows_of(connection, _OF_STATE)
+            [(position, *vocabulary, someone_says)] = rows_of(connection, _OF_STATE)
             jumps = before.counts.jumps if before is not None and before.position == position else None
             return AnsweringCounts(
                 position,
                 aligner_counts(connection, names, jumps),
                 (vocabulary[0], vocabulary[1]),
-                known_links_of_texts(connection, texts),
+                known_links_of_texts(connection, texts) if someone_says else {},
             )
 
     def count_links(self, sweep: int) -> int:
@@ -282,7 +282,9 @@ def _selects(lots: int, among: str, target: str) -> tuple[TextClause, TextClause
     return text(" UNION ALL ".join(pairs)), text(" UNION ALL ".join(words))
 
 
-_OF_STATE = text("SELECT position, source_types, target_types FROM store_state")
+_OF_STATE = text(
+    "SELECT position, source_types, target_types, EXISTS (SELECT 1 FROM human_links WHERE pair_id > 0) FROM store_state"
+)
 _OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
 
 

@@ -245,7 +245,10 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     options = connection.get_execution_options()
     if not options.get(_WRITES, False):
-        connection.exec_driver_sql("BEGIN")
+        # By the driver itself: it cannot fail, as it does not look at the file, and every reading begins with it.
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        driver.execute("BEGIN").close()
         return
     # Between transactions is the only place where this takes effect.
     connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options[_DURABLE] else 'NORMAL'}")
