@@ -160,13 +160,7 @@ def score_rules(
                 scratch, snapshot, plan.corpus, counted, plan.shape, least, aligned,
                 lambda done: report("align", done, pairs),
             )  # fmt: skip
-    filters = apply_filters(scratch, options, plan.samples, pipeline_of(settings).source, plan.both_sides)
-    left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
-    if plan.lexical:
-        load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
-        weigh(scratch, "kept")
-    score(scratch, plan)
-    return filters, left
+    return _filter_and_score(scratch, snapshot, plan)
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
@@ -175,12 +169,22 @@ def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, sinc
     """
     if not load_new_rules(scratch, snapshot, since, plan.options.counted, plan.shape):
         return False
-    apply_filters(scratch, plan.options, plan.samples, pipeline_of(snapshot.settings()).source, plan.both_sides)
-    if plan.lexical:
-        load_lexicon(scratch, snapshot.pair_blocks())
-        weigh(scratch, "kept")
-    score(scratch, plan, since.seen)
+    _filter_and_score(scratch, snapshot, plan, since.seen)
     return True
+
+
+def _filter_and_score(
+    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, least_seen: float = 0
+) -> tuple[list[FilterCount], int]:
+    """Make the view `scored` of the view `rules`; returns what each filter left, and all."""
+    side = pipeline_of(snapshot.settings()).source
+    filters = apply_filters(scratch, plan.options, plan.samples, side, plan.both_sides)
+    left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
+    if plan.lexical:
+        load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
+        weigh(scratch, "kept")
+    score(scratch, plan, least_seen)
+    return filters, left
 
 
 def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0) -> None:

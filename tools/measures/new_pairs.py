@@ -1,4 +1,4 @@
-"""How long a daemon takes from a posted pair to a translation that uses it.
+"""Measure how long a daemon takes from a posted pair to a translation that uses it.
 
 python -m hierogram.tools.measures.new_pairs store.db --pairs 8 --rest 8
 

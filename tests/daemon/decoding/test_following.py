@@ -14,6 +14,7 @@ from hierogram.daemon.decoding import opening
 from hierogram.daemon.decoding.grammars import StoreGrammar, TranslationGrammar
 from hierogram.daemon.decoding.opening import Follower, TranslationResources, equip
 from hierogram.daemon.decoding.options import TranslateOptions
+from hierogram.daemon.decoding.translating import Translator
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
@@ -69,6 +70,14 @@ def wait_for(follower: Follower, position: int) -> TranslationGrammar:
     return newest[0].grammar
 
 
+def wait_for_word(follower: Follower, word: str) -> tuple[Translator, int]:
+    until = time.monotonic() + 60
+    while word not in (newest := follower.now())[0].grammar.source_numbers:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return newest
+
+
 def test_what_is_followed_is_what_is_read_anew(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rest(monkeypatch, 0.0)
     follower = Follower(learned, equip(TranslateOptions()))
@@ -94,10 +103,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     add(learned, tmp_path, "zut la maison ||| darn the house ||| 0-0 1-1 2-2")
     add(learned, tmp_path, "la zut ||| the shucks ||| 0-0 1-1")
     add(learned, tmp_path, "zap la ||| house the ||| 0-0 1-1")
-    until = time.monotonic() + 60
-    while "zap" not in (now := follower.now())[0].grammar.source_numbers:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    now = wait_for_word(follower, "zap")
     assert now[1] == first, "the position is that of the last whole reading"
     grown = features_of(now[0].grammar)
     assert {rule: grown[rule] for rule in before} == before
@@ -140,10 +146,7 @@ def test_rules_of_new_pairs_outlive_a_whole_reading_that_began_before_them(
         follower.now()
     position = learned.position()
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
-    while "zut" not in (now := follower.now())[0].grammar.source_numbers:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    assert now[1] == first
+    assert wait_for_word(follower, "zut")[1] == first
     rest(monkeypatch, 1e6)
     go_on.set()
     assert "zut" in wait_for(follower, position).source_numbers
