@@ -193,7 +193,10 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         mine = [row for row in rows if named(row) == kind]
         undivided = mine[0]["task"] | {"labels": 1}
         others = [
-            row for row in rows if row["grammar"] == TSG and row["task"] == undivided | {"seed": row["task"]["seed"]}
+            row
+            for row in rows
+            if row["grammar"] == TSG
+            and row["task"] == undivided | {name: row["task"][name] for name in ("seed", "treebank")}
         ]
         for method, name in METHODS.items():
             scores = [row["scores"][method] for row in mine if method in row["scores"]]
