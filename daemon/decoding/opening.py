@@ -178,17 +178,25 @@ class Follower:
     def _add_new_pairs(self) -> None:
         read, derived = self._read, self._store.count_pairs(DERIVED)
         assert read is not None
-        if read.add_new_pairs():
+        if self._grown(read):
             self._show(read, derived, instead_of=read)
-        else:
+        elif read.grows:
             self._derived = derived
+
+    def _grown(self, read: StoreGrammar) -> bool:
+        """Add new pairs; return whether there are any. Where that fails, they come with the next whole reading."""
+        try:
+            return read.add_new_pairs()
+        except (DaemonError, StoreError):
+            read.grows = False
+            return False
 
     def _read_whole(self) -> None:
         started = time.monotonic()
         read = self._resources.of_store(self._store)
         derived = self._store.count_pairs(DERIVED)
         # What has come meanwhile, and may be shown already.
-        read.add_new_pairs()
+        self._grown(read)
         self._show(read, derived)
         ended = time.monotonic()
         self._rest_until = ended + _REST * (ended - started)

@@ -260,7 +260,7 @@ DAEMON_FAULTS = (
     Fault(
         "a whole reading forgets the rules of pairs that came meanwhile",
         "daemon/decoding/opening.py",
-        "        read.add_new_pairs()\n",
+        "        self._grown(read)\n",
         "",
         (_FOLLOWING, "-k", "outlive"),
     ),

@@ -19,6 +19,7 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import progress
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
 
 
@@ -169,3 +170,19 @@ def test_what_is_only_sampled_again_waits_for_a_rest(
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
     follower = Follower(learned, equip(TranslateOptions()))
     assert "zut" in follower.now()[0].grammar.source_numbers
+
+
+@pytest.mark.database("sqlite")
+def test_what_cannot_be_added_comes_with_the_next_whole_reading(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest(monkeypatch, 0.0)
+    follower = Follower(learned, equip(TranslateOptions()))
+    follower.now()
+
+    def fails(_self: StoreGrammar) -> bool:
+        raise StoreError("the store went away")
+
+    monkeypatch.setattr(StoreGrammar, "add_new_pairs", fails)
+    add(learned, tmp_path, "zut ||| darn ||| 0-0")
+    assert "zut" in wait_for(follower, learned.position()).source_numbers
