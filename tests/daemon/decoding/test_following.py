@@ -72,7 +72,7 @@ def wait_for(follower: Follower, position: int) -> TranslationGrammar:
 
 
 def wait_for_word(follower: Follower, word: str) -> tuple[Translator, int]:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 30
     while word not in (newest := follower.now())[0].grammar.source_numbers:
         assert time.monotonic() < until
         time.sleep(0.01)
