@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Sides
 from hierogram.samplers.alignment.counts import WordPairs
-from hierogram.samplers.compiled.jit import njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.grammar.known_links import KnownLinks
 
@@ -163,24 +163,51 @@ class Chain(NamedTuple):
 
 
 class AlignmentScratch(NamedTuple):
-    """Scratch of one worker: `candidate`, `weight` by candidate; `fertility`, `factor` by conditioning position;
-    `after` by emitted position."""
+    """Scratch of one worker: `candidate`, `seen`, `weight` by candidate; `fertility`, `factor`, `hashed` by position of
+    the conditioning sentence; `after` by emitted position. `alike` int16[M] is filled: of each conditioning word the
+    next position in its sentence with the same word, from the last one on the first."""
 
     candidate: NDArray[np.int16]
     weight: NDArray[np.float64]
     fertility: NDArray[np.int32]
     after: NDArray[np.int16]
     factor: NDArray[np.float64]
+    hashed: NDArray[np.uint64]
+    seen: NDArray[np.int16]
+    alike: NDArray[np.int16]
 
 
-def make_scratch(longest_emitted: int, longest_conditioning: int) -> AlignmentScratch:
-    """Scratch memory for sentences of at most so many words."""
+@njit
+def _link_alike(sides, first, last, alike):
+    """Fill in `alike`; `first`, `last` int64 by conditioning word are memory, 0 at first."""
+    for pair in range(len(sides.conditioning_offset) - 1):
+        start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
+        for k in range(start, stop):
+            word = sides.conditioning[k]
+            # Places count from 1 there.
+            if first[word] <= start:
+                first[word] = k + 1
+            else:
+                alike[last[word] - 1] = k - start
+            last[word] = k + 1
+            alike[k] = first[word] - 1 - start
+
+
+def make_scratch(sides: Sides) -> AlignmentScratch:
+    """Scratch memory for the pairs of a direction."""
+    longest = sides.longest_conditioning
+    alike = np.zeros(len(sides.conditioning), np.int16)
+    words = int(sides.conditioning.max(initial=-1)) + 1
+    _link_alike(sides, np.zeros(words, np.int64), np.zeros(words, np.int64), alike)
     return AlignmentScratch(
-        np.zeros(longest_conditioning + 1, np.int16),
-        np.zeros(longest_conditioning + 1, np.float64),
-        np.zeros(longest_conditioning + 1, np.int32),
-        np.zeros(longest_emitted + 1, np.int16),
-        np.zeros(longest_conditioning + 1, np.float64),
+        np.zeros(longest + 1, np.int16),
+        np.zeros(longest + 1, np.float64),
+        np.zeros(longest + 1, np.int32),
+        np.zeros(sides.longest_emitted + 1, np.int16),
+        np.zeros(longest + 1, np.float64),
+        np.zeros(longest + 1, np.uint64),
+        np.zeros(longest + 1, np.int16),
+        alike,
     )
 
 

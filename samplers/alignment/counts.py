@@ -1,7 +1,8 @@
 """Sparse counts of linked word pairs: open addressing keyed by the (conditioning, emitted) word numbers.
 
 Only pairs that are linked somewhere, or that the prior favours, have a row. A row whose count falls to 0 is taken out
-at once by shifting the rows behind it back, so a missing pair is told by one look, mostly.
+at once by shifting the rows behind it back. A byte for each row, in an array that stays in the processor's cache, tells
+most pairs that have no row without a look at any.
 """
 
 from typing import NamedTuple
@@ -9,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.intrinsics import prefetch
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import close_gap, probe
 from hierogram.samplers.compiled.streams import GOLDEN
@@ -26,13 +26,20 @@ TAKEN, SHIFT = 0, 1
 _SMALLEST = 1 << 10
 _FREE = np.uint64(0)
 _32 = np.uint64(32)
+_BITS = np.uint64(3)
+_ONE, _IN_BYTE = np.uint64(1), np.uint64(7)
 
 
 class WordPairs(NamedTuple):
-    """Counts of linked word pairs: `rows` ROW[capacity] (a power of two), `registers` int64[2]."""
+    """Counts of linked word pairs: `rows` ROW[capacity] (a power of two), `registers` int64[2].
+
+    `signs` uint8[capacity]: of all pairs that have a row, and whose search begins at this one, the bit that `sign_at`
+    reads is set.
+    """
 
     rows: NDArray[np.void]
     registers: NDArray[np.int64]
+    signs: NDArray[np.uint8]
 
 
 @njit_inline
@@ -45,6 +52,18 @@ def pair_key(conditioning, emitted):
 def home(key, shift):
     """The first row that a key may have in a table of 2^(64 - shift) rows."""
     return (key * GOLDEN) >> np.uint64(shift)
+
+
+@njit_inline
+def sign_at(signs, hashed, shift):
+    """1 if a pair whose key times `GOLDEN` is `hashed` may have a row; 0: it has none."""
+    bit = (hashed >> (np.uint64(shift) - _BITS)) & _IN_BYTE
+    return (np.uint64(signs[hashed >> np.uint64(shift)]) >> bit) & _ONE
+
+
+@njit_inline
+def _sign_of(key, shift):
+    return np.uint8(_ONE << (((key * GOLDEN) >> (np.uint64(shift) - _BITS)) & _IN_BYTE))
 
 
 @njit_inline
@@ -67,6 +86,8 @@ def take_row(pairs, row, key):
         pairs.rows[row]["count"] = 0
         pairs.rows[row]["prior"] = 0.0
         pairs.registers[TAKEN] += 1
+        shift = pairs.registers[SHIFT]
+        pairs.signs[home(key, shift)] |= _sign_of(key, shift)
 
 
 @njit_inline
@@ -86,9 +107,21 @@ def _move(pairs, row, to):
 @njit
 def free_row(pairs, row):
     """Take a row out; rows behind it that could have stood there move up."""
-    hole = close_gap(np.uint64(row), np.uint64(len(pairs.rows) - 1), _home_of, _move, pairs)
+    shift = pairs.registers[SHIFT]
+    mask = np.uint64(len(pairs.rows) - 1)
+    begin = home(pairs.rows[row]["key"], shift)
+    hole = close_gap(np.uint64(row), mask, _home_of, _move, pairs)
     pairs.rows[hole]["key"] = _FREE
     pairs.registers[TAKEN] -= 1
+    # Other pairs that are searched from the same row on may have the same sign.
+    signs = np.uint8(0)
+    at = begin
+    while pairs.rows[at]["key"] != _FREE:
+        key = pairs.rows[at]["key"]
+        if home(key, shift) == begin:
+            signs |= _sign_of(key, shift)
+        at = (at + _ONE) & mask
+    pairs.signs[begin] = signs
 
 
 @njit_inline
@@ -98,6 +131,7 @@ def copy_pairs(pairs, to):
         to.rows[row]["key"] = pairs.rows[row]["key"]
         to.rows[row]["count"] = pairs.rows[row]["count"]
         to.rows[row]["prior"] = pairs.rows[row]["prior"]
+        to.signs[row] = pairs.signs[row]
     to.registers[TAKEN] = pairs.registers[TAKEN]
 
 
@@ -138,31 +172,20 @@ def conditioning_mass(conditioning, conditioning_word):
     return conditioning[conditioning_word]["links"] + conditioning[conditioning_word]["prior"]
 
 
-@njit
-def _weight_further_on(rows, shift, key):
-    row = find_pair(rows, shift, key)
-    return (rows[row]["count"] + np.float64(rows[row]["prior"])) * np.float64(rows[row]["key"] == key)
+@njit_inline
+def known_weight(pairs, key):
+    """Links of the word pair and what the prior adds to them; 0 for a pair without a row."""
+    row = pairs.rows[find_pair(pairs.rows, pairs.registers[SHIFT], key)]
+    # A free row may have been another pair's.
+    return np.float64(row["key"] == key) * (row["count"] + np.float64(row["prior"]))
 
 
 @njit_inline
 def pair_weight(pairs, key):
-    """Links of the word pair and what the prior adds to them; 0 for a pair without a row.
-
-    Whether a pair has a row cannot be foretold, so there is a branch only where another pair has its first row.
-    """
-    rows = pairs.rows
-    row = home(key, pairs.registers[SHIFT])
-    found = rows[row]["key"]
-    weight = np.float64(found == key) * (rows[row]["count"] + np.float64(rows[row]["prior"]))
-    if (found != key) & (found != _FREE):
-        weight = _weight_further_on(rows, pairs.registers[SHIFT], key)
-    return weight
-
-
-@njit_inline
-def expect_pair(pairs, key):
-    """Say that the pair's row will soon be read."""
-    prefetch(pairs.rows, np.int64(home(key, pairs.registers[SHIFT])))
+    """As `known_weight`, for a pair that may well have no row."""
+    if sign_at(pairs.signs, key * GOLDEN, pairs.registers[SHIFT]) == 0:
+        return 0.0
+    return known_weight(pairs, key)
 
 
 @njit_inline
@@ -187,7 +210,7 @@ def empty_pairs(expected: int = 0) -> WordPairs:
     while 3 * capacity < 4 * expected:
         capacity *= 2
     registers = np.array([0, 65 - capacity.bit_length()], np.int64)
-    return WordPairs(np.zeros(capacity, ROW), registers)
+    return WordPairs(np.zeros(capacity, ROW), registers, np.zeros(capacity, np.uint8))
 
 
 def larger_pairs(pairs: WordPairs, more: int = 0) -> WordPairs:

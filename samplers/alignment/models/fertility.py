@@ -20,14 +20,16 @@ from hierogram.samplers.alignment.chain import (
     pick,
 )
 from hierogram.samplers.alignment.counts import (
+    SHIFT,
     conditioning_mass,
     copy_pairs,
-    expect_pair,
     has_room,
+    known_weight,
     lexical,
     link_pair,
     pair_key,
     pair_weight,
+    sign_at,
     tidy,
     unlink_pair,
 )
@@ -35,8 +37,9 @@ from hierogram.samplers.alignment.marginals import CELL, add_marginals, add_samp
 from hierogram.samplers.alignment.model1 import random_links
 from hierogram.samplers.alignment.options import AlignmentPlan
 from hierogram.samplers.alignment.steps import Steps
+from hierogram.samplers.compiled.intrinsics import prefetch
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.streams import advance, stream
+from hierogram.samplers.compiled.streams import GOLDEN, advance, stream
 
 WORDS, JUMPS, FERTILITIES = 1, 2, 3
 """Stages of warming up: which factors count."""
@@ -109,11 +112,14 @@ def _conditioning_factor(word, i, stage, chain, settings, scratch):
 
 
 @njit_inline
-def _refresh_factors(word, sides, e_start, length, stage, chain, settings, scratch):
-    """Make the factors anew at all positions of a conditioning word whose counts changed."""
-    for i in range(length):
-        if sides.conditioning[e_start + i] == word:
-            scratch.factor[i] = _conditioning_factor(word, i, stage, chain, settings, scratch)
+def _refresh_factors(word, i, e_start, stage, chain, settings, scratch):
+    """Make the factors anew at all positions of a conditioning word, one of them i, whose counts changed."""
+    at = i
+    while True:
+        scratch.factor[at] = _conditioning_factor(word, at, stage, chain, settings, scratch)
+        at = np.int64(scratch.alike[e_start + at])
+        if at == i:
+            break
 
 
 @njit_inline
@@ -134,7 +140,33 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
 
 
 @njit_inline
-def _weigh_all(place, stage, sides, chain, settings, scratch):
+def _find_pairs(word, length, pairs, scratch):
+    """Note the positions whose pairs with an emitted word may have a row, in `seen`, and ask for the rows."""
+    shift = pairs.registers[SHIFT]
+    own = np.uint64(word) * GOLDEN
+    found = 0
+    for i in range(length):
+        scratch.seen[found] = i
+        found += sign_at(pairs.signs, scratch.hashed[i] + own, shift)
+    for k in range(found):
+        prefetch(pairs.rows, np.int64((scratch.hashed[scratch.seen[k]] + own) >> np.uint64(shift)))
+    return np.int64(found)
+
+
+@njit_inline
+def _look_up_pairs(place, found, sides, chain, settings, scratch):
+    """Fill in the lexical numerators of all links; `found` positions of `candidate` may have a row, no others."""
+    symmetric = settings["lexical"]
+    for i in range(place.length):
+        scratch.weight[i + 1] = symmetric
+    for k in range(found):
+        i = np.int64(scratch.candidate[k])
+        word = np.int64(sides.conditioning[place.start + i])
+        scratch.weight[i + 1] = known_weight(chain.pairs, pair_key(word, place.word)) + symmetric
+
+
+@njit_inline
+def _weigh_all(place, found, stage, sides, chain, settings, scratch):
     """Fill in the cumulated weights of no link and of all links (linear)."""
     no_word = np.int64(len(chain.conditioning) - 1)
     symmetric = settings["lexical"]
@@ -142,10 +174,9 @@ def _weigh_all(place, stage, sides, chain, settings, scratch):
     key = pair_key(no_word, place.word)
     scratch.weight[0] = weight * lexical(chain.pairs, chain.conditioning, no_word, key, symmetric)
     linked = 1.0 - settings["unlinked"]
+    _look_up_pairs(place, found, sides, chain, settings, scratch)
     for i in range(place.length):
-        word = np.int64(sides.conditioning[place.start + i])
-        weight = pair_weight(chain.pairs, pair_key(word, place.word)) + symmetric
-        scratch.weight[i + 1] = linked * weight * scratch.factor[i]
+        scratch.weight[i + 1] = linked * scratch.weight[i + 1] * scratch.factor[i]
     if stage >= JUMPS:
         _multiply_jumps(place.before, place.after, place.length, chain, settings, scratch)
     keep_to_evidence(chain.evidence, place.emitted, place.length, scratch.weight)
@@ -208,7 +239,10 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             for i in range(length):
                 word = np.int64(sides.conditioning[e_start + i])
                 scratch.factor[i] = _conditioning_factor(word, i, plan.stage, chain, settings, scratch)
+                # The hash of a pair's key is that of both words, added up.
+                scratch.hashed[i] = pair_key(word, 0) * GOLDEN
         before = np.int64(-1)
+        coming = np.int64(0)
         for g in range(start, stop):
             f = sides.emitted[g]
             old = np.int64(links[g])
@@ -223,16 +257,19 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
             if exact and old != UNLINKED:
-                _refresh_factors(old_word, sides, e_start, length, plan.stage, chain, settings, scratch)
+                _refresh_factors(old_word, old, e_start, plan.stage, chain, settings, scratch)
 
             place = Place(np.int64(g), f, e_start, length, before, after)
             if exact:
+                if g == start or f == sides.emitted[g - 1]:
+                    coming = _find_pairs(f, length, chain.pairs, scratch)
+                found = coming
+                for k in range(found):
+                    scratch.candidate[k] = scratch.seen[k]
                 if g + 1 < stop:
-                    # The next word's pairs with all conditioning words are on their way meanwhile.
-                    for i in range(length):
-                        key_of_next = pair_key(np.int64(sides.conditioning[e_start + i]), sides.emitted[g + 1])
-                        expect_pair(chain.pairs, key_of_next)
-                _weigh_all(place, plan.stage, sides, chain, settings, scratch)
+                    # This word's link can only change which pairs of the word itself have a row.
+                    coming = _find_pairs(sides.emitted[g + 1], length, chain.pairs, scratch)
+                _weigh_all(place, found, plan.stage, sides, chain, settings, scratch)
                 state = advance(state)
                 new = pick(scratch, length + 1, state) - 1
             else:
@@ -256,7 +293,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
                 tidy(chain.pairs, row)
                 link_pair(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f))
             if exact and new != UNLINKED:
-                _refresh_factors(new_word, sides, e_start, length, plan.stage, chain, settings, scratch)
+                _refresh_factors(new_word, new, e_start, plan.stage, chain, settings, scratch)
             links[g] = new
             if plan.sampled:
                 cell = sides.cell_offset[pair] + (g - start) * length

@@ -75,7 +75,7 @@ class AlignmentKernel:
         self.direction = direction
         self._prior = prior
         self._steps = model.steps()
-        self._scratch = make_scratch(direction.sides.longest_emitted, direction.sides.longest_conditioning)
+        self._scratch = make_scratch(direction.sides)
 
     def init(self, key: int, links: NDArray[np.int16] | None = None) -> AlignmentState:
         """The state before the first sweep: with these `links` int16[N], or with the model's own first ones."""
@@ -200,7 +200,9 @@ def _own(blank: Chain) -> Chain:
     """A chain as large as `blank`, in memory of its own where sweeps of several chains in a row write."""
     return blank._replace(
         links=np.empty_like(blank.links),
-        pairs=WordPairs(np.empty_like(blank.pairs.rows), blank.pairs.registers.copy()),
+        pairs=WordPairs(
+            np.empty_like(blank.pairs.rows), blank.pairs.registers.copy(), np.empty_like(blank.pairs.signs)
+        ),
         conditioning=np.empty_like(blank.conditioning),
         jumps=np.empty_like(blank.jumps),
         fertility=np.empty_like(blank.fertility),
