@@ -171,7 +171,9 @@ def _add_all(table, model, keys, counts, sizes):
 
 def _empty_rows(capacity: int) -> NDArray[np.uint64]:
     """Rows of zeros that begin at a cache line."""
-    words = np.zeros(4 * capacity + 8, np.uint64)
+    # Rows are read in any order: numpy asks for large pages for what it does not fill itself.
+    words = np.empty(4 * capacity + 8, np.uint64)
+    words[:] = 0
     start = -words.ctypes.data % 64 // 8
     return words[start : start + 4 * capacity].reshape(capacity, 4)
 

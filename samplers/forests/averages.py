@@ -211,13 +211,13 @@ def _close_up(averages, pair):
         entry = averages.entry[first + k]
         if entry["size"] == 0:
             continue
-        start = BYTES_A_SLOT * filled
-        for byte in range(entry["size"]):
-            averages.content[begin + start + byte] = averages.content[begin + entry["start"] + byte]
-        entry["start"] = start
-        filled += _slots_of(entry["size"])
         if kept != k:
+            start = BYTES_A_SLOT * filled
+            for byte in range(entry["size"]):
+                averages.content[begin + start + byte] = averages.content[begin + entry["start"] + byte]
+            entry["start"] = start
             averages.entry[first + kept] = entry
+        filled += _slots_of(entry["size"])
         kept += 1
     averages.taken[pair] = kept
     averages.filled[pair] = filled

@@ -18,7 +18,6 @@ from hierogram.samplers.synchronous.resampling import (
     add_rules,
     begin_pair,
     list_below,
-    make_tails,
     met_number,
     number_of,
     read_counts,
@@ -153,12 +152,11 @@ def _lay_out_options(v, head, at):
     work.top[present] = rule_at(head, at)
     for j in range(np.int64(pair.node[v]["degree"])):
         pair.edge[v] = j
-        make_tails(v, at)
+        list_below(v, at)
         if j != present:
             _compose_up_to(v, head, at)
             work.top[j] = number_of(head, at)
             summed_up = j
-        list_below(v, at)
     return summed_up
 
 

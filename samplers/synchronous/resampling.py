@@ -18,6 +18,7 @@ from hierogram.samplers.counts.table import COUNT, LENGTH, RuleTable, add, add_r
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.forest import PairView, tails_of
 from hierogram.samplers.forests.fragments import (
+    compose,
     key_of_hashes,
     length_of,
     make_summaries,
@@ -371,13 +372,10 @@ def score(rules, size, at):
 
 
 @njit_inline
-def make_tails(v, at):
-    """See to it that the summaries of v's uncut tails under its present edge are made."""
-    first, last = tails_of(v, at.pair)
-    for i in range(first, last):
-        t = at.pair.tails[i]
-        if at.pair.cut[t] == 0 and at.work.summary[t]["made"] != np.uint32(at.work.registers[0]["epoch"]):
-            make_summary(np.int64(t), at.pair, at.work)
+def _number_rule(v, epoch, at):
+    """Note the local number of the rule that is summed up at v."""
+    at.work.summary[v]["rule"] = number_of(v, at)
+    at.work.summary[v]["rule_made"] = epoch
 
 
 @njit_inline
@@ -388,8 +386,7 @@ def rule_at(v, at):
     if summary[v]["rule_made"] != epoch:
         if summary[v]["made"] != epoch:
             make_summary(v, at.pair, at.work)
-        summary[v]["rule"] = number_of(v, at)
-        summary[v]["rule_made"] = epoch
+        _number_rule(v, epoch, at)
     return np.int64(summary[v]["rule"])
 
 
@@ -413,20 +410,26 @@ def _copy_list(t, rules, size, work):
 
 @njit_inline
 def _list_node(x, first, last, at):
-    """List the rules of x's derivation, those of its tails being listed, and count the values of its variables."""
+    """Sum up x, list the rules of its derivation, and count the values of its variables; its tails have been listed."""
     pair, work = at.pair, at.work
+    own = work.summary[x]
+    epoch = np.uint32(work.registers[0]["epoch"])
+    if own["made"] != epoch:
+        compose(x, pair, work.summary, work.powers, work.scratch)
+        own["made"] = epoch
     start = work.registers[0]["listed"]
     end = start
     if pair.cut[x]:
-        work.lists[end] = rule_at(x, at)
+        if own["rule_made"] != epoch:
+            _number_rule(x, epoch, at)
+        work.lists[end] = own["rule"]
         end += 1
     options = Scaled(np.float64(np.int64(pair.node[x]["degree"]) << np.int64(pair.node[x]["free"])), 0)
     for i in range(first, last):
         t = pair.tails[i]
         options = scaled_down(times(options, _options_below(t, work)))
         end = _copy_list(t, work.lists, end, work)
-    own = work.summary[x]
-    own["list_made"] = np.uint32(work.registers[0]["epoch"])
+    own["list_made"] = epoch
     own["list_start"] = start
     own["list_size"] = end - start
     own["options"] = options.value
@@ -438,8 +441,8 @@ def _list_node(x, first, last, at):
 def list_rules(v, at):
     """See to it that the rules of v's derivation are listed, its own first if v is cut, and the variables counted.
 
-    Below the node that is being sampled nothing has changed in a sweep, so each node is listed once, from its tails'
-    lists. Lists stand one after the other in `work.lists`.
+    All nodes of the derivation are summed up then. Below the node that is being sampled nothing has changed in a sweep,
+    so each node is listed once, from its tails' lists. Lists stand one after the other in `work.lists`.
     """
     work = at.work
     epoch = np.uint32(work.registers[0]["epoch"])
@@ -463,7 +466,7 @@ def list_rules(v, at):
 
 @njit_inline
 def list_below(v, at):
-    """See to it that the rules of v's tails under its present edge are listed."""
+    """See to it that v's tails under its present edge are summed up, and the rules below them listed."""
     first, last = tails_of(v, at.pair)
     for i in range(first, last):
         t = at.pair.tails[i]
