@@ -26,6 +26,7 @@ from hierogram.daemon.exports.formats.registry import promised_format
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import ReadState, Scratch, scratch
 from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
+from hierogram.daemon.memory import give_back
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, lines_of
@@ -227,15 +228,18 @@ class StoreGrammar:
                 shown.update(done, total, done, unit="rules" if what == "read" else "pairs")
 
             score_rules(database, snapshot, self._plan, report)
+            give_back()
             seen = self._take(database, "scored")
             if not self._reader.rules:
                 raise InputError("the filters leave no rule: widen them")
-            table = self._reader.table(self._values)
             texts = pipeline_of(snapshot.settings())
             casing = NO_CASING if texts.lower else learn_casing(_target_sides(snapshot))
-            self.grammar = replace(packed(table, max_scope, texts, casing), lengths=_lengths(snapshot))
+            lengths = _lengths(snapshot)
             self.position = snapshot.position()
             self._since = ReadState(*snapshot.newest(), seen)
+        # The scratch database and what it holds are gone by now.
+        table = self._reader.table(self._values)
+        self.grammar = replace(packed(table, max_scope, texts, casing), lengths=lengths)
 
     def add_new_pairs(self) -> bool:
         """Add the rules that pairs have brought since the last time, with features of now; returns whether there are.

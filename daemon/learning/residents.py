@@ -21,8 +21,8 @@ _WORDS_A_BATCH = 4_000_000
 _PAIRS_A_READ = 5_000
 _PAIRS_AT_A_TIME = 1 << 18
 """Pairs whose columns are read together."""
-_PAIRS_A_COMMIT = 4_096
-_SMALLER_AT_FIRST = 4
+_PAIRS_A_COMMIT = 2_048
+_SMALLER_AT_FIRST = 2
 """A commit's first part, beside which nothing is written, has this many times fewer pairs than the others."""
 
 
