@@ -385,6 +385,13 @@ FAULTS = (
         SMALL_SCALE,
     ),
     Fault(
+        "a node below an edge keeps what was summed up there for another pair",
+        "synchronous/resampling.py",
+        'if own["made"] != epoch:\n        compose(',
+        'if own["made"] == 0:\n        compose(',
+        (DRAWS, "-k", "test_gibbs and True"),
+    ),
+    Fault(
         "exponents of the options below a node are forgotten",
         "synchronous/resampling.py",
         'own["options_exponent"] = options.exponent',
@@ -657,6 +664,27 @@ FAULTS = (
         "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY)] += 1",
         "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY - 1)] += 1",
         (ALIGNMENT, "-k", "more_links"),
+    ),
+    Fault(
+        "a pair of words that leaves the counts takes others with it that are searched from the same row on",
+        "alignment/counts.py",
+        "            signs |= _sign_of(key, shift)",
+        "            signs |= np.uint8(0)",
+        ("tests/samplers/alignment/test_start.py", "-k", "dictionary or full_start"),
+    ),
+    Fault(
+        "the second of two equal words does not see which pairs the first one has now",
+        "alignment/models/fertility.py",
+        "if g == start or f == sides.emitted[g - 1]:",
+        "if g == start:",
+        (ALIGNMENT, "-k", "twin_does and bhmm-f-0"),
+    ),
+    Fault(
+        "a word's other places keep what it weighed before",
+        "alignment/chain.py",
+        "if first[word] <= start:",
+        "if first[word] >= 0:",
+        (ALIGNMENT, "-k", "twin_does and bhmm-f-0"),
     ),
     Fault(
         "a chain in a row is left out where its counts lacked room",
