@@ -92,7 +92,7 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     return AlignerOptions(
         model="bhmm-f",
         sweeps=chosen,
-        chains=9 if small else 4,
+        chains=9 if small else 3,
         burn_in=chosen * 3 // 5,
         thinning=2 if chosen > 4 else 1,
         candidates=ALL_POSITIONS,
