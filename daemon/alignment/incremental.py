@@ -21,6 +21,7 @@ from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.residents import Rebuilt
+from hierogram.daemon.memory import give_back
 from hierogram.daemon.stored_links import LinkedTexts, Links, NamedCounts, enter_counts, names_of, read_blobs, units_of
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, without
@@ -229,6 +230,8 @@ def align_pending(
             again = aligner.rejuvenate()
             rejuvenated += again.pairs
             changed += again.changed
+    # What sampling is to have next.
+    give_back()
     return AlignReport(pairs, trained, rejuvenated, changed, time.perf_counter() - started)
 
 
