@@ -93,6 +93,17 @@ def test_words_of_more_links_than_fertilities_are_told_apart(candidates: int) ->
         assert many > 3
 
 
+def test_a_word_beside_its_like_sees_the_pair_that_was_just_made() -> None:
+    corpus = Corpus([Pair(("a",) * 5, tuple("uvwxyz"))])
+    settings = Settings(BHMM_F, unlinked=0.05)
+    for trial in range(4):
+        state: State = (tuple(Word(0) for _ in corpus.pairs[0].emitted),)
+        kernel = KernelChain(corpus, state, settings, seed=trial)
+        for number in range(1, 31):
+            state = sweep(corpus, state, trial, number, settings)
+            assert kernel.sweep() == state
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_the_kernel_does_not_draw_as_a_mutant_does(model: str) -> None:
     random = Random(0)

@@ -122,6 +122,19 @@ def test_pairs_beyond_a_full_start_are_found_and_taken_out() -> None:
     assert pairs.registers[TAKEN] == 350
 
 
+def test_pairs_that_are_searched_from_one_row_on_leave_one_by_one() -> None:
+    pairs = empty_pairs()
+    conditioning_words = np.zeros(1, CONDITIONING)
+    numbers = np.random.default_rng(1).choice(1 << 30, 700, replace=False).tolist()
+    for f in numbers:
+        link_pair(pairs, conditioning_words, 0, key_of(0, f))
+    for gone, f in enumerate(numbers, 1):
+        tidy(pairs, unlink_pair(pairs, conditioning_words, 0, key_of(0, f)))
+        if gone % 50 == 0:
+            assert [pair_weight(pairs, key_of(0, f)) for f in numbers] == [0] * gone + [1] * (700 - gone)
+    assert not pairs.signs.any()
+
+
 def similarity_of(one: str, other: str) -> float:
     emitted, words = read_side([one]), read_side([other])
     conditioning_words = np.zeros(2, CONDITIONING)
