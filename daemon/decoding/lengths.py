@@ -1,9 +1,10 @@
-"""Translations as long as those of the store's pairs: where nobody has tuned weights, that of words is fitted.
+"""Translations at least as long as those of the store's pairs: where nobody has tuned weights, that of words is fitted.
 
 How much a target word has to be worth depends on the language model, on how well sentences are known, and on what a
-word is: parts of words, in some languages. So each sentence is decoded with several weights of words, until it is about
-as long as sentences of its length are in the store. This needs no text but the sentence, and nothing before it changes
-it.
+word is: parts of words, in some languages. So a sentence whose translation is too short is decoded with higher weights
+of words, until it is about as long as sentences of its length are in the store. One that is longer stays as it is: its
+words are wanted by its rules, and to leave them out costs more than they do. This needs no text but the sentence, and
+nothing before it changes it.
 
 Letters and words count half each. By letters alone a translation that is made of short words, as one of little is, is
 made so long that it has too many words.
@@ -22,14 +23,15 @@ from hierogram.storage.records import PART_MARK
 
 STEP = 0.125
 """Between two weights of words that are tried."""
-LOWEST, HIGHEST = -8, 12
-"""Steps that a weight may be off the one that is built in."""
+HIGHEST = 12
+"""Steps that a weight may be above the one that is built in."""
 STRIDE = 4
-"""Steps from one weight to the next, until both a lighter and a heavier one are known."""
+"""Steps from one weight to the next, until one is known by which a translation is too long."""
 NARROWER = 4
 """A length is sought by this part of the pops."""
 NEAR, SLACK = 0.05, 4.0
-"""The share of its length that a translation may be too long or too short; so many letters are always near enough."""
+"""The share of its length that a translation may be too short, or too long where it was lengthened; so many letters are
+always near enough."""
 
 
 def text_lengths(grammar: TranslationGrammar) -> TextLengths | None:
@@ -103,11 +105,10 @@ class LengthFitter:
         return found
 
     def _nearest(self, sentence: InputSentence, wanted: float, lengths: NDArray[np.float64]) -> int:
-        """Return the step whose best translation is about as long as is wanted, by a narrower search."""
-        low, high, step = LOWEST, HIGHEST, 0
+        """Return the step, the lowest or one above, whose best translation is long enough, by a narrower search."""
+        low, high, step = 0, HIGHEST, 0
         nearest, off = 0, float("inf")
-        shorter: tuple[int, float] | None = None
-        longer: tuple[int, float] | None = None
+        shorter, longer = (0, 0.0), None
         while low <= high:
             found = self._decoder(step, NARROWER).decode(sentence).outputs
             length = float(lengths[found.words[found.word_start[0] : found.word_start[1]]].sum())
@@ -119,8 +120,9 @@ class LengthFitter:
             if length < wanted:
                 low, shorter, step = step + 1, (step, length), step + STRIDE
             else:
-                high, longer, step = step - 1, (step, length), step - STRIDE
-            if shorter and longer:
+                # Where that is so from the beginning the search ends.
+                high, longer = step - 1, (step, length)
+            if longer is not None:
                 (left, few), (right, many) = shorter, longer
                 step = round(left + (right - left) * (wanted - few) / (many - few))
             step = min(max(step, low), high)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hierogram.daemon.decoding.grammars import TextLengths
-from hierogram.daemon.decoding.lengths import HIGHEST, LOWEST, STEP, LengthFitter, words_begun
+from hierogram.daemon.decoding.lengths import HIGHEST, STEP, LengthFitter, words_begun
 from hierogram.storage.records import PART_MARK
 
 WORDS, LETTERS = 20, 5
@@ -51,7 +51,13 @@ def test_a_translation_that_is_long_enough_is_taken_at_once() -> None:
     assert decoders.asked == [0.0]
 
 
-@pytest.mark.parametrize("ratio", [0.5, 0.8, 1.2, 1.5, 1.9])
+def test_a_translation_that_is_too_long_stays_as_it_is() -> None:
+    decoders = Decoders(lambda more: round(20 * np.exp(more)))
+    assert _decoded(decoders, 0.5) == 20
+    assert decoders.asked == [0.0]
+
+
+@pytest.mark.parametrize("ratio", [1.1, 1.2, 1.5, 1.9])
 def test_the_length_that_is_wanted_is_found(ratio: float) -> None:
     decoders = Decoders(lambda more: round(20 * np.exp(more)))
     assert abs(_decoded(decoders, ratio) - ratio * WORDS) <= max(1, 0.1 * ratio * WORDS)
@@ -64,12 +70,11 @@ def test_the_nearest_length_is_taken_where_none_is_near_enough() -> None:
     assert _decoded(Decoders(lambda more: 10 if more < 0.3 else 41), 1.4) == 41
 
 
-@pytest.mark.parametrize(("length", "end"), [(1, HIGHEST), (100, LOWEST)])
-def test_weights_stay_within_bounds(length: int, end: int) -> None:
-    decoders = Decoders(lambda more: length)
-    assert _decoded(decoders, 1.0) == length
-    assert decoders.asked[-1] == STEP * end
-    assert all(LOWEST * STEP <= more <= HIGHEST * STEP for more in decoders.asked)
+def test_weights_stay_within_bounds() -> None:
+    decoders = Decoders(lambda more: 1)
+    assert _decoded(decoders, 1.0) == 1
+    assert decoders.asked[-1] == STEP * HIGHEST
+    assert all(0 <= more <= HIGHEST * STEP for more in decoders.asked)
 
 
 def test_short_words_are_long_by_their_number() -> None:
