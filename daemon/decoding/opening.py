@@ -22,6 +22,8 @@ from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import DERIVED
 from hierogram.storage.store import Store
 
+_ALIKE_IN_SMALL_STORES = 0.75
+
 
 @dataclass(frozen=True)
 class TranslationResources:
@@ -49,6 +51,8 @@ class TranslationResources:
         """Return a translator with a grammar, under other weights if there are any."""
         options, texts = self.options, self.texts(grammar)
         untuned = weights is None and options.weights is None
+        small = options.small or bool(grammar.texts.joins)
+        usual = _ALIKE_IN_SMALL_STORES if small else 0.0
         if texts not in self._glossaries:
             # Made once, as tuning makes a translator in each round.
             self._glossaries[texts] = self.glossary.through(texts)
@@ -59,8 +63,8 @@ class TranslationResources:
             span=options.span,
             pops=options.pops,
             max_words=options.max_words,
-            alike=options.alike,
-            small=untuned and (options.small or bool(grammar.texts.joins)),
+            alike=usual if options.alike is None else options.alike,
+            small=untuned and small,
             glossary=self._glossaries[texts],
             texts=texts,
         )

@@ -41,13 +41,13 @@ class TranslateOptions:
         100
     )
     alike: Annotated[
-        float,
+        float | None,
         Option(
             "A word that no rule knows is translated as a known one that has at least this share of its letters; "
             "0: it is passed through.",
-            least=0, most=1, expert=True,
+            least=0, most=1, expert=True, shown="0; 0.75 in small stores",
         ),
-    ] = 0.0  # fmt: skip
+    ] = None  # fmt: skip
     small: Annotated[
         bool,
         Option(

@@ -270,9 +270,10 @@ class Translator:
         """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact).
 
         Lines go through `texts`; the words of the glossary have been through it. `alike` is the share of letters that
-        known words have which stand in for unknown ones (0: none do). Where a store is `small`, the weight of words
-        is fitted to each sentence, see `lengths`, and where one translation is asked for, it is the one that is most
-        like other likely ones, see `consensus`. Where the grammar is one of parts of words, words are divided here.
+        known words have which stand in for unknown ones (0: none do), where source words are whole. Where a store is
+        `small`, the weight of words is fitted to each sentence, see `lengths`, and where one translation is asked for,
+        it is the one that is most like other likely ones, see `consensus`. Where the grammar is one of parts of words,
+        words are divided here.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -281,7 +282,7 @@ class Translator:
         self._glossary = glossary or Glossary()
         self.texts = texts
         self._segmenters: list[Segmenter] = [segmenter_of(joins) for joins in grammar.texts.joins]
-        stand_in = alike and not self._segmenters
+        stand_in = alike and not any(grammar.texts.joins[:1])
         self._stand_ins = StandIns(grammar.source_numbers, grammar.alone, alike) if stand_in else None
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
@@ -383,11 +384,11 @@ class Translator:
                 for number, part in enumerate(parts, 1):
                     yield SentencePart((part,)), int(number == len(parts))
 
-    def _number(self, word: str) -> int:
-        """Return the number of a source word, or of the known word that stands in for it."""
+    def _number(self, word: str, before: str) -> int:
+        """Return the number of a source word behind another, or of the known word that stands in for it."""
         number = self.grammar.source_numbers.get(word)
         if number is None and self._stand_ins is not None:
-            number = self._stand_ins.number(word)
+            number = self._stand_ins.number(word, before)
         return UNKNOWN_SYMBOL if number is None else number
 
     def _decode(self, positions: list[SentencePart], best: int, distinct: bool) -> Piece:
@@ -404,9 +405,11 @@ class Translator:
             target_start.append(len(target))
             passes.append(passed)
 
+        before = ""
         for position in positions:
             word = position.words[0]
-            number = UNKNOWN_SYMBOL if position.given else self._number(word)
+            number = UNKNOWN_SYMBOL if position.given else self._number(word, before)
+            before = position.words[-1]
             words.append(number)
             for side in position.given:
                 bring(side, 0)

@@ -1,7 +1,8 @@
 """Words that a grammar does not know: known words that stand in for them.
 
 Most are inflected forms of words that are known, or begin a sentence with a capital letter. So the known word that is
-spelled alike is taken in their place, with all its rules, in phrases, too.
+spelled alike is taken in their place, with all its rules, in phrases, too. Names are left as they are: one that is
+spelled almost so is another.
 """
 
 from collections import defaultdict
@@ -25,6 +26,11 @@ def shared_letters(one: str, other: str) -> int:
     while behind < most - before and one[-1 - behind] == other[-1 - behind]:
         behind += 1
     return before + behind
+
+
+def is_name(word: str, before: str) -> bool:
+    """Return whether a word has a capital letter though it begins no sentence: a word or a comma is before it."""
+    return word[:1].isupper() and (before == "," or any(map(str.isalnum, before)))
 
 
 class StandIns:
@@ -52,17 +58,19 @@ class StandIns:
                     self._alike[key].append(folded)
         self._found: dict[str, int | None] = {}
 
-    def number(self, word: str) -> int | None:
-        """Return the number of the word that stands in for an unknown one; None where none does."""
-        if word not in self._found:
-            known = self._word(word)
-            self._found[word] = None if known is None else self._numbers[known]
-        return self._found[word]
-
-    def _word(self, word: str) -> str | None:
+    def number(self, word: str, before: str = "") -> int | None:
+        """Return the number of the word that stands in for an unknown one behind another; None where none does."""
         folded = word.lower()
         if folded in self._folded:
-            return self._folded[folded]
+            return self._numbers[self._folded[folded]]
+        if is_name(word, before):
+            return None
+        if folded not in self._found:
+            known = self._word(folded)
+            self._found[folded] = None if known is None else self._numbers[known]
+        return self._found[folded]
+
+    def _word(self, folded: str) -> str | None:
         if len(folded) < SHARED or any(map(str.isdigit, folded)):
             return None
         near = {*self._alike.get(f"{folded[:_INDEXED]}-", ()), *self._alike.get(f"-{folded[-_INDEXED:]}", ())}

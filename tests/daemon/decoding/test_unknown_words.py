@@ -7,10 +7,10 @@ from hierogram.daemon.decoding.unknown_words import StandIns, shared_letters
 KNOWN = ["walimwambia", "tura", "Tura", "wonder", "manner", "wrapped", "12", "never"]
 
 
-def _stand_in(word: str, alike: float = 0.7) -> str | None:
+def _stand_in(word: str, alike: float = 0.7, before: str = "") -> str | None:
     numbers = {known: number for number, known in enumerate(KNOWN)}
     translated = set(numbers.values()) - {numbers["never"]}
-    found = StandIns(numbers, translated, alike).number(word)
+    found = StandIns(numbers, translated, alike).number(word, before)
     return None if found is None else KNOWN[found]
 
 
@@ -31,6 +31,21 @@ def _stand_in(word: str, alike: float = 0.7) -> str | None:
 )
 def test_words_that_are_spelled_alike_stand_in(word: str, known: str | None) -> None:
     assert _stand_in(word) == known
+
+
+@pytest.mark.parametrize(
+    ("word", "before", "known"),
+    [
+        ("Wonders", "the", None),
+        ("Wonders", ",", None),
+        ("Wonders", ":", "wonder"),
+        ("Wonders", "“", "wonder"),
+        ("wonders", "the", "wonder"),
+        ("Wonder", "the", "wonder"),
+    ],
+)
+def test_names_are_left_as_they_are(word: str, before: str, known: str | None) -> None:
+    assert _stand_in(word, before=before) == known
 
 
 def test_the_share_of_letters_decides() -> None:
