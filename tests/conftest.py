@@ -27,7 +27,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 BACKENDS = ("sqlite", "postgres")
 MOST_WORKERS = 8
 """Each worker has a Postgres server of its own."""
-QUICK_SUITE = "not campaign and not mutants"
+WHOLE_SUITE = "not campaign and not mutants"
+"""What pyproject.toml chooses; where `pytest` stands alone the slow ones of these are left out: the quick suite."""
+SLOW_SUITE = "slow and not campaign and not mutants"
 MEMORY = Path("/dev/shm")
 ROOM = 2 << 30
 """Bytes that have to be free there."""
@@ -41,8 +43,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have the quick suite's files in memory where there is room: every commit waits for the disk, campaigns' do so."""
-    wanted = config.option.markexpr == QUICK_SUITE and "TMPDIR" not in os.environ
+    """Have the suites' files in memory where there is room: every commit waits for the disk, campaigns' do so."""
+    wanted = config.option.markexpr in (WHOLE_SUITE, SLOW_SUITE) and "TMPDIR" not in os.environ
     if wanted and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
@@ -50,16 +52,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process a core for the whole quick suite, for what is chosen from it the one that was started."""
-    quick = config.option.markexpr == QUICK_SUITE
-    whole = config.args_source is not pytest.Config.ArgsSource.ARGS and quick
-    chosen = not whole or config.option.keyword or config.option.lf
+    """One process a core for a whole suite, for what is chosen from it the one that was started."""
     cores = len(os.sched_getaffinity(0))
-    return 0 if chosen or cores == 1 else min(cores, MOST_WORKERS)
+    return min(cores, MOST_WORKERS) if cores > 1 and _is_suite(config, WHOLE_SUITE, SLOW_SUITE) else 0
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out tests on a database that their mark does not name."""
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process what only the first one can know: whether it runs the quick suite."""
+    node.workerinput["quick"] = _is_suite(node.config, WHOLE_SUITE)
+
+
+def _is_suite(config: pytest.Config, *suites: str) -> bool:
+    """Return whether one of the suites is to be run, and nothing is chosen from it."""
+    chosen = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.lf
+    return not chosen and config.option.markexpr in suites
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests on a database that their mark does not name, and slow ones from the quick suite."""
+    told = getattr(config, "workerinput", None)
+    quick = _is_suite(config, WHOLE_SUITE) if told is None else told["quick"]
 
     def wanted(item: pytest.Item) -> bool:
         mark = item.get_closest_marker("database")
@@ -67,6 +80,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return backend is None or backend in mark.args
 
     items[:] = [item for item in items if wanted(item)]
+    if quick:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
 @pytest.fixture(scope="session")

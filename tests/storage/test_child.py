@@ -80,6 +80,7 @@ def test_what_goes_wrong_is_named_and_the_next_work_is_done(
     assert len(list(child.run(nothing, child_work.count, 2))) == 2
 
 
+@pytest.mark.slow
 def test_work_that_stands_still_is_killed_and_slow_work_is_not(child: Child) -> None:
     assert list(child.run(nothing, child_work.sleep, 3.6, True)) == [1]
     before = child.pid

@@ -116,6 +116,7 @@ def test_exports_are_measured_by_format(measured: Measured, bitext: list[str]) -
     assert figures["parquet for a test set"]["rules"] == figures["rules"]
 
 
+@pytest.mark.slow
 def test_samplers_of_raw_pairs_are_measured(measured: Measured, bitext: list[str]) -> None:
     options = ["--only", "itg"]
     figures = measured(*bitext[:2], *options)["sections"]["itg"]
@@ -148,6 +149,7 @@ def test_pages_are_measured(measured: Measured, bitext: list[str]) -> None:
         assert 0 < figures[name]["share_within_300_ms"] <= 1
 
 
+@pytest.mark.slow
 def test_services_are_measured(measured: Measured, bitext: list[str]) -> None:
     options = ["--only", "services", "--rules", "100"]
     report = measured(*bitext, *options)

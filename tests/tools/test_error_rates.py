@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.tools.programs import printed
 
 
+@pytest.mark.slow
 def test_seeds_are_averaged_and_kept(tmp_path: Path) -> None:
     folder = tmp_path / "gold-fr-en-small"
     folder.mkdir()

@@ -9,6 +9,7 @@ from tests.daemon.alignment.languages import invented
 from hierogram.tools.incremental_alignment import incremental
 
 
+@pytest.mark.slow
 def test_what_arrives_is_compared_with_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sources, targets, alignments = invented(120)
     folder = tmp_path / "gold-aa-bb"

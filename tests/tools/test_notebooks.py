@@ -20,6 +20,7 @@ def shown(notebook: dict[str, Any]) -> list[Any]:
     return json.loads(re.sub(r"sqlite:[^ \"&<]*/", "sqlite:///", json.dumps(found)))  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_shows_what_is_kept_in_it(path: Path) -> None:
     kept = json.loads(path.read_text())

@@ -97,6 +97,7 @@ def test_the_report_has_means_and_deviations() -> None:
 SAMPLED = ["--sweeps", "6", "--exhaustive", "2", "--seeds", "2"]
 
 
+@pytest.mark.slow
 def test_the_itg_s_samplers_are_compared(bitext: list[str], tmp_path: Path) -> None:
     """Table 1 and Figure 1 of the slice sampler, with manual links; what was found is not sampled again."""
     gold = tmp_path / "gold"
@@ -131,6 +132,7 @@ def test_samplers_of_phrases_are_compared_under_one_model(bitext: list[str], tmp
     assert not any("0.10" in name or "exhaustive M1 of words" in name for name, _ in values)
 
 
+@pytest.mark.slow
 def test_grammars_of_raw_pairs_translate_with_phrases(tmp_path: Path) -> None:
     """A phrase that has no translation by words is learned, and what is there is not made again."""
     pattern = ("w{a} dort s' il te plaît v{b} maintenant", "W{a} sleeps please V{b} now")

@@ -45,6 +45,7 @@ def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
     return max(found)
 
 
+@pytest.mark.slow
 def test_the_best_two_rules_are_those_of_the_definition() -> None:
     made = 0
     for seed in range(20):

@@ -13,6 +13,7 @@ from hierogram.tools.papers import rivals
 from hierogram.tools.papers.rivals import p_of_difference
 
 
+@pytest.mark.slow
 def test_the_table_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rivals, "p_of_difference", partial(p_of_difference, resamples=100))
     bitext = write_bitext(tmp_path)

@@ -43,6 +43,7 @@ def _sweeps_of_one_round() -> int:
     return kind_of(settings).course(settings).burn_in + settings.round_sweeps
 
 
+@pytest.mark.slow
 def test_every_way_stores_every_pair_and_what_is_known_is_not_computed_again(bitext: list[str], tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     options = ["--pairs", str(2 * BATCHES), "--rounds", "1", "--seeds", "2", "--results", str(results)]

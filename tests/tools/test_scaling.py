@@ -84,6 +84,7 @@ def test_costs_of_opening_and_writing_are_those_of_who_does_it() -> None:
     assert [one[4:7] for one in map(astuple, found)] == [(0.02, 0.05, 0.0), (0.0, 0.04, 0.06)]
 
 
+@pytest.mark.slow
 def test_the_memory_of_copies_is_told(tmp_path: Path) -> None:
     names = bitext(tmp_path, 300)
     said = run("copies", tmp_path, *names, "--copies", "4", "--sweeps", "1", "--store", f"sqlite:///{tmp_path}/c.db")

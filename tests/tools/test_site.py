@@ -10,6 +10,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.tools import site
 
 
+@pytest.mark.slow
 def test_the_site_is_built(tmp_path: Path) -> None:
     site.build(tmp_path)
     made = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.html")}
@@ -20,6 +21,7 @@ def test_the_site_is_built(tmp_path: Path) -> None:
     assert all((tmp_path / name).is_file() for name in named)
 
 
+@pytest.mark.slow
 def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = site.pages() | {"tuning.md": "# Tuning\n\n[nowhere](nowhere.md)\n"}
     monkeypatch.setattr(site, "pages", lambda: pages)

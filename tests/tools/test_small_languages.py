@@ -59,6 +59,7 @@ def test_too_few_verses_are_said(folder: Path) -> None:
         divided(folder, Cell("sw", "en", 52, WORDS), _wanted(folder))
 
 
+@pytest.mark.slow
 def test_a_cell_has_its_figures(folder: Path) -> None:
     found = {way: measure(folder, Cell("sw", "en", 48, way), _wanted(folder)) for way in (WORDS, PARTS)}
     assert json.loads(json.dumps(found)) == found
@@ -68,6 +69,7 @@ def test_a_cell_has_its_figures(folder: Path) -> None:
         assert figures["unknown"] == 0
 
 
+@pytest.mark.slow
 def test_drafting_learns_from_what_is_corrected(folder: Path) -> None:
     found = draft(folder, Cell("en", "sw", 12, WORDS), _wanted(folder))
     assert found["verses"] == [3, 6]

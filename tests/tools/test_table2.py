@@ -27,6 +27,7 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return write_bitext(tmp_path_factory.mktemp("bitext"))
 
 
+@pytest.mark.slow
 def test_the_table_is_made_by_one_command(bitext: list[str], tmp_path: Path) -> None:
     options = ["--work", str(tmp_path / "work"), "--tuning", "12", "--test", "12", "--iterations", "2"]
     said = printed("papers.table2", *bitext, *options)

@@ -4,7 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.slow
 def test_both_forms_are_measured() -> None:
     command = [sys.executable, "-m", "hierogram.tools.translating_memory", "--rules", "2000", "--ngrams", "3000"]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True)

@@ -55,6 +55,7 @@ def test_divided_labels_stand_beside_undivided_ones(tmp_path: Path) -> None:
     assert cells[-1][-1] == f"{p_of_difference(one, other, score=f1_of):.3f}"
 
 
+@pytest.mark.slow
 def test_grammars_are_compared_and_runs_are_kept(tmp_path: Path) -> None:
     treebank(tmp_path / "trees")
     app = Typer()

@@ -61,6 +61,7 @@ def wrong(store: Store, pair: int) -> KnownLinks:
     return KnownLinks(frozenset([new]), frozenset([found[0]]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [1, GIVEN + 1], ids=["given", "aligned"])
 def test_alignments_keep_to_what_people_say_and_are_as_before_without(store: Store, store_url: str, pair: int) -> None:
     before = links(store, pair)

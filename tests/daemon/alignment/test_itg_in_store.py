@@ -29,6 +29,7 @@ def store(store_url: str) -> Iterator[Store]:
         yield opened
 
 
+@pytest.mark.slow
 def test_what_arrives_is_aligned_and_counted(store: Store) -> None:
     put(store, 0, 100)
     done = align_pending(store)
@@ -57,6 +58,7 @@ def test_a_pair_alone_is_aligned_by_what_others_trained(store: Store) -> None:
     assert {by for _, _, by in texts(store)[200:]} == {"aligner"}
 
 
+@pytest.mark.slow
 def test_what_people_say_of_links_is_kept_to(store: Store) -> None:
     """By pairs that are aligned already, by new ones, and when pairs are gone over again."""
     put(store, 0, 60)

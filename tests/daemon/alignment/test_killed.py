@@ -46,6 +46,7 @@ def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
     assert process.returncode == -9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "aligner", [DEFAULT_MODEL, *(pytest.param(one, marks=pytest.mark.database("sqlite")) for one in JOINT_MODELS)]
 )

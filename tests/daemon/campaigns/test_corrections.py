@@ -94,6 +94,7 @@ def asked(daemon: Daemon, method: str, body: Any = None) -> None:
 CORRECTION = {"fixed": [list(FIXED)], "forbidden": [[0, 0], [0, 2]]}
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_a_correction_is_seen_within_seconds(store_url: str, tmp_path: Path) -> None:
     texts = prepare(store_url)

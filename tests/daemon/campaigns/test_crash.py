@@ -61,6 +61,7 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
 
 
 # Commits that are killed are tested on both below tests/storage, and by the campaign.
+@pytest.mark.slow
 @pytest.mark.database("postgres")
 def test_killed_once(store_url: str, tmp_path: Path) -> None:
     kill_again_and_again(store_url, tmp_path, kills=1, pause=0.3)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.daemon.campaigns.daemon import (
     Daemon,
     Feeding,
@@ -49,6 +50,7 @@ def assert_alive(daemon: Daemon) -> None:
     assert answer.status_code == 200
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_and_starts_costs_nothing_but_time(own_server: Any, tmp_path: Path) -> None:
     url = own_server.get_uri()
     with open_store(url, create=True, settings=QUICK):
@@ -68,6 +70,7 @@ def test_a_server_that_stops_and_starts_costs_nothing_but_time(own_server: Any, 
         assert_all_stored_once(daemon, feeding)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     url = f"sqlite:///{file}"

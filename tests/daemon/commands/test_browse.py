@@ -18,6 +18,7 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("HIEROGRAM_")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("store_url", "how"), [("sqlite", "named"), ("postgres", "option")], indirect=["store_url"])
 def test_it_serves_until_a_signal(learned_url: str, how: str) -> None:
     store = [learned_url] if how == "named" else ["--store", learned_url]

@@ -259,6 +259,7 @@ def test_the_store_may_stand_in_the_environment(
     assert hierogram("--store", "elsewhere.db", "status").code == 3
 
 
+@pytest.mark.slow
 def test_the_first_learning_on_a_machine_says_that_it_compiles(hierogram: Run, tmp_path: Path) -> None:
     hierogram("init")
     # An empty store needs few of the kernels, so that this is soon done.

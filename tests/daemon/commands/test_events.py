@@ -55,6 +55,7 @@ def test_old_events_go_and_that_is_told(hierogram: Run, eventful: Store, store_u
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_events_are_followed_through_a_pipe(eventful: Store) -> None:
     command = [sys.executable, "-m", "hierogram.daemon.main", "--store", eventful.url, "events", "--after", "3"]

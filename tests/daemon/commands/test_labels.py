@@ -38,6 +38,7 @@ def learned(hierogram: Run, tmp_path: Path, store_url: str) -> str:
     return store_url
 
 
+@pytest.mark.slow
 def test_a_store_with_labels_is_learned_verified_exported_and_translated_with(
     hierogram: Run, tmp_path: Path, learned: str
 ) -> None:

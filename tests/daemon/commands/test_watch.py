@@ -53,6 +53,7 @@ def test_looks_as_json(hierogram: Run, learned_url: str) -> None:
     assert all(rule["uses"] > 0 for rule in seen["latest_rules"])
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_looks_come_through_a_pipe_at_once(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()

@@ -137,6 +137,7 @@ def taught(url: str) -> Store:
     return store
 
 
+@pytest.mark.slow
 def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("source\ttarget\nalpha\ttwo\n")
 

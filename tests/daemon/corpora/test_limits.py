@@ -70,6 +70,7 @@ def test_a_kilobyte_that_unpacks_to_empty_lines_leaves_nothing(
     assert store.integrity() == []
 
 
+@pytest.mark.slow
 def test_allowed_rejections_of_any_number_are_one_row(store: Store, store_url: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"a ||| b\n" + b"\n" * 100_000 + b"c ||| d\n")
     limits = Limits(max_rejected_share=1)
@@ -84,6 +85,7 @@ def test_allowed_rejections_of_any_number_are_one_row(store: Store, store_url: s
     assert store.integrity() == []
 
 
+@pytest.mark.slow
 def test_chunks_before_too_many_rejections_stay_and_the_input_may_come_again(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:

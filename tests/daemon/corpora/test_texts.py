@@ -75,6 +75,7 @@ def translated(hierogram: Run, *arguments: str) -> str:
     return ran.out
 
 
+@pytest.mark.slow
 def test_translating_raw_text_is_translating_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     tokens = translated(hierogram, raw_store, "in.hand", "--tokenized")
     assert translated(hierogram, raw_store, "in.raw", "--no-text") == tokens
@@ -119,6 +120,7 @@ def test_tuning_divides_sentences_and_references(hierogram: Run, raw_store: str)
     assert rounds[0]["bleu"] > 50
 
 
+@pytest.mark.slow
 def test_files_are_aligned_by_their_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     expected = hierogram("align", "hand.fr", "hand.en", "--tokenized").out
     assert expected.count("\n") == len(RAW)
@@ -133,6 +135,7 @@ def test_files_are_aligned_by_their_tokens(hierogram: Run, raw_store: str, tmp_p
     assert hierogram("align", "raw.fr", "raw.en", "one").code == 2
 
 
+@pytest.mark.slow
 def test_scores_and_filters_take_raw_text(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     store = ("--store", raw_store)
     scores = [

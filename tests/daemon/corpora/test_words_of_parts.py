@@ -122,6 +122,7 @@ def test_what_people_say_of_words_holds_for_their_parts() -> None:
     assert InWords(()).pair("a b", "x").of_tokens(KnownLinks(frozenset({(1, 0)}), frozenset())).fixed == {(1, 0)}
 
 
+@pytest.mark.slow
 def test_links_of_people_withdrawal_and_verify_hold(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(VERSES[:40])

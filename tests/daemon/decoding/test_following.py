@@ -79,6 +79,7 @@ def wait_for_word(follower: Follower, word: str) -> tuple[Translator, int]:
     return newest
 
 
+@pytest.mark.slow
 def test_what_is_followed_is_what_is_read_anew(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rest(monkeypatch, 0.0)
     follower = Follower(learned, equip(TranslateOptions()))

@@ -131,6 +131,7 @@ def test_what_is_wrong_is_named_by_file_and_line(tmp_path: Path, line: str, reas
         read(path)
 
 
+@pytest.mark.slow
 def test_many_rules_are_read(tmp_path: Path) -> None:
     path = tmp_path / "g.cdec"
     lines = [

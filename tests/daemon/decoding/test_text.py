@@ -181,6 +181,7 @@ def made_up(random: random.Random, is_html: bool) -> str:
     return random.choice([" ", " ", "  "]).join(some(0))
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_or_doubled_in_a_thousand_segments(texts: TextTranslator) -> None:
     source = random.Random(5)
     for number in range(1000):

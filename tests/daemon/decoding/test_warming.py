@@ -47,6 +47,7 @@ print(sum(map(bool, before.values())))
 """Prints the names of kernels that a translation compiles after the daemon is ready, and the number before."""
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 @pytest.mark.timeout(600)
 def test_a_translation_compiles_nothing_after_the_warm_up(learned_url: str, tmp_path: Path) -> None:

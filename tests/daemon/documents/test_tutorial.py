@@ -21,7 +21,7 @@ from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.web.app import build_app
 from hierogram.storage.store import open_store
 
-pytestmark = [pytest.mark.database("sqlite"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.database("sqlite"), pytest.mark.timeout(900), pytest.mark.slow]
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "tutorial.md").read_text()
 COMMANDS, SERVED = (

@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.configuration import load_configuration
@@ -23,6 +24,7 @@ def first_cells(title: str) -> list[str]:
     return re.findall(r"^\| `([^`]*)` \|", section(title), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_commands_run(hierogram: Run, corpus: Path) -> None:
     hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
     hierogram("ingest", str(corpus))

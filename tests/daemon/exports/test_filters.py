@@ -156,6 +156,7 @@ symbols = st.lists(st.one_of(st.sampled_from(["a", "b", "[X,1]", "\\"]), st.none
 sentences = st.lists(st.lists(st.sampled_from(["a", "b", "[X,1]", "\\"]), max_size=8), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @given(symbols, sentences)
 @settings(max_examples=400)
 def test_what_can_match_a_sentence(side: list[str | None], test_set: list[list[str]]) -> None:

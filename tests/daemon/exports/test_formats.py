@@ -276,6 +276,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert str(table.schema.field("p_target_given_source").type) == "double"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", sorted(FORMATS))
 def test_the_same_rules_give_the_same_bytes(tmp_path: Path, format: str) -> None:
     rules = [Given(f"s{n % 40} [X,1]", f"[X,1] t{n % 60} u{n}", n % 7 + 1, "0-1 0-2") for n in range(3_000)]

@@ -198,6 +198,7 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         assert {row.state for row in store.exports(1_000)} <= {"done", "failed"}
 
 
+@pytest.mark.slow
 def test_killing_the_exporter_leaves_nothing_in_part(tmp_path: Path) -> None:
     kill_again_and_again(tmp_path, 5, 1)
 

@@ -101,6 +101,7 @@ def test_missed_runs_happen_once(
     assert timedelta() < scheduled.next_run - datetime.now(UTC) <= timedelta(hours=1)
 
 
+@pytest.mark.slow
 def test_jobs_of_other_processes_are_noticed(
     store: Store, store_url: str, tmp_path: Path, running: Callable[[ExportSchedule], ExportSchedule]
 ) -> None:

@@ -26,6 +26,7 @@ def counts_in(path: Path) -> bytes:
         return repr((store.status(), store.pairs())).encode()
 
 
+@pytest.mark.slow
 def test_chains_over_a_store(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(STORE, corpus)
     before = counts_in(tmp_path / "hierogram.db")

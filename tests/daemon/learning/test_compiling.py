@@ -69,6 +69,7 @@ def learned_without_the_kernel(folder: Path, before: str = "") -> list[str]:
     return ran.stdout.split()
 
 
+@pytest.mark.slow
 def test_learning_waits_for_the_kernel_from_next_door(tmp_path: Path, expected: int) -> None:
     assert learned_without_the_kernel(tmp_path, BROUGHT) == [str(expected), "1", "0", "1"]
 

@@ -60,6 +60,7 @@ def derivations(store: Store) -> dict[int, bytes]:
         return {row.id: row.current for rows in snapshot.iterate_derivations() for row in rows}
 
 
+@pytest.mark.slow
 def test_counts_equal_a_recount_after_every_run(filled: Store, case: Case, burn_in: int) -> None:
     pairs = filled.count_pairs(["waiting"])
     first = learn(filled, sweeps=6)
@@ -90,6 +91,7 @@ def test_new_pairs_are_sampled_against_the_others(filled: Store, case: Case, bur
     assert verify(filled).problems == []
 
 
+@pytest.mark.slow
 def test_counts_are_those_of_the_pairs_that_are_left(filled: Store, case: Case) -> None:
     learn(filled, sweeps=3)
     case.add(filled)
@@ -124,6 +126,7 @@ def test_the_learners_table_follows_what_is_withdrawn(filled: Store, case: Case)
             assert learner.measure() == pytest.approx(another.measure())
 
 
+@pytest.mark.slow
 def test_rules_that_share_a_key_are_told_apart_under_another_salt(
     case: Case, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +144,7 @@ def test_an_empty_store_learns_nothing(case: Case, store_url: str) -> None:
         assert learn(store, sweeps=2).pairs == 0
 
 
+@pytest.mark.slow
 def test_a_damaged_store_is_repaired(filled: Store, store_url: str) -> None:
     learn(filled, sweeps=3)
     before = contents(filled)

@@ -76,6 +76,7 @@ def expected(
     return whole[of_case]
 
 
+@pytest.mark.slow
 def test_wherever_a_run_is_asked_to_stop_it_is_continued_to_the_same_end(
     case: Case, expected: tuple[object, ...], tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ class KilledError(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_a_commit_that_breaks_off_leaves_all_pairs_as_they_were(
     case: Case, expected: tuple[object, ...], store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +187,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[o
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("store_url", "kind", "number", "moments"),
     [
@@ -259,6 +262,7 @@ main()
 """`hierogram learn`, that sends itself a signal after its last commit, before its report, or at its exit."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_run_that_is_done_is_not_sampled_again(store_url: str, hierogram: Run) -> None:
     """It ends with 0 whatever asks it to end; where it was killed before it could say so, the next one says so."""
@@ -288,6 +292,7 @@ def test_a_run_that_is_done_is_not_sampled_again(store_url: str, hierogram: Run)
             assert everything(store) == before
 
 
+@pytest.mark.slow
 def test_a_run_whose_end_was_not_reported_is_reported_and_not_sampled_again(case: Case, store_url: str) -> None:
     with open_store(store_url, create=True, settings=case.settings) as store:
         case.fill(store)

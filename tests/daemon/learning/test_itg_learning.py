@@ -73,6 +73,7 @@ def test_it_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> No
     assert float(nulls[0][0]) > 0
 
 
+@pytest.mark.slow
 def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str) -> None:
     (tmp_path / "a.fr").write_text("".join(source + "\n" for source, _ in RAW))
     (tmp_path / "a.en").write_text("".join(target + "\n" for _, target in RAW))
@@ -116,6 +117,7 @@ TOGETHER = [
 """Pairs whose words have translations only together; a store of words alone leaves most of them without one."""
 
 
+@pytest.mark.slow
 def test_phrases_are_learned_verified_exported_and_translated_with(
     hierogram: Run, tmp_path: Path, store_url: str
 ) -> None:

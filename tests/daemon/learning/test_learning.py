@@ -37,6 +37,7 @@ def minimal_uses(store: Store) -> list[tuple[str, str, int]]:
         return [(rule.source, rule.target, rule.minimal_uses) for rule in rules if rule.minimal_uses]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
@@ -70,6 +71,7 @@ def test_a_single_planted_error_is_found(filled: Store, store_url: str, damage: 
     assert any(complaint in problem for problem in verify(filled).problems)
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_threads(tmp_path: Path) -> None:
     results = []
     for threads in (1, 2, 3):

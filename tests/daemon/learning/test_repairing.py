@@ -76,6 +76,7 @@ def sound(store: Store) -> bool:
     return verify(store).problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_counts_are_mended_from_whole_derivations(filled: Store, store_url: str, damage: str) -> None:
     before, words = contents(filled), filled.vocabulary_sizes()
@@ -93,6 +94,7 @@ def test_counts_are_mended_from_whole_derivations(filled: Store, store_url: str,
         assert sound(filled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", LOST)
 def test_a_pair_without_a_readable_derivation_begins_anew(filled: Store, store_url: str, damage: str) -> None:
     query(store_url, LOST[damage])
@@ -177,6 +179,7 @@ def test_nobody_else_may_write_meanwhile(filled: Store, store_url: str) -> None:
         repair(other)
 
 
+@pytest.mark.slow
 def test_the_commands_say_what_to_do(hierogram: Run, filled: Store, store_url: str) -> None:
     query(store_url, DAMAGE["count"])
     query(store_url, LOST["derivation truncated"])

@@ -161,6 +161,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_draws_are_what_they_were(name: str, hierogram: Run, tmp_path: Path) -> None:
     found = CASES[name](hierogram, tmp_path)

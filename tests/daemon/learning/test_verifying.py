@@ -88,6 +88,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_parts_find_what_is_found_at_once(
     learned: Store, store_url: str, damage: str, monkeypatch: pytest.MonkeyPatch
@@ -123,6 +124,7 @@ def test_every_rule_of_every_part_is_reported(
     assert len(found.problems) + found.more_problems == of_tables + problems(rules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["every rule", "every column", "rules at edges", "rules that no pair uses"])
 def test_parts_are_repaired(learned: Store, store_url: str, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = contents(learned)

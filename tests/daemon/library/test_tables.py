@@ -134,6 +134,7 @@ def test_a_million_rules(tmp_path: Path) -> None:
     assert int(kilobytes) < 300_000
 
 
+@pytest.mark.slow
 def test_many_rules_take_little_memory(tmp_path: Path) -> None:
     make_rules(tmp_path / "many.db", 100_000)
     script = [sys.executable, "-c", MEASURE, str(tmp_path / "many.db")]

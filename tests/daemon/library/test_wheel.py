@@ -13,6 +13,7 @@ import hierogram as hg
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 def test_the_smoke_test_passes_and_uses_every_name(tmp_path: Path) -> None:
     smoke.main(tmp_path)
     script = Path(smoke.__file__).read_text()

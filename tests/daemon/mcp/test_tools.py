@@ -98,6 +98,7 @@ def test_what_is_wrong_is_said_to_the_model(opened: hg.GrammarStore) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_the_command_speaks_on_standard_input_and_output(url: str) -> None:
     async def run() -> None:
         command = [*["-m", "hierogram.daemon.main", "--store"], url, "mcp"]

@@ -46,6 +46,7 @@ def compiling(learned: Store, serve: Callable[..., Daemon], tmp_path: Path) -> t
     return daemon, process
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_a_daemon_ends_in_time_while_its_kernels_are_compiled(compiling: tuple[Daemon, psutil.Process]) -> None:
     daemon, process = compiling
@@ -55,6 +56,7 @@ def test_a_daemon_ends_in_time_while_its_kernels_are_compiled(compiling: tuple[D
     assert has_ended(process)
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_a_daemon_that_is_killed_leaves_no_process_that_compiles(compiling: tuple[Daemon, psutil.Process]) -> None:
     daemon, process = compiling

@@ -83,6 +83,7 @@ def test_opusfilter_gets_a_score_for_each_line(opus: Any) -> None:
     assert not opus.accept(opus.reject_threshold)
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_opusfilter_keeps_the_pairs_that_it_accepts_and_reads_them_as_they_come(opus: Any) -> None:
     lines = STRANGE + GOOD
@@ -100,6 +101,7 @@ def test_opusfilter_keeps_the_pairs_that_it_accepts_and_reads_them_as_they_come(
     assert read < 5_000
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_opuscleaner_gets_the_lines_that_are_not_doubtful_and_reasons_for_the_others(
     learned: Store, tmp_path: Path

@@ -56,6 +56,7 @@ def test_a_store_without_the_pair_gives_the_same_numbers(
     leave_out(learned, [row.id for row in list(rows_of(learned))[:4]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
 @pytest.mark.database("sqlite")
 def test_each_of_sixty_pairs_is_left_out(model: str, tmp_path: Path) -> None:

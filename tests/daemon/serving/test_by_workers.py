@@ -38,12 +38,14 @@ def by_turns(url: str, cluster: FakeCluster | None) -> object:
         return contents(store)
 
 
+@pytest.mark.slow
 def test_batches_that_take_turns_are_sampled_as_by_threads(tmp_path: Path) -> None:
     cluster = FakeCluster(2)
     assert by_turns(f"sqlite:///{tmp_path}/w.db", cluster) == by_turns(f"sqlite:///{tmp_path}/t.db", None)
     assert cluster.started == 2
 
 
+@pytest.mark.slow
 def test_a_daemon_with_workers_samples_by_them(serve: Callable[..., Daemon], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     open_store(url, create=True, settings=QUICK).close()

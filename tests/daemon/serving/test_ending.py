@@ -25,6 +25,7 @@ if kind != "nothing":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "code", "said"),
     [

@@ -57,6 +57,7 @@ def test_pairs_leave_between_turns(raw: Store) -> None:
     assert verify(raw).problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.database("postgres")
 def test_a_daemon_that_is_killed_takes_in_what_comes(
     raw: Store, store_url: str, serve: Callable[..., Daemon], tmp_path: Path

@@ -74,6 +74,7 @@ def test_the_daemon_scores_again_where_rules_have_changed_much(learned: Store, m
     assert (learned.scores_by_id([3])[0].evidence < 99) == bool(again)
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_a_store_that_stands_still_is_left_alone(learned: Store) -> None:
     """The second round finds nothing to do, and there is no third one."""

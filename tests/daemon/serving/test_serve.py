@@ -27,6 +27,7 @@ def quick_url(store_url: str) -> str:
     return store_url
 
 
+@pytest.mark.slow
 def test_a_file_that_is_dropped_becomes_part_of_the_grammar(quick_url: str, serve: Serve, tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     daemon = serve("--store", quick_url, "--spool", str(spool))
@@ -51,6 +52,7 @@ def test_a_file_that_is_dropped_becomes_part_of_the_grammar(quick_url: str, serv
     assert json.loads(daemon.log[-1])["event"] == "daemon ended"
 
 
+@pytest.mark.slow
 def test_a_daemon_that_is_killed_goes_on_where_it_was(serve: Serve, tmp_path: Path) -> None:
     spool, quick_url = tmp_path / "spool", f"sqlite:///{tmp_path}/s.db"
     open_store(quick_url, create=True, settings=QUICK).close()
@@ -108,6 +110,7 @@ def test_an_address_that_cannot_be_is_wrong_usage(
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 def test_the_options_say_where_it_listens_and_the_configuration_what_it_takes(
     serve: Serve, hierogram: Run, tmp_path: Path
 ) -> None:
@@ -131,6 +134,7 @@ def test_the_options_say_where_it_listens_and_the_configuration_what_it_takes(
     assert started["spool"] is None
 
 
+@pytest.mark.slow
 def test_the_configuration_is_read_again(tmp_path: Path, serve: Serve) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(f'store = "{tmp_path}/s.db"\n[spool]\nfolder = "{tmp_path}/one"\n')
@@ -148,6 +152,7 @@ def test_the_configuration_is_read_again(tmp_path: Path, serve: Serve) -> None:
     assert daemon.end() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_what_cannot_be_had_leaves_the_daemon_as_it_is(store_url: str, tmp_path: Path, serve: Serve) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
@@ -188,6 +193,7 @@ def test_what_cannot_be_had_leaves_the_daemon_as_it_is(store_url: str, tmp_path:
     assert not any("loop failed" in line for line in daemon.log)
 
 
+@pytest.mark.slow
 def test_systemd_hears_how_the_daemon_is_and_a_second_signal_ends_it_at_once(tmp_path: Path, serve: Serve) -> None:
     address = f"\0hierogram-{tmp_path.name}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:

@@ -184,6 +184,7 @@ def test_an_empty_alignment_sets_all_three_apart(spool: Path, store: Store, line
     assert store.status().rejected == store.count_pairs() == 0
 
 
+@pytest.mark.slow
 def test_tabs_and_memories_are_taken_in_by_the_languages_of_the_spool(spool: Path, store: Store) -> None:
     put(spool / "a.tsv", "L'eau.\tThe water.\n", changed=1)
     put(spool / "b.tmx", HEAD + unit(("en", "A cat."), ("fr", "Un chat.")) + TAIL, changed=2)

@@ -20,6 +20,7 @@ README = (Path(__file__).parents[3] / "README.md").read_text()
 TOUR = README.split("## A store that keeps learning")[1].split("\n## ")[0]
 
 
+@pytest.mark.slow
 def test_the_tour_runs(
     tmp_path: Path, serve: Callable[..., Daemon], hierogram: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def post(port: int, path: str, kind: str, content: bytes) -> Any:
         return json.loads(answer.read())
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_a_new_pair_is_used_in_translations_within_seconds(serve: Callable[..., Daemon], learned_url: str) -> None:
     daemon = serve("--store", learned_url)
@@ -44,6 +45,7 @@ def test_a_new_pair_is_used_in_translations_within_seconds(serve: Callable[..., 
     assert daemon.end() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_a_correction_by_libretranslates_protocol_is_the_next_answer_and_teaches(
     serve: Callable[..., Daemon], tmp_path: Path

@@ -90,6 +90,7 @@ def test_fragments_that_share_a_key_are_told_apart_without_a_restart(
         assert verify(store).problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_a_file_of_trees_becomes_part_of_the_grammar(
     treebank: Store, store_url: str, serve: Callable[..., Daemon], tmp_path: Path

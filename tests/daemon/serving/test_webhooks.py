@@ -231,6 +231,7 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", DRIPS)
 def test_a_receiver_that_drips_has_one_deadline(sqlite_store: Store, part: str) -> None:
     store = sqlite_store

@@ -49,6 +49,7 @@ def labels_of(text: str) -> set[str]:
     return set(re.findall(r"\(([^ ()]+)", text))
 
 
+@pytest.mark.slow
 def test_a_store_is_learned_verified_exported_and_parsed_with(hierogram: Run, divided: str) -> None:
     chosen = ("--store", divided)
     ran = hierogram(*chosen, "init", "--kind", "trees", "--set", "labels=4", "--set", "annealing=20")

@@ -53,6 +53,7 @@ def lists(draw: st.DrawFn) -> list[str]:
     return [f"(R {draw(trees_over(tuple(kinds)))})" for _ in range(draw(st.integers(1, 4)))]
 
 
+@pytest.mark.slow
 @given(lists(), st.booleans(), st.booleans(), st.sampled_from(["right", "none"]))
 def test_a_forest_is_transformed_as_its_trees_are(
     texts: list[str], functions: bool, traces: bool, binarization: str

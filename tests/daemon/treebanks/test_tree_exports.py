@@ -99,6 +99,7 @@ def test_drawing_needs_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
     assert hierogram("--store", learned_url, "rules", "maison", "--tree").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
     "format", sorted(name for name, format in FORMATS.items() if format.serves(NOTATIONS[TREE_GRAMMAR]))

@@ -110,6 +110,7 @@ def test_what_does_not_go_together_is_told(hierogram: Run, inputs: Path) -> None
     assert not (inputs / "weights.toml").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_pairs_of_the_store_are_held_back_to_tune_on(hierogram: Run, tmp_path: Path) -> None:
     url = make_parts(tmp_path)

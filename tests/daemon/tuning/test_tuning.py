@@ -31,6 +31,7 @@ def cosine(one, other) -> float:
     return float(np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_planted_weights_are_found(seed: int) -> None:
     decode = ListDecoder(PLANTED, sentences=60, candidates=120, seed=seed, noise=0.3)
@@ -259,6 +260,7 @@ class TrapDecoder:
             yield KBest([words[k] for k in first], features[first])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [7, 8, 9])
 @pytest.mark.parametrize("start", [(1.0, 0.2, 0.0), (0.5, -0.1, 0.0), (3.0, 0.5, -0.5), (1.0, 0.0, -1.0)])
 def test_no_round_is_far_below_the_start(start: tuple[float, ...], seed: int) -> None:
@@ -343,6 +345,7 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
     assert length_ratio([(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
 
 
+@pytest.mark.slow
 def test_lengths_settle_while_other_weights_are_trained() -> None:
     random = np.random.default_rng(4)
     texts = [tuple(f"w{k}{j}" for j in range(10)) for k in range(40)]

@@ -79,6 +79,7 @@ def test_mutated_bodies(quick: Store, store_url: str, connect: Connect) -> None:
     assert_accounted_for(quick, store_url, totals)
 
 
+@pytest.mark.slow
 def test_mutated_files(quick: Store, store_url: str, tmp_path: Path) -> None:
     random = Random(2)
     totals = IngestTotals()
@@ -104,6 +105,7 @@ def test_mutated_files(quick: Store, store_url: str, tmp_path: Path) -> None:
     assert_accounted_for(quick, store_url, totals)
 
 
+@pytest.mark.slow
 def test_mutated_requests(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/fuzz.db", create=True, settings=QUICK) as store:
         running = Running(FakeService(store), client_timeout=2.0, max_rate=1e6, max_burst=1_000_000)

@@ -241,6 +241,7 @@ class Breaking:
         return self._store.add_pairs(*arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_commit", [False, True])
 @pytest.mark.parametrize("chunks", [1, 3, 5])
 def test_a_request_that_broke_off_goes_on_where_it_stopped(

@@ -211,6 +211,7 @@ def test_a_correction_comes_before_other_translations(asked: TestClient, correct
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
 
 
+@pytest.mark.slow
 def test_every_door_answers_with_the_correction(
     french: Store, asked: TestClient, correct: Callable[[str, str], str], tmp_path: Path, hierogram: Run
 ) -> None:

@@ -353,6 +353,7 @@ def test_the_lag_counts_pairs_without_an_alignment(learned: Store, connect: Conn
     assert (lag["pairs"], lag["states"]) == (1_001, {"unaligned": 1_001, "waiting": 0, "sampling": 0})
 
 
+@pytest.mark.slow
 def test_metrics(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     add_unaligned(learned, 3)

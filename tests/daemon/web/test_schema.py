@@ -117,10 +117,12 @@ def fresh(store_url: str) -> Iterator[Store]:
         yield store
 
 
+@pytest.mark.slow
 def test_answers_are_as_the_document_says(learned: Store) -> None:
     assert_as_described(described(application(learned), 1, 1))
 
 
+@pytest.mark.slow
 def test_answers_to_those_with_a_token_are_too(fresh: Store) -> None:
     """Of some routes; the campaign asks all of them."""
     schema = described(application(fresh, token=TOKEN), 2, 2, TOKEN)

@@ -74,6 +74,7 @@ def test_it_answers_and_ends(start: Start, quick_store: Store) -> None:
     assert running.end() < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"])
 def test_a_client_that_does_not_ask_is_left(start: Start, said: bytes) -> None:
     with start(client_timeout=0.3).connected() as connection:
@@ -83,6 +84,7 @@ def test_a_client_that_does_not_ask_is_left(start: Start, said: bytes) -> None:
         assert time.monotonic() - began < 20
 
 
+@pytest.mark.slow
 def test_a_client_that_drips_its_head_is_left(start: Start) -> None:
     def drip() -> None:
         for _ in range(600):
@@ -95,6 +97,7 @@ def test_a_client_that_drips_its_head_is_left(start: Start) -> None:
             drip()
 
 
+@pytest.mark.slow
 def test_a_client_that_falls_silent_in_its_body_is_told(start: Start, quick_store: Store) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.sendall(head(len(BODY)) + BODY[:100])
@@ -115,6 +118,7 @@ def test_a_client_that_is_still_sending_hears_what_is_wrong(start: Start, questi
     assert b'"detail"' in said
 
 
+@pytest.mark.slow
 def test_a_client_that_drips_its_body_is_told(start: Start) -> None:
     with start(client_timeout=0.5, min_bytes_per_second=1_000).connected() as connection:
         connection.sendall(head(len(BODY)))
@@ -187,6 +191,7 @@ def test_a_client_that_reads_too_slowly_is_left(start: Start, monkeypatch: pytes
         assert read < SIZE
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_slowly_is_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     running = answering(monkeypatch, start, SIZE, min_bytes_per_second=1)
     with asking(running, 1 << 18) as connection:
@@ -320,6 +325,7 @@ def test_who_asks_and_leaves_is_not_answered(
     waiting.set()
 
 
+@pytest.mark.slow
 def test_connections_that_were_reset_are_not_answered(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
@@ -388,6 +394,7 @@ def silent(method: str, path: str, kind: str = "application/json") -> bytes:
     ).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "kind"),
     [
@@ -408,6 +415,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(start: Start, method: str, 
     assert b"client_timeout" in said
 
 
+@pytest.mark.slow
 def test_a_stream_whose_body_does_not_come_ends(start: Start) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.settimeout(20)

@@ -42,6 +42,7 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
     return learned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 9])
 def test_any_number_of_workers_learns_what_threads_learn(number: int, by_threads: object, store_url: str) -> None:
     called: list[str] = []
@@ -74,6 +75,7 @@ def at_random(seed: int, share: float) -> Callable[[int, str], int]:
     return lambda _number, _method: random.choice((-1, 1)) if random.random() < share else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [pytest.param(0, marks=pytest.mark.campaign), 1, 2, pytest.param(3, marks=pytest.mark.campaign)]
 )
@@ -96,6 +98,7 @@ def assert_nothing_left(url: str) -> None:
         assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
 
 
+@pytest.mark.slow
 @pytest.mark.database("postgres")
 @pytest.mark.parametrize("method", ["open", "enter", "write", "note_committed", "reaches"])
 def test_a_worker_that_is_lost_with_the_store_in_hand_changes_nothing(
@@ -128,6 +131,7 @@ def test_where_workers_do_not_reach_the_store_pairs_are_sent(
     assert "write" not in called
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.05])
 def test_batches_in_turn_find_the_tables_where_they_were_left(
     share: float, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -163,6 +167,7 @@ def test_those_who_are_left_take_over(by_threads: object, store_url: str) -> Non
     assert (cluster.lost, cluster.started, len(cluster.living)) == (2, 3, 1)
 
 
+@pytest.mark.slow
 def test_workers_that_come_are_given_shards(
     by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 
 # On SQLite the command does, below; workers that are lost there are those of a cluster that is none, in test_pool.
+@pytest.mark.slow
 @pytest.mark.database("postgres")
 @pytest.mark.usefixtures("local_ray")
 def test_workers_learn_what_threads_learn(by_threads: object, store_url: str) -> None:
@@ -48,6 +49,7 @@ def test_workers_learn_what_threads_learn(by_threads: object, store_url: str) ->
         assert len(cluster.workers()) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.database("postgres")
 @pytest.mark.usefixtures("local_ray")
 def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, store_url: str) -> None:
@@ -81,6 +83,7 @@ def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, stor
         cluster.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_the_command_learns_by_workers(hierogram: Run, tmp_path: Path) -> None:
     found = []
@@ -118,10 +121,12 @@ assert "ray" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_starting_imports_no_ray() -> None:
     subprocess.run([sys.executable, "-c", NO_RAY], check=True)
 
 
+@pytest.mark.slow
 def test_what_is_asked_for_wrongly_is_told(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, said in (
         (["--workers", "0"], "neither auto, nor a number"),

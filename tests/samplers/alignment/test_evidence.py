@@ -20,6 +20,7 @@ KNOWN = {0: KnownLinks(frozenset([(0, 1), (2, 1)]), frozenset([(1, 0)])), 1: Kno
 """Links (conditioning, emitted): the second word of the first pair has one of two, the first words may not have one."""
 
 
+@pytest.mark.slow
 def test_frequencies_are_those_of_the_posterior_given_what_is_known() -> None:
     settings = Settings(BHMM_F, known=KNOWN)
     expected = posterior(CORPUS, settings)

@@ -50,6 +50,7 @@ def moved(corpus: Corpus, settings: Settings) -> float:
     return distance(before, push(corpus, before, settings))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2, 3])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", CORPORA)
@@ -57,6 +58,7 @@ def test_a_sweep_keeps_the_posterior(name: str, model: str, candidates: int) -> 
     assert moved(CORPORA[name], Settings(model, candidates=candidates)) < EXACT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CORPORA)
 def test_a_move_of_a_word_keeps_the_posterior(name: str) -> None:
     corpus, settings = CORPORA[name], Settings(BHMM)

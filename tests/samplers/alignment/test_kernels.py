@@ -43,6 +43,7 @@ from hierogram.samplers.exceptions import AlignmentInputError
 MODELS = (BHMM, BHMM_Z, BHMM_F)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2, 3])
 @pytest.mark.parametrize("model", MODELS)
 def test_the_kernel_draws_as_the_twin_does(model: str, candidates: int) -> None:
@@ -57,6 +58,7 @@ def test_the_kernel_draws_as_the_twin_does(model: str, candidates: int) -> None:
             assert kernel.sweep() == state
 
 
+@pytest.mark.slow
 def test_while_it_warms_up_the_kernel_draws_as_the_twin_does_with_flatter_priors() -> None:
     random = Random(2)
     corpus, settings = random_corpus(random), Settings(BHMM, lexical=0.0002, jump=0.05)
@@ -77,6 +79,7 @@ def test_while_it_warms_up_the_kernel_draws_as_the_twin_does_with_flatter_priors
     assert kernel.chain.conditioning["prior"] == pytest.approx(settings.lexical * len(corpus.emitted_words))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2])
 def test_words_of_more_links_than_fertilities_are_told_apart(candidates: int) -> None:
     """Seven links and more are one fertility: such a word's next link weighs nothing by it."""
@@ -104,6 +107,7 @@ def test_a_word_beside_its_like_sees_the_pair_that_was_just_made() -> None:
             assert kernel.sweep() == state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_the_kernel_does_not_draw_as_a_mutant_does(model: str) -> None:
     random = Random(0)

@@ -52,6 +52,7 @@ every_chain = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @every_chain
 def test_frequencies_are_those_of_the_posterior(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
     settings = Settings(model, candidates=candidates)
@@ -68,6 +69,7 @@ def test_frequencies_are_those_of_the_posterior_at_length(
     assert p_value(samples, posterior(corpus, settings)) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2])
 def test_frequencies_without_the_outgoing_jump_are_not(candidates: int) -> None:
     settings = Settings(BHMM, jump=0.2, candidates=candidates, mutant=NO_OUTGOING)

@@ -82,6 +82,7 @@ def test_random_links_are_uniform_and_as_often_none_as_asked() -> None:
     assert shares.tolist() == pytest.approx([0.2] * 5, abs=0.015)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400), st.booleans()), max_size=900))
 def test_the_table_is_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:

@@ -79,6 +79,7 @@ def test_errors_of_steps_are_those_of_batches() -> None:
     assert np.isnan(batch_error(rows[:1])).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("number", [0, 1, 3], ids=["ITG", "mixed rules with empty sides", "sentence"])
 def test_the_errors_that_are_told_are_about_the_real_ones(number: int, chains: int) -> None:

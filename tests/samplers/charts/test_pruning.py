@@ -177,6 +177,7 @@ def test_each_derivation_that_is_drawn_has_its_probability() -> None:
     assert p_value([values.tobytes() for values in drawn], chances) > 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
 def test_a_step_is_what_the_model_page_says(number: int, chains: int) -> None:

@@ -45,6 +45,7 @@ def test_what_was_left_out_too_soon_is_taken_in_again(monkeypatch: pytest.Monkey
     assert positive.tolist() == [True, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_second_start_is_the_best_exchange(seed: int) -> None:
     known = inside_out(seed)

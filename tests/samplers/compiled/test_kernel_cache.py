@@ -76,6 +76,7 @@ def cache(compiled_once: tuple[Path, str], tmp_path: Path) -> Path:
     return shutil.copytree(compiled_once[0], tmp_path / "cache")
 
 
+@pytest.mark.slow
 def test_a_kept_kernel_needs_nothing_to_compile_with_and_others_are_compiled_after_it(
     compiled_once: tuple[Path, str], cache: Path
 ) -> None:
@@ -108,6 +109,7 @@ def twice():
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_of_another_part_notices_an_edit_in_its_folder(tmp_path: Path) -> None:
     sources = tmp_path / "sources"
     sources.mkdir()
@@ -134,6 +136,7 @@ def test_no_one_else_can_enter_the_folders_of_the_cache(compiled_once: tuple[Pat
     assert set(modes.values()) == {0o700}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", range(4))
 def test_a_folder_that_others_can_write_to_is_not_read(
     compiled_once: tuple[Path, str], cache: Path, level: int

@@ -71,6 +71,7 @@ def test_the_kernel_finds_what_its_twin_finds_where_many_places_are_near(pops: i
         assert best_of(decoder, task) == pytest.approx(Search(task, combine_on_push=False).best(), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_it_is_seldom_worse_than_the_order_of_cdec() -> None:
     worse = better = 0
     for seed in range(60):

@@ -130,6 +130,7 @@ def rules_of(node: Node) -> set[object]:
     return {node.rule, *(rule for child in node.children for rule in rules_of(child))}
 
 
+@pytest.mark.slow
 def test_with_few_pops_what_is_found_is_right_but_may_not_be_the_best() -> None:
     worse = 0
     for seed in range(500, 590):
@@ -142,6 +143,7 @@ def test_with_few_pops_what_is_found_is_right_but_may_not_be_the_best() -> None:
     assert 0 < worse < 40
 
 
+@pytest.mark.slow
 def test_distinct_translations_are_the_best_derivations_of_each() -> None:
     fewer = 0
     for seed in range(600, 680):
@@ -169,6 +171,7 @@ def test_a_search_for_distinct_translations_ends(monkeypatch: pytest.MonkeyPatch
     assert all(a[:3] == b[:3] for a, b in zip(some, whole, strict=False))
 
 
+@pytest.mark.slow
 def test_pools_that_are_too_small_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     example = random_example(random.Random(19))
     whole = found_by(example, MANY)

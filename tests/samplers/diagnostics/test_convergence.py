@@ -69,6 +69,7 @@ def test_they_equal_those_of_arviz_stats(name: str) -> None:
         compare(CASES[name])
 
 
+@pytest.mark.slow
 @given(
     st.integers(2, 4).flatmap(
         lambda chains: st.integers(4, 40).flatmap(

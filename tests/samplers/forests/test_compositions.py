@@ -53,6 +53,7 @@ def met() -> tuple[list[Forest], Batch, Ngrams]:
     return forests, batch, ngrams
 
 
+@pytest.mark.slow
 def test_what_is_expected_of_a_composition_is_what_the_twin_says(met: tuple[list[Forest], Batch, Ngrams]) -> None:
     forests, batch, ngrams = met
     sentences = [forest.source for forest in forests]

@@ -21,6 +21,7 @@ from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.forest import build_forests, label_phrases
 
 
+@pytest.mark.slow
 def test_equal_to_the_definition() -> None:
     pairs = examples.random_pairs(seed=11, how_many=2000, longest=6)
     built = from_arrays(build_forests(to_bitext(pairs)), pairs)

@@ -12,6 +12,7 @@ from tests.reference.forest import (
 )
 
 
+@pytest.mark.slow
 def test_direct_construction_is_the_definition() -> None:
     ambiguous = 0
     for source, target, links in examples.random_pairs(seed=1, how_many=3000, longest=6):

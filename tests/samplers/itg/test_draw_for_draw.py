@@ -61,6 +61,7 @@ def sweep_of_twin(
     return tuple(now), accepted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("longest", [1, 2, 3])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_kernels_draw_as_the_twins_do(method: str, longest: int) -> None:

@@ -106,6 +106,7 @@ def sweep_leaves_the_posterior(
     return p_value(after_sweeps(kernel, draws(exact, samples, seed=seed), seed=7), exact) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
 def test_a_sweep_leaves_the_posterior_as_it_is(corpus: str, method: str, shape: float, of_long: float | None) -> None:
@@ -121,6 +122,7 @@ def test_many_sweeps_leave_the_posterior_as_it_is(
     assert sweep_leaves_the_posterior(CORPORA[corpus], method, shape, of_long, MANY_SAMPLES, seed=11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
 def test_a_sweep_leaves_the_posterior_of_phrases_as_it_is(method: str, shape: float, of_long: float | None) -> None:
     assert sweep_leaves_the_posterior(PHRASES, method, shape, of_long, 4_000, seed=3, longest=2)
@@ -132,6 +134,7 @@ def test_many_sweeps_leave_the_posterior_of_phrases_as_it_is(method: str, shape:
     assert sweep_leaves_the_posterior(PHRASES, method, shape, of_long, MANY_SAMPLES, seed=12, longest=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_chain_that_begins_with_words_has_the_posterior_of_phrases(method: str) -> None:
     kernel = kernel_of(PHRASES, method, 0.15, strength=0.7, longest=2)
@@ -139,6 +142,7 @@ def test_a_chain_that_begins_with_words_has_the_posterior_of_phrases(method: str
     assert p_value(samples, exact_of(PHRASES, 0.7, 2)) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("method", METHODS)
 def test_each_start_leads_to_the_posterior(method: str, start: str) -> None:
@@ -149,6 +153,7 @@ def test_each_start_leads_to_the_posterior(method: str, start: str) -> None:
     assert p_value(samples, exact) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_sweep_leaves_the_posterior_of_three_by_three_words_as_it_is(method: str) -> None:
     kernel = kernel_of(LARGE, method, 0.15, strength=2.0)
@@ -160,6 +165,7 @@ def test_a_sweep_leaves_the_posterior_of_three_by_three_words_as_it_is(method: s
     assert p_value(map(signature, samples), told) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "most"), [(SLICE, 1), (FLAT, 2)])
 def test_a_sweep_whose_charts_are_given_up_leaves_the_posterior_as_it_is(method: str, most: int) -> None:
     """Whether a chart is too large depends on the derivation, so what follows must not depend on that."""
@@ -265,12 +271,14 @@ def chain_has_the_posterior_of_tables(
     return p_value(found, exact) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_derivations_and_tables_have_their_posterior(corpus: str, method: str) -> None:
     assert chain_has_the_posterior_of_tables(CORPORA[corpus], method, 1_200, seed=21)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_derivations_with_phrases_and_tables_have_their_posterior(method: str) -> None:
     assert chain_has_the_posterior_of_tables(TWO, method, 2_000, seed=23, thinning=25, longest=2)

@@ -199,6 +199,7 @@ def test_what_does_not_exist_is_refused(method: str, start: str, why: str) -> No
         kernel_of((((0,), (0,)),), method).init(1, start)
 
 
+@pytest.mark.slow
 def test_long_pairs_are_sampled_in_bounded_memory() -> None:
     """A hundred words a side, all of which may be linked to many: the chart has a limit, and something moves."""
     words = tuple(random_word % 7 for random_word in range(100))

@@ -66,6 +66,7 @@ class Walk:
                 self.compare_likelihoods()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize("model", MODELS)
@@ -111,6 +112,7 @@ def test_pairs_at_stages_of_their_own() -> None:
     assert kernel.sweeps[5] < kernel.sweeps[0] < 120
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("blocks", [None, Blocks(1, 1)])
 @pytest.mark.parametrize("model", MODELS)
@@ -160,6 +162,7 @@ def test_metropolis(model: str, span_limit: int) -> None:
     assert 0.05 < accepted / (50 * len(forests)) < 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["PY", "DP", "weak DP"])
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
 @pytest.mark.parametrize(("pairs_a_block", "blocks_a_round"), [(1, 3), (3, 2), (4, 8)])
@@ -218,6 +221,7 @@ def test_long_rules(model: str, method: int) -> None:
     assert len(walk.seen) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaving", [False, True])
 def test_a_huge_forest(leaving: bool) -> None:
     """Its density factors and options' products leave the range of one float."""

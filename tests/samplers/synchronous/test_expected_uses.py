@@ -194,6 +194,7 @@ def check_long_averages(name: str, leaving: bool, rounds: int, noise: float) -> 
     assert max(exact.values()) > 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_long_averages_are_the_exact_expectations(name: str, leaving: bool) -> None:
@@ -237,6 +238,7 @@ def test_metropolis_hastings_counts_its_derivations() -> None:
     assert kernel.uses() == Counter({rule: uses * ONE_USE for rule, uses in drawn.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bushy", "some cuts forced", "blocks"])
 def test_draws_that_leave_the_present_value_err_less(name: str) -> None:
     forests, limit = CASES[name]

@@ -103,6 +103,7 @@ def kernel_samples(
         yield chain.trees()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["one pair", "bushy, weak", "blocks, limit 2", "a rule twice, within and between", "three pairs", "refined"]
 )
@@ -110,24 +111,28 @@ def test_gibbs_against_the_exact_posterior(name: str) -> None:
     assert p_value(kernel_samples(EXACT[name], SAMPLES, thinning=GIBBS_THINNING), exact(EXACT[name])) > ALPHA
 
 
+@pytest.mark.slow
 def test_draws_that_leave_the_present_value_against_the_exact_posterior() -> None:
     case = EXACT["three pairs"]
     samples = kernel_samples(case, SAMPLES // 2, thinning=LEAVING_THINNING, leaving=True)
     assert p_value(samples, exact(case)) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one pair", "three pairs"])
 def test_gibbs_with_discount_against_the_stationary_distribution(name: str) -> None:
     case = DISCOUNTED[name]
     assert p_value(kernel_samples(case, SAMPLES, thinning=GIBBS_THINNING), stationary(case)) > ALPHA
 
 
+@pytest.mark.slow
 def test_metropolis_against_the_exact_posterior() -> None:
     case = EXACT["a rule twice, within and between"]
     samples = kernel_samples(case, SAMPLES // 2, thinning=METROPOLIS_THINNING, method=METROPOLIS)
     assert p_value(samples, exact(case)) > ALPHA
 
 
+@pytest.mark.slow
 def test_metropolis_with_discount_against_the_sequential_product() -> None:
     case = DISCOUNTED["one pair"]
     expected: Distribution = {(t,): p for t, p in sequential(case.forests[0], case.model, case.span_limit).items()}
@@ -135,6 +140,7 @@ def test_metropolis_with_discount_against_the_sequential_product() -> None:
     assert p_value(samples, expected) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stage", "leaving"), [(1, False), (3, False), (6, False), (3, True), (5, True)])
 def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leaving: bool) -> None:
     """Nodes above the stage keep their initial edges and cuts; the rest is distributed given them."""
@@ -154,6 +160,7 @@ def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leavi
     assert p_value(samples, {trees: p / whole for trees, p in expected.items()}) > ALPHA
 
 
+@pytest.mark.slow
 def test_a_block_for_each_round_samples_the_exact_posterior() -> None:
     case = EXACT["three pairs"]
     samples = kernel_samples(case, SAMPLES, thinning=GIBBS_THINNING, blocks=Blocks(pairs_a_block=2, blocks_a_round=1))
@@ -176,6 +183,7 @@ def test_as_many_samples_tell_each_mutant(name: str) -> None:
     assert p_value(draws(exact(case), SAMPLES, seed=3), exact(case)) > ALPHA
 
 
+@pytest.mark.slow
 def test_samples_of_a_mutated_twin_fail() -> None:
     case = Case([examples.COUPLE], DP)
     forest = examples.COUPLE

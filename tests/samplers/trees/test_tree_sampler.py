@@ -111,6 +111,7 @@ def test_every_draw_leaves_the_posterior_as_it_is(name: str, base: str) -> None:
     assert max(moves(twin, twin.posterior())) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_moves_it(mutant: str) -> None:
     assert any(
@@ -161,6 +162,7 @@ def test_draws_of_sub_labels_leave_the_posterior_as_it_is(name: str, base: str) 
     assert max(moves(twin, exact)) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [*MUTANTS, FREE_CHILDREN])
 def test_a_mutant_with_sub_labels_moves_it(mutant: str) -> None:
     assert any(

@@ -39,6 +39,7 @@ def test_links_that_come_with_pairs_are_noted_and_not_followed_yet(store: Store)
     assert store.integrity() == []
 
 
+@pytest.mark.slow
 def test_nothing_is_read_from_end_to_end(store: Store) -> None:
     store.align(AlignerChange(corrected=[(n, 1) for n in range(1, PAIRS - 1)]))
     with plans() as seen:

@@ -70,6 +70,7 @@ def plain(answer: Answered) -> tuple[list[str], list[list[object]], bool, int]:
         return answer.columns, [list(row) for row in answer.rows], answer.more, answer.cut
 
 
+@pytest.mark.slow
 def test_writes_are_refused_by_the_database(asker: Asker, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A process on Postgres takes a quarter of a second to start, so but for one they are asked within this one.
     within = [] if on_sqlite(store_url) else WRITES[1:]
@@ -190,6 +191,7 @@ def test_questions_that_are_none(asker: Asker, question: str, said: str) -> None
         asker.ask(question, 5.0, 10)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_question(asker: Asker) -> None:
     """Neither processes nor descriptors, whether it is answered, refused, cut or killed."""
     asker.ask("SELECT 1", 5, 1).close()

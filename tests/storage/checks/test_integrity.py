@@ -50,6 +50,7 @@ def test_a_sound_store_has_no_problems(filled: Store) -> None:
     assert filled.integrity() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("statement", "message"), TAMPERING, ids=[statement for statement, _ in TAMPERING])
 def test_tampering_is_found(filled: Store, store_url: str, statement: str, message: str) -> None:
     query(store_url, statement)

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from random import Random
 
+import pytest
 from tests.storage.building import commit, counts_of, ingest, pair, pairs_of
 from tests.storage.database.committer import CHUNK, LINES, PAIRS, counted
 
@@ -40,6 +41,7 @@ def settle(store: Store) -> None:
     commit(store, [], [])
 
 
+@pytest.mark.slow
 def test_killed_while_it_commits(store: Store, store_url: str) -> None:
     random = Random(2014)
     ingest(store, [pair(f"s{n}", f"t{n}") for n in range(PAIRS)])
@@ -55,6 +57,7 @@ def test_killed_while_it_commits(store: Store, store_url: str) -> None:
         assert store.integrity() == []
 
 
+@pytest.mark.slow
 def test_killed_while_it_ingests(store: Store, store_url: str) -> None:
     random = Random(10)
     last = 0

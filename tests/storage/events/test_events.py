@@ -50,6 +50,7 @@ def test_rules_are_told_of_when_they_come_move_and_go(store: Store) -> None:
     assert told(store.events().events[-1:]) == [("rule-new", "a", None, 9.0)]
 
 
+@pytest.mark.slow
 def test_what_is_told_adds_up(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is committed, who replays the events knows each rule's uses to twice their error, or a tenth."""
     monkeypatch.setattr(rule_news, "MOST", 1_000_000)

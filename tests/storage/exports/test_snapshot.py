@@ -21,6 +21,7 @@ RULES = [
 ]
 
 
+@pytest.mark.slow
 def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: str) -> None:
     ingest(store, [pair(f"s{n}", "t") for n in range(50)])
     commit(store, [update(n) for n in range(1, 51)], [delta(f"s{n}", "t", 1) for n in range(12_000)])

@@ -68,6 +68,7 @@ def three_bits(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
 ONE_DATABASE = pytest.mark.database("sqlite")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("largest", "crowded"),
     [

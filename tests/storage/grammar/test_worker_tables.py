@@ -101,6 +101,7 @@ def changes(random: Random, counts: Counter[tuple[str, str]], expected: Counter[
     return sorted(deltas, key=lambda one: (one.source.encode(), one.target))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_parts_in_tables_do_what_parts_in_memory_do(store: Store, token: str, seed: int, tmp_path: Path) -> None:
     random = Random(seed)
@@ -132,6 +133,7 @@ def test_parts_in_tables_do_what_parts_in_memory_do(store: Store, token: str, se
     assert any(number > 8 for number in expected.values())
 
 
+@pytest.mark.slow
 def test_many_rows_are_written_whole(store: Store, token: str) -> None:
     ingest(store, PAIRS)
     rules = [delta(f"w{number}", "ü" * (number % 5 + 1), 1, number / 4) for number in range(20_000)]

@@ -1,5 +1,6 @@
 """Any text comes back as it was, and compares by its bytes."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.building import commit, delta, key_of, pair, pairs_of, query, update
@@ -31,6 +32,7 @@ def test_pairs_come_back_as_they_were(store: Store, rows: list[tuple[str, str, s
     assert [(row.source, row.target) for row in store.pairs(after_id=last)] == list(unique)
 
 
+@pytest.mark.slow
 @same_store
 @given(rules=st.sets(st.tuples(sides, sides), min_size=1, max_size=8))
 def test_rules_come_back_as_they_were(store: Store, rules: set[tuple[str, str]]) -> None:

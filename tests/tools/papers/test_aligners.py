@@ -23,6 +23,7 @@ for line in lines:
 """
 
 
+@pytest.mark.slow
 def test_the_figure_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / FAST_ALIGN
     program.parent.mkdir()

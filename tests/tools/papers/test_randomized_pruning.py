@@ -124,6 +124,7 @@ def test_the_slope_and_its_error() -> None:
     assert found.std() == pytest.approx(errors.mean(), rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_commands_tell_tables(files: list[str], tmp_path: Path) -> None:
     figure = tmp_path / "f.png"
     arguments = [*files, "--pairs", "2", "--near", "12", "-o", str(figure)]

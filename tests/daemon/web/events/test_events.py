@@ -164,6 +164,7 @@ def test_streams_that_begin_at_once_are_counted(running: Running, monkeypatch: p
     assert [b" 200 " in head.split(b"\r\n")[0] for head in heads].count(True) == 2
 
 
+@pytest.mark.slow
 def test_a_heartbeat_keeps_the_connection(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.daemon.web.api.events._HEARTBEAT_SECONDS", 1)
     with socket.create_connection(running.loop.address or ("", 0), timeout=30) as connection:

@@ -85,6 +85,7 @@ def odd_client(store_url: str, copy_store: CopyStore, connect: Connect) -> Itera
         yield connect(FakeService(store), max_burst=1_000_000)
 
 
+@pytest.mark.slow
 def test_odd_tokens_are_inert(odd_client: TestClient) -> None:
     check(odd_client, odd_tokens(180, 1)[::3])
     for path in ("/", "/now", "/pairs/1", "/pairs/20", "/search.json?q=%3Cscript%3E"):

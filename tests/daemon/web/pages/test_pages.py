@@ -74,6 +74,7 @@ def browser(reading_url: str) -> Iterator[TestClient]:
         yield TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
 
 
+@pytest.mark.slow
 def test_every_page_is_sound(reading_client: TestClient, browser: TestClient) -> None:
     for client in (reading_client, browser):
         for path in PAGES:
@@ -87,6 +88,7 @@ def test_every_page_is_sound(reading_client: TestClient, browser: TestClient) ->
             assert all(re.match(r"/(?!/)|#", address) for address in checked.addresses), checked.addresses
 
 
+@pytest.mark.slow
 def test_every_page_has_a_twin_and_says_its_sql(reading_client: TestClient) -> None:
     statements: list[str] = []
     for path in PAGES:
@@ -209,6 +211,7 @@ ODD = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/search?q=", "/word?token=", "/search?match=whole&order=surprise&q=",
                                   "/rule?source=", "/rule/pairs?target="])  # fmt: skip
 def test_whatever_is_typed_is_answered(reading_client: TestClient, path: str) -> None:
@@ -278,6 +281,7 @@ def test_questions_as_csv_and_json(reading_client: TestClient) -> None:
     assert f">{len(rows['rows'])} rows<" in page
 
 
+@pytest.mark.slow
 def test_what_is_cut_is_said(learned: Store, connect: Connect) -> None:
     learned_client = connect(FakeService(learned), ask_seconds=300)
     long = "hex(zeroblob(20000))" if learned.engine.dialect.name == "sqlite" else "repeat('00', 20000)"
@@ -292,6 +296,7 @@ def test_what_is_cut_is_said(learned: Store, connect: Connect) -> None:
     assert (len(found["rows"]), found["more"]) == (100_000, True)
 
 
+@pytest.mark.slow
 def test_slow_questions_free_their_place(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), ask_seconds=0.3)
     endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT count(*) FROM a"

@@ -28,6 +28,7 @@ def lit(page: Any) -> set[str]:
     return set(page.locator(".sentence .w.lit").all_text_contents())
 
 
+@pytest.mark.slow
 def test_by_keyboard_alone(learned: Store, serve: Serve, visit: Visit) -> None:
     uses = learned.find_rules("ne [X,1] pas", "not [X,1]")[0].count
     page = visit(serve(learned))
@@ -72,6 +73,7 @@ def test_by_keyboard_alone(learned: Store, serve: Serve, visit: Visit) -> None:
     assert learned.find_pair(int(number)) is None
 
 
+@pytest.mark.slow
 def test_by_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     page = visit(address)
@@ -103,6 +105,7 @@ def test_by_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     assert page.locator("#answer tbody td").first.text_content() == "settled"
 
 
+@pytest.mark.slow
 def test_results_follow_while_one_types(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(serve(learned))
     page.locator("#q").press_sequentially("maison")
@@ -118,6 +121,7 @@ def test_results_follow_while_one_types(learned: Store, serve: Serve, visit: Vis
 DRAWN = "[...document.querySelectorAll('.plot')].map(plot => Number(plot.dataset.points || 0))"
 
 
+@pytest.mark.slow
 def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     sides = f"source={quote('ne [X,1] pas')}&target={quote('not [X,1]')}"
@@ -145,6 +149,7 @@ def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> N
     assert uses.text_content() != before
 
 
+@pytest.mark.slow
 def test_a_question_of_the_cookbook_by_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned)}/ask")
     tab_to(page, ".recipes a")
@@ -156,6 +161,7 @@ def test_a_question_of_the_cookbook_by_keyboard(learned: Store, serve: Serve, vi
     assert "GROUP BY state" in page.locator("#sql").input_value()
 
 
+@pytest.mark.slow
 def test_a_question_is_typed(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     page = visit(f"{address}/ask")
@@ -165,6 +171,7 @@ def test_a_question_is_typed(learned: Store, serve: Serve, visit: Visit) -> None
     assert page.locator("#answer td").text_content() == "5"
 
 
+@pytest.mark.slow
 def test_a_text_is_translated_by_keyboard_and_corrected(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned)}/translate", viewport={"width": 390, "height": 800})
     page.keyboard.type("La maison verte")
@@ -191,6 +198,7 @@ def test_a_text_is_translated_by_keyboard_and_corrected(learned: Store, serve: S
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+@pytest.mark.slow
 def test_a_text_is_translated_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned)}/translate", java_script_enabled=False)
     page.locator("#text").fill("la maison verte\n\nla maison")
@@ -205,6 +213,7 @@ def test_a_text_is_translated_without_javascript(learned: Store, serve: Serve, v
     assert page.locator(".concordance li").count() >= 1
 
 
+@pytest.mark.slow
 def test_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(serve(learned), java_script_enabled=False)
     page.locator("#q").fill("ne _ pas")
@@ -218,6 +227,7 @@ def test_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
     assert page.locator("h1").text_content() == "Now"
 
 
+@pytest.mark.slow
 def test_the_token_is_asked_for_once(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned, token=TOKEN)}/search?q={quote('ne _ pas')}")
     assert page.locator("h1").text_content() == "Enter"

@@ -61,11 +61,13 @@ def violations(page: Any) -> list[str]:
     return [f"{entry['id']}: {[node['html'][:120] for node in entry['nodes'][:3]]}" for entry in found]
 
 
+@pytest.mark.slow
 def test_nobody_is_barred(many: Store, serve: Serve, visit: Visit) -> None:
     mood = "narrow" if many.url.startswith("sqlite") else "dark"
     look_everywhere(visit(serve(many), **MOODS[mood]), paths(many))
 
 
+@pytest.mark.slow
 def test_whoever_translates_is_barred_nowhere(learned: Store, serve: Serve, visit: Visit) -> None:
     look_at_translations(learned, serve, visit, [(390, "light"), (1280, "dark")])
 
@@ -98,6 +100,7 @@ def test_nobody_is_barred_however_the_pages_look(many: Store, serve: Serve, visi
     look_everywhere(visit(serve(many), **MOODS[mood]), [*paths(many), *rules, *words, *pairs, *recipes])
 
 
+@pytest.mark.slow
 def test_an_empty_store_bars_nobody(store: Store, serve: Serve, visit: Visit) -> None:
     page = visit(serve(store), **MOODS["dark" if store.url.startswith("sqlite") else "narrow"])
     assert page.get_by_role("heading", name="Nothing is learned yet").count() == 1
@@ -118,6 +121,7 @@ def look_everywhere(page: Any, places: list[str]) -> None:
         assert across[0] <= across[1], f"{path} is wider than the window: {across}"
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_bars_nobody_either(many: Store, serve: Serve, chromium: Any) -> None:
     address = serve(many)
     page = chromium.new_page()
@@ -127,6 +131,7 @@ def test_what_goes_wrong_bars_nobody_either(many: Store, serve: Serve, chromium:
     page.close()
 
 
+@pytest.mark.slow
 def test_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/pairs/1")
     source, target = page.locator(".texts .sentence").all()
@@ -143,6 +148,7 @@ def test_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
     assert page.locator("#said").text_content() == "הלבן – white"
 
 
+@pytest.mark.slow
 def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/pairs/{LONG_PAIR}")
     assert page.locator(".texts .sentence").first.locator(".w").count() == 200
@@ -160,6 +166,7 @@ def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
     assert all(left["x"] + left["width"] < right["x"] for left, right in pairwise(boxes))
 
 
+@pytest.mark.slow
 def test_words_without_spaces(many: Store, serve: Serve, visit: Visit) -> None:
     # As a whole side: a rule that was not drawn last has no words in the index.
     page = visit(f"{serve(many)}/search?match=whole")
@@ -175,6 +182,7 @@ def test_words_without_spaces(many: Store, serve: Serve, visit: Visit) -> None:
         assert all(left["x"] + left["width"] <= right["x"] for left, right in pairwise(boxes))
 
 
+@pytest.mark.slow
 def test_a_narrow_screen_hides_no_number(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/search?q=word", viewport={"width": 390, "height": 740})
     for cell in page.locator("table.rules td").all()[:12]:
