@@ -52,12 +52,14 @@ def measured(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
     return run
 
 
+@pytest.mark.slow
 def test_a_section_is_measured_in_a_process_of_its_own(hierogram: Run, bitext: list[str]) -> None:
     figures = json.loads(hierogram("bench", *bitext, "--json", "--only", "forests").out)["sections"]["forests"]
     assert figures["nodes"] == 40 * 15
     assert figures["peak_memory_mb"] > 1
 
 
+@pytest.mark.slow
 def test_the_benchmark_reports_every_section_as_json(measured: Measured, bitext: list[str]) -> None:
     chosen = [word for name in SECTIONS for word in ("--only", name)]
     report = measured(*bitext, *chosen)
@@ -92,6 +94,7 @@ def test_absorbing_is_measured_on_a_small_and_a_large_store(measured: Measured, 
     assert figures["ratio"] > 0
 
 
+@pytest.mark.slow
 def test_extraction_and_asking_are_measured(measured: Measured, bitext: list[str]) -> None:
     chosen = ["--only", "extraction", "--only", "asking", "--rules", "3000"]
     sections = measured(*bitext, *chosen)["sections"]
@@ -130,6 +133,7 @@ def test_samplers_of_raw_pairs_are_measured(measured: Measured, bitext: list[str
         assert long["milliseconds"] > 0
 
 
+@pytest.mark.slow
 def test_translating_is_measured(measured: Measured, bitext: list[str]) -> None:
     options = ["--only", "translating", "--rules", "1000"]
     figures = measured(*bitext, *options)["sections"]["translating"]

@@ -11,6 +11,7 @@ from tests.tools.programs import printed
 from hierogram.tools.measures.blocks import Difference, Means, distance, summary
 
 
+@pytest.mark.slow
 def test_it_draws_and_writes_a_table(tmp_path: Path) -> None:
     for name, lines in {
         "f": [f"le chat {k % 7} dort ici" for k in range(12)],

@@ -53,6 +53,7 @@ def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_scope", [1, 2])
 def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_scope: int) -> None:
     corpus = tmp_path / "corpus.bars"
@@ -139,6 +140,7 @@ def run(hierogram: Run) -> Compare:
     return compare_by
 
 
+@pytest.mark.slow
 def test_the_command_learns_from_a_bitext_and_holds_pairs_out(run: Compare, tmp_path: Path) -> None:
     corpus, kept, test = tmp_path / "corpus.bars", tmp_path / "kept.db", tmp_path / "test.txt"
     corpus.write_text("".join(line + "\n" for line in LINES * 3))

@@ -29,6 +29,7 @@ def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: Limits)
     assert sum(masses.values()) == pytest.approx(sum(mass for _, mass in found.values()), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_equal_to_the_definition(limits: Limits) -> None:
     # A short vocabulary, so that rules repeat within and between pairs.

@@ -11,6 +11,7 @@ from hierogram.storage.store import open_store
 from hierogram.tools.measures import new_pairs
 
 
+@pytest.mark.slow
 def test_posted_pairs_are_translated_by(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     teach(url, written(tmp_path))

@@ -121,6 +121,7 @@ def test_the_itg_s_samplers_are_compared(bitext: list[str], tmp_path: Path) -> N
     assert again == rows
 
 
+@pytest.mark.slow
 def test_samplers_of_phrases_are_compared_under_one_model(bitext: list[str], tmp_path: Path) -> None:
     arguments = ["--sweeps", "3", "--exhaustive", "1", "--phrases", "2", "--work", str(tmp_path / "work")]
     rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")

@@ -35,6 +35,7 @@ def ran_with(tmp_path: Path, *more: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.slow
 def test_divided_labels_stand_beside_undivided_ones(tmp_path: Path) -> None:
     shown = ran_with(
         tmp_path, *("--labels", "2", "--bases", "pcfg", "--train", "16", "--dev", "0", "--test", "5", "--seeds", "2"),

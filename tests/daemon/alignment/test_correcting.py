@@ -98,6 +98,7 @@ def test_alignments_keep_to_what_people_say_and_are_as_before_without(store: Sto
     assert not set(answer.links) & known.fixed
 
 
+@pytest.mark.slow
 def test_they_survive_rejuvenation_and_leave_with_their_pair(store: Store) -> None:
     pairs = [GIVEN + 1, GIVEN + 2, GIVEN + 3]
     known = {pair: wrong(store, pair) for pair in pairs}

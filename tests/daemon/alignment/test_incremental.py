@@ -79,6 +79,7 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_derivations_follow_alignments_that_change(quick_store: Store, store_url: str) -> None:
     store = quick_store
     put(store, 0, 120)
@@ -257,6 +258,7 @@ def test_the_daemon_aligns_pairs_again_once_many_have_arrived(quick_store: Store
     assert verify(quick_store).problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_a_store_that_grows_is_aligned_again_as_a_whole(quick_store: Store) -> None:
     done = []

@@ -138,6 +138,7 @@ def test_the_version_is_told(hierogram: Run) -> None:
     assert hierogram("--version").out.startswith("hierogram 0.")
 
 
+@pytest.mark.slow
 def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     made = hierogram("init", *SHORT, "--seed", "5")
     assert made.code == 0

@@ -72,6 +72,7 @@ def test_words_are_made_alike() -> None:
     assert plain("Uriah’s") == "uriah’s"
 
 
+@pytest.mark.slow
 def test_the_demo_runs_from_a_local_copy(hierogram: Run, wheel: Path, tmp_path: Path) -> None:
     said = hierogram("demo", "--data", str(wheel), "--sweeps", "2")
     assert said.code == 0
@@ -120,6 +121,7 @@ def test_a_package_of_another_form_is_told(wheel: Path) -> None:
         list(read_verses(wheel))
 
 
+@pytest.mark.slow
 def test_without_a_network_the_demo_says_what_to_do(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

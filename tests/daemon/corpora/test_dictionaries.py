@@ -174,6 +174,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
         assert (verify(store).problems, verify(store).human_links) == ([], 0)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tbx").write_text(
         MARTIF.replace('<termEntry id="b">', "<!--").replace("door</term></tig></langSet></termEntry>", "-->")

@@ -79,6 +79,7 @@ def check_same(found: list[NewPair], given: list[tuple[list[str], list[str], lis
     assert [p.line for p in found] == list(range(1, len(given) + 1))
 
 
+@pytest.mark.slow
 @given(PAIRS, BLANK)
 def test_parallel_files_round_trip(given: list, blank: str) -> None:
     columns = (
@@ -91,6 +92,7 @@ def test_parallel_files_round_trip(given: list, blank: str) -> None:
     check_same(pairs, given)
 
 
+@pytest.mark.slow
 @given(PAIRS, BLANK)
 def test_pipes_round_trip(given: list, blank: str) -> None:
     lines = [
@@ -102,6 +104,7 @@ def test_pipes_round_trip(given: list, blank: str) -> None:
     check_same(pairs, given)
 
 
+@pytest.mark.slow
 @given(PAIRS, BLANK.map(lambda blank: blank.replace("\t", " ")))
 def test_tabs_round_trip(given: list, blank: str) -> None:
     lines = [
@@ -113,6 +116,7 @@ def test_tabs_round_trip(given: list, blank: str) -> None:
     check_same(pairs, given)
 
 
+@pytest.mark.slow
 @given(PAIRS, st.booleans(), st.booleans())
 def test_json_lines_round_trip(given: list, as_list: bool, with_id: bool) -> None:
     lines = []
@@ -134,6 +138,7 @@ def test_every_line_is_taken_or_rejected_once(lines: list[bytes]) -> None:
         assert all(r.content == lines[r.line - 1][:4096] for r in rejected)
 
 
+@pytest.mark.slow
 @given(st.lists(LINE, max_size=6), st.lists(LINE, max_size=6), st.lists(LINE, max_size=6))
 def test_every_line_of_parallel_files_is_taken_or_rejected_once(a: list, b: list, c: list) -> None:
     pairs, rejected = taken_in(parallel_fields(in_twos(a), in_twos(b), in_twos(c)))

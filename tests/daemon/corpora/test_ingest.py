@@ -84,6 +84,7 @@ def test_an_id_stored_with_other_content_is_rejected(store: Store, tmp_path: Pat
     assert report.first_rejected[0].reason == "external-id-conflict"
 
 
+@pytest.mark.slow
 def test_a_damaged_file_fails_after_what_was_whole_and_may_come_again(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:

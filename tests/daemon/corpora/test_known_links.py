@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.learning.verifying import verify
@@ -16,6 +17,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "alignment.md").read_text()
 SAID = KnownLinks(frozenset({(1, 2)}), frozenset({(1, 1), (2, 2)}))
 
 
+@pytest.mark.slow
 def test_the_example_of_the_document_is_kept_to(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     given = {"source": "la porte bleue", "target": "the blue door", "alignment": "0-0 1-1 2-2", "fixed": "1-2"}
     (tmp_path / "more.jsonl").write_text(EXAMPLE + json.dumps(given) + "\n")

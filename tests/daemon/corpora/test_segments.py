@@ -155,6 +155,7 @@ def test_links_hold_between_all_parts_of_words(in_parts: hg.GrammarStore) -> Non
         assert _links_of_words(fixed, named.source, named.target) == [(1, 2)]
 
 
+@pytest.mark.slow
 def test_a_store_in_parts_takes_and_gives_words(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
     with in_parts as store:
         store.learn(threads=1).run()

@@ -95,6 +95,7 @@ def test_translating_raw_text_is_translating_its_tokens(hierogram: Run, raw_stor
     assert (both.code, "give one of them" in both.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_language_model_of_raw_text_is_that_of_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     ways = {
         "hand.arpa": ("hand.en",),
@@ -109,6 +110,7 @@ def test_a_language_model_of_raw_text_is_that_of_its_tokens(hierogram: Run, raw_
     assert hierogram("lm", "raw.en", "-o", "x.arpa", "--tokenize", "en", "--store", raw_store).code == 2
 
 
+@pytest.mark.slow
 def test_tuning_divides_sentences_and_references(hierogram: Run, raw_store: str) -> None:
     rounds = []
     for kind, options in (("raw", ()), ("hand", ("--tokenized",))):
@@ -154,6 +156,7 @@ def test_scores_and_filters_take_raw_text(hierogram: Run, raw_store: str, tmp_pa
 SAYS = "most sentences end in a word with its full stop"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -173,6 +176,7 @@ def test_text_that_is_not_divided_is_noticed_once_at_every_door(
     assert SAYS not in hierogram(*command("bare.cdec"), "--tokenized").err
 
 
+@pytest.mark.slow
 def test_tokens_that_would_be_divided_again_are_noticed(hierogram: Run, raw_store: str) -> None:
     ran = hierogram("translate", raw_store, "hand.fr")
     assert "hand.fr: most sentences have spaces before full stops" in ran.err

@@ -75,6 +75,7 @@ def test_long_lines_are_told(hierogram: Run, tmp_path: Path) -> None:
     assert "in: line 1 has 12 words: translated in 3 parts" in ran.err
 
 
+@pytest.mark.slow
 def test_a_store_translates_what_it_has_learned(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("la maison verte\n")
     ran = hierogram("--store", learned_url, "translate", "in")

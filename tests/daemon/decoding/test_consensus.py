@@ -12,6 +12,7 @@ from hierogram.daemon.decoding.consensus import CANDIDATES, likenesses, most_agr
 words = st.text("abc", min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=4))
 def test_likeness_is_chrf(texts: list[list[str]]) -> None:
     metric = CHRF(word_order=2)

@@ -95,6 +95,7 @@ def test_what_is_followed_is_what_is_read_anew(learned: Store, tmp_path: Path, m
     assert "zut" not in followed.source_numbers
 
 
+@pytest.mark.slow
 def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     assert now[0].translate("zut").text in ("darn", "shucks")
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_rules_of_new_pairs_outlive_a_whole_reading_that_began_before_them(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -154,6 +156,7 @@ def test_rules_of_new_pairs_outlive_a_whole_reading_that_began_before_them(
     assert "zut" in wait_for(follower, position).source_numbers
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_what_is_only_sampled_again_waits_for_a_rest(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

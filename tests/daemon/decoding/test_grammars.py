@@ -37,6 +37,7 @@ def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]
     }
 
 
+@pytest.mark.slow
 def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "new.bars"
     path.write_text("zut ||| darn ||| 0-0\n")

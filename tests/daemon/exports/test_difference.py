@@ -47,6 +47,7 @@ def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: s
     assert len(compare(tmp_path / "a", tmp_path / "b", 1).most_changed) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", sorted(FORMATS.keys() - {"fragments", "pcfg"}))
 def test_links_of_nonterminals_tell_rules_apart(store: Store, tmp_path: Path, format: str) -> None:
     """To Moses, who writes nonterminals without numbers, they are all that does."""
@@ -83,6 +84,7 @@ def test_what_cannot_be_compared_is_told(store: Store, tmp_path: Path) -> None:
         compare(tmp_path / "none", tmp_path / "a", 1)
 
 
+@pytest.mark.slow
 def test_the_commands(hierogram: Run, corpus: Path) -> None:
     hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
     hierogram("ingest", str(corpus))

@@ -151,6 +151,7 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
         ExportOptions(means=True, drawn=True)
 
 
+@pytest.mark.slow
 def test_compositions_of_pairs_that_are_read_apart_come_twice(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +179,7 @@ def test_counts_are_means_where_they_are_asked_for(learned: Store, tmp_path: Pat
     assert manifest.variance_a_use == pytest.approx(error)
 
 
+@pytest.mark.slow
 def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path) -> None:
     before = rules_of(learned)
     (tmp_path / "more").write_text(
@@ -296,6 +298,7 @@ def test_a_missing_folder_is_told(learned: Store, tmp_path: Path) -> None:
         ExportOptions(format="parquet", compression=Compression.GZIP)
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
@@ -375,6 +378,7 @@ def test_to_a_stream(learned: Store, tmp_path: Path) -> None:
     assert json.loads(recorded.manifest or "") == json.loads(manifest.text())
 
 
+@pytest.mark.slow
 def test_both_databases_give_the_same_bytes(corpus: Path, tmp_path: Path, make_database: Callable[[], str]) -> None:
     digests = set()
     for url in (f"sqlite:///{tmp_path}/s.db", make_database()):

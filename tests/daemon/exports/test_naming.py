@@ -72,6 +72,7 @@ def test_glue_rules_are_named_like_their_grammar() -> None:
     assert [glue_name(name) for name in ("g.moses.gz", "g.moses")] == ["g.moses.glue.gz", "g.moses.glue"]
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_the_command_names_its_files(learned_url: str, hierogram: Run) -> None:
     for arguments, name, magic in (

@@ -306,6 +306,7 @@ def test_jobs_are_the_same_after_they_were_stored(store: Store, tmp_path: Path) 
     assert parse_span("1.5h") == timedelta(minutes=90)
 
 
+@pytest.mark.slow
 def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
     hierogram("ingest", str(corpus))

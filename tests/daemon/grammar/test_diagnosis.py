@@ -74,6 +74,7 @@ def test_the_rules_that_are_watched_are_the_most_frequent(hierogram: Run, corpus
         assert grammar.uses.sum() == chain_tokens[-1]
 
 
+@pytest.mark.slow
 def test_a_treebank_s_chains(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK_TREES) as store:
         put(store, TREES)

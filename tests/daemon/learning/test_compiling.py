@@ -82,6 +82,7 @@ def test_learning_takes_the_kernel_that_was_compiled_beside_it(tmp_path: Path, e
     assert len(list((tmp_path / "cache").rglob("sweeps.sweep_pairs*.nbc"))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unknown")
 def test_a_compiler_that_dies_is_done_without(tmp_path: Path, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
@@ -121,6 +122,7 @@ def test_the_compiler_ends_with_who_started_it(tmp_path: Path) -> None:
         assert process.wait(60) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unknown")
 def test_nothing_is_compiled_for_a_cache_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -103,6 +103,7 @@ def test_parts_find_what_is_found_at_once(
             assert verify(learned) == at_once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "problems"),
     [

@@ -29,6 +29,7 @@ def test_learning_sees_to_what_was_asked_meanwhile(filled: Store) -> None:
     assert verify(filled).problems == []
 
 
+@pytest.mark.slow
 def test_the_command_takes_out_what_it_is_told(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "news.bars").write_text("".join(line + "\n" for line in LINES))
     (tmp_path / "more.jsonl").write_text('{"id": "n-1", "source": "la", "target": "the", "alignment": [[0, 0]]}\n')

@@ -114,6 +114,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_first_commands_of_a_page_in_python(page: str, folder: Path, store_url: str) -> None:
     before, job = PAGES[page]

@@ -116,6 +116,7 @@ with hg.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_pandas_needs_no_pyarrow(new: hg.GrammarStore) -> None:
     url = new.store.engine.url.render_as_string(hide_password=False)
@@ -252,6 +253,7 @@ def test_several_threads_read_while_one_learns(new: hg.GrammarStore) -> None:
     assert not failed
 
 
+@pytest.mark.slow
 def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
     manifest = opened.export(tmp_path / "grammar.moses.gz", max_scope=1)
     assert (manifest.format, manifest.compression) == ("moses", "gzip")

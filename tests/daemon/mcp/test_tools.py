@@ -108,6 +108,7 @@ def test_the_command_speaks_on_standard_input_and_output(url: str) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_daemon_speaks_over_http_to_who_shows_the_token(opened: hg.GrammarStore) -> None:
     async def run(address: str) -> None:
         shown = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"})

@@ -87,6 +87,7 @@ def test_names_of_any_bytes_are_taken_in_and_set_apart(store: Store, tmp_path: P
     assert {entry["corpus"] for entry in log if entry["event"] == "file taken in"} == {"default", r"n\xe9ws"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [249, 250, 255])
 def test_long_names_are_set_apart_with_their_reason(store: Store, tmp_path: Path, length: int) -> None:
     folder = tmp_path / "spool"
@@ -234,6 +235,7 @@ def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
     yield "encoding", lambda: iter([b'<?xml version="1.0" encoding="utf-7"?><tmx>']), "encoding|well-formed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("content", "reason"), [pytest.param(*more, id=name) for name, *more in documents()])
 def test_memories_have_bounds(
     store: Store, tmp_path: Path, content: Callable[[], Iterator[bytes]], reason: str

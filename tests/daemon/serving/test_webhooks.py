@@ -165,6 +165,7 @@ def test_nobody_listens_and_exports_go_on(store: Store, store_url: str) -> None:
     assert {row.state for row in store.exports()} == {"done"}
 
 
+@pytest.mark.slow
 def test_a_slow_receiver_is_not_waited_for(store: Store, store_url: str) -> None:
     receiver = Receiver(200, wait=1.0)
     with receiver.listening(), sending(store, url=receiver.url, attempts=1, timeout_seconds=0.1):
@@ -248,6 +249,7 @@ def test_a_receiver_that_drips_has_one_deadline(sqlite_store: Store, part: str) 
     assert oldest < 5
 
 
+@pytest.mark.slow
 def test_the_loop_ends_while_a_receiver_drips(sqlite_store: Store) -> None:
     with dripping(*DRIPS["head"]) as url:
         with sending(sqlite_store, url=url, timeout_seconds=1_000.0):

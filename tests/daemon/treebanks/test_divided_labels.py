@@ -74,6 +74,7 @@ def test_a_store_is_learned_verified_exported_and_parsed_with(hierogram: Run, di
             assert "~" not in out
 
 
+@pytest.mark.slow
 def test_derivations_show_the_sub_labels_of_rules(divided: str) -> None:
     used = set(query(divided, "SELECT source, target FROM rules WHERE count > 0"))
     with open_store(divided) as store:
@@ -84,6 +85,7 @@ def test_derivations_show_the_sub_labels_of_rules(divided: str) -> None:
     assert all(draw(uses).startswith("<svg") for uses in derivations[:4])
 
 
+@pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_what_was_learned_in_parts_is_what_was_learned_at_once(hierogram: Run, store_url: str) -> None:
     tables = "SELECT source, target, count FROM rules WHERE count > 0 ORDER BY source, target"

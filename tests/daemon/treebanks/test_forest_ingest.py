@@ -95,6 +95,7 @@ def test_forests_that_cannot_be_transformed_are_faults() -> None:
         assert f"{rejection.value.reason}: {rejection.value.message}".startswith(reason)
 
 
+@pytest.mark.slow
 def test_from_lists_and_forests_to_rules_on_the_command_line(store_url: str, hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "lists.txt").write_text(LISTS)
     (tmp_path / "forests.txt").write_text(FORESTS)

@@ -103,6 +103,7 @@ def example(request: pytest.FixtureRequest):
     return known, weights, seated, whole, found
 
 
+@pytest.mark.slow
 def test_the_inside_weight_is_the_sum_over_derivations(example) -> None:
     known, weights, _, _, found = example
     total = sum(weight(weights, derivation) for derivation in found)

@@ -127,6 +127,7 @@ def uniform(hierogram: Run, store_url: str, tmp_path: Path) -> str:
     return store_url
 
 
+@pytest.mark.slow
 def test_a_store_s_grammar_is_smoothed_with_the_base_that_it_was_trained_with(
     hierogram: Run, uniform: str, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_store_s_grammar_is_smoothed_with_the_base_that_it_was_trained_with(
     assert (refused.code, "there are uniform, pcfg" in refused.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_sentences_are_parsed_with_the_store_that_is_named_in_any_way(
     hierogram: Run, uniform: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

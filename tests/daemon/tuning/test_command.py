@@ -146,6 +146,7 @@ def test_what_pairs_are_held_back_of(hierogram: Run, inputs: Path) -> None:
         hg.tune(store, None, [inputs / "dev.en"], inputs / "weights.toml")
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_document_run(hierogram: Run, inputs: Path) -> None:
     (inputs / "test.fr").write_text("la maison verte\n")
     shown = [shlex.split(line) for line in re.findall(r"^hierogram (.*)$", DOCUMENT, re.MULTILINE)]

@@ -36,6 +36,7 @@ def theirs(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_scores_and_tests_are_those_of_sacrebleu(hierogram: Run, files: list[str], tmp_path: Path) -> None:
     ran = hierogram("evaluate", "first", "second", "-r", "one", "--json")
     assert ran.code == 0, ran.err

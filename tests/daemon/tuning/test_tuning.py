@@ -288,6 +288,7 @@ def test_no_round_is_far_below_a_start_that_is_good_already(seed: int) -> None:
     assert tuned.history[tuned.best].bleu.score == max(scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("starts", [1, 2, 3])
 def test_it_starts_again_where_rounds_find_little(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = ListDecoder(PLANTED, sentences=20, candidates=40, seed=2, noise=0.3)

@@ -54,6 +54,7 @@ def assert_accounted_for(store: Store, url: str, totals: IngestTotals) -> None:
     assert verify(store).problems == []
 
 
+@pytest.mark.slow
 def test_mutated_bodies(quick: Store, store_url: str, connect: Connect) -> None:
     random = Random(1)
     limits = Limits(max_rejected_share=1.0)

@@ -21,6 +21,7 @@ from hierogram.storage.store import Store
 pytestmark = pytest.mark.database("sqlite")
 
 
+@pytest.mark.slow
 def test_a_name_that_ends_in_no_format_is_refused(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     store = ("--store", learned_url)
     for name in ("x.foo", "x.foo.gz"):

@@ -142,6 +142,7 @@ def test_all_answers_to_those_with_a_token_are_too(learned: Store) -> None:
     assert_as_described(described(application(learned, token=TOKEN), 20, 2, TOKEN))
 
 
+@pytest.mark.slow
 def test_a_wrong_document_is_found_out(fresh: Store) -> None:
     """The test above can fail: a status, a type of content and a method that the document lacks are found."""
     app = application(fresh)

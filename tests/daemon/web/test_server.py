@@ -105,6 +105,7 @@ def test_a_client_that_falls_silent_in_its_body_is_told(start: Start, quick_stor
     assert quick_store.count_pairs() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [b"?corpsu=x", b""])
 def test_a_client_that_is_still_sending_hears_what_is_wrong(start: Start, question: bytes) -> None:
     # Far more than sockets keep: who closed the connection now would reset it, and the answer could be lost.
@@ -170,6 +171,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, start: Start, size: int, **values
     return start(client_timeout=1.0, **values)
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_nothing_is_left(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     running = answering(monkeypatch, start, SIZE)
     with asking(running) as connection:
@@ -180,6 +182,7 @@ def test_a_client_that_reads_nothing_is_left(start: Start, monkeypatch: pytest.M
     assert running.end() < 5
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_too_slowly_is_left(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     running = answering(monkeypatch, start, SIZE, min_bytes_per_second=1 << 30)
     with asking(running) as connection:
@@ -287,6 +290,7 @@ def test_running_requests_are_bounded_and_the_living_say_so(start: Start, monkey
         assert all(b"200 OK" in everything(connection) for connection in held[:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "ends"), [("GET", True), ("POST", False)])
 def test_who_asks_and_leaves_is_not_answered(
     start: Start, monkeypatch: pytest.MonkeyPatch, method: str, ends: bool
@@ -426,6 +430,7 @@ def test_a_stream_whose_body_does_not_come_ends(start: Start) -> None:
             everything(connection)
 
 
+@pytest.mark.slow
 def test_connections_leave_descriptors_for_others(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_room", lambda: room)
     with open(os.devnull) as lowest:

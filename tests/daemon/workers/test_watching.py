@@ -44,6 +44,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
         return store.url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("within", "after", "code"),
     [("pass", "pass", 0), ("sys.exit(130)", "pass", 130), ("pass", "sys.exit(3)", 3), ("pass", "os._exit(1)", 1)],
@@ -56,6 +57,7 @@ def test_it_ends_as_the_child_does(url: str, within: str, after: str, code: int)
     assert out.count("\n") == (1 if "130" in within else 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["os._exit(1)", "os.abort()"])
 def test_it_says_what_is_committed_where_the_child_is_ended(url: str, end: str) -> None:
     with watching(url, end) as process:
@@ -73,6 +75,7 @@ def test_it_says_so_where_the_store_is_gone_too(tmp_path: Path) -> None:
     assert "what is committed is not known" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_child_hears_signals(url: str, number: signal.Signals) -> None:
     said = f"signal.signal({int(number)}, lambda *_: (print('heard', flush=True), sys.exit(77)))"
@@ -102,6 +105,7 @@ sys.exit(ended)
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_which_comes_by_two_ways_is_heard_once(url: str) -> None:
     with watching(url, TWICE) as process:
         process.communicate(timeout=PATIENCE)

@@ -44,6 +44,7 @@ def features(bitext: PairGraph, expected: np.ndarray, task: PairTask) -> np.ndar
     return np.concatenate([found.links.ravel(), found.source_nulls, found.target_nulls, uses])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pair", "number"), ALL_MASKS)
 def test_masked_sums_equal_the_enumeration(pair: Pair, number: int | None) -> None:
     rules, words = compiled(pair)

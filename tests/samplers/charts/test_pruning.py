@@ -233,6 +233,7 @@ def test_no_two_draws_have_the_same_stream(number: int, monkeypatch: pytest.Monk
     assert len(set(keys)) == len(keys)
 
 
+@pytest.mark.slow
 def test_what_is_drawn_of_a_remembered_mask_has_its_probability() -> None:
     """Each derivation that was drawn is used once: the next state of one mask is independent of the one before."""
     known = charts()[0]
@@ -301,6 +302,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     np.testing.assert_allclose(reached, np.tile(posterior, (len(whole), 1)), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
 def test_long_run_means_are_the_exact_expectations(number: int) -> None:
     known = charts()[number]

@@ -68,6 +68,7 @@ def test_the_second_start_is_the_best_exchange(seed: int) -> None:
         assert (first == second).all()
 
 
+@pytest.mark.slow
 def test_both_cases_are_seen() -> None:
     """Of these pairs, some start twice in the same place and others do not."""
     same = [

@@ -39,6 +39,7 @@ def share_below(x: float, mean: float, deviation: float) -> float:
     return (1 + math.erf((x - mean) / deviation / math.sqrt(2))) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "deviation"), [(0.0, 1.0), (3.0, 0.05), (-2.0, 20.0)])
 def test_draws_follow_the_density(mean: float, deviation: float) -> None:
     drawn = np.zeros(60_000)

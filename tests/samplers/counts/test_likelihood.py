@@ -68,6 +68,7 @@ def test_the_log_likelihood_of_a_table_is_that_of_its_counts(name: str, counts: 
         assert customer_by_customer(MODELS[name], rules) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_large_counts_beside_small_ones(name: str) -> None:
     rules = rules_with([*LARGE, *[1, 2, 1, 3] * 20])

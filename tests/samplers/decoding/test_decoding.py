@@ -69,6 +69,7 @@ def check(example: Example, found: Found, expected: list[Derivation]) -> None:
 IN_CAMPAIGN = (0, 1, 2, 5, 6, 7, 8, 9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("with_model", "block"),
     [
@@ -88,6 +89,7 @@ def test_all_derivations_are_those_of_the_definition(with_model: bool, block: in
         np.testing.assert_allclose([f[2] for f in few], [e.score for e in expected[:7]], atol=1e-9, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_model", [True, False])
 def test_all_derivations_with_labels_are_those_of_the_definition(with_model: bool) -> None:
     fewer = several = 0

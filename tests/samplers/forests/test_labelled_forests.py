@@ -37,6 +37,7 @@ def test_brackets_and_labels_are_part_of_a_rule() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
 def test_trees_draw_for_draw(method: str, model: str) -> None:

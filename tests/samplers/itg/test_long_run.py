@@ -344,6 +344,7 @@ def density_of(which: int, alpha: NDArray[np.float64], state: ItgState, tables: 
     return np.asarray(np.exp(log - log.max()))
 
 
+@pytest.mark.slow
 def test_strengths_are_drawn_as_quadrature_says() -> None:
     """Each from its own tables: no two processes have equally many tables or customers here.
 
@@ -376,6 +377,7 @@ def test_strengths_are_drawn_as_quadrature_says() -> None:
         assert p_value(samples[which], dict.fromkeys(range(10), 0.1)) > ALPHA, STRENGTH_NAMES[which]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [SLICE, FLAT])
 @pytest.mark.parametrize("shape", [0.1, 0.15, 0.25, 1.0])
 def test_a_rule_off_the_derivation_survives_by_its_probability_to_the_a(shape: float, method: str) -> None:

@@ -16,6 +16,7 @@ WORDS = 6
 CASES = [(order, pruned) for order in (1, 2, 3, 4, 5) for pruned in (0.0, 0.3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "pruned"), CASES)
 def test_probabilities_and_states(order: int, pruned: float) -> None:
     random = Random(order)

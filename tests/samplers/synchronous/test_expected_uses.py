@@ -260,6 +260,7 @@ def squared_error(found: Counter[Rule], scale: float, exact: Counter[Rule]) -> f
     return sum((found[rule] * scale - exact[rule]) ** 2 for rule in found.keys() | exact.keys())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bushy", "repeats within and between", "three pairs, one ambiguous"])
 def test_averages_err_less_than_counts_of_draws_at_equal_time(name: str) -> None:
     forests, limit = CASES[name]

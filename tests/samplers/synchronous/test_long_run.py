@@ -176,6 +176,7 @@ MUTANTS: dict[str, tuple[str, Case]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_as_many_samples_tell_each_mutant(name: str) -> None:
     mutant, case = MUTANTS[name]

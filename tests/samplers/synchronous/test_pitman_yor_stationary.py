@@ -39,6 +39,7 @@ def test_without_discount_the_chain_converges_to_the_exact_posterior(
     assert total_variation(gather_all(forests, stationary), posterior(forests, model, 0)) < EXACT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("discount", [0.5, 0.9])
 @pytest.mark.parametrize("name", ALONE)
 def test_with_discount_the_chain_stays_near_the_sequential_product(

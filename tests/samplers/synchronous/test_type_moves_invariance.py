@@ -48,6 +48,7 @@ def moved(forests: list[Forest], span_limit: int, model: Model, mutant: str | No
     return max(total_variation(before, moves.push(before, pivot)) for pivot in moves.free())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "model"),
     # The largest corpus with one model: what a move does with counts is seen in the others.

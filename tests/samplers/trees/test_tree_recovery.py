@@ -11,6 +11,7 @@ def test_there_are_ten_rules() -> None:
     assert len(treebank(seed=3)) == 50
 
 
+@pytest.mark.slow
 def test_a_seed_finds_them() -> None:
     assert set(fragments_of(seed=1, sweeps=2000)) == RULES
 

@@ -104,6 +104,7 @@ def exact_of(texts: tuple[str, ...], sub_labels: int = 1) -> dict[Joint, float]:
     return (refined_treebank(texts, "pcfg", sub_labels) if sub_labels > 1 else treebank(texts, "pcfg")).posterior()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("name", SMALL)
 def test_every_draw_leaves_the_posterior_as_it_is(name: str, base: str) -> None:
@@ -153,6 +154,7 @@ ROOTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("name", ROOTED)
 def test_draws_of_sub_labels_leave_the_posterior_as_it_is(name: str, base: str) -> None:
@@ -257,6 +259,7 @@ def log_joint(twin: Treebank, counts: Counter[tuple[object, ...]], strength: flo
     return grammar.log_joint(counts)
 
 
+@pytest.mark.slow
 def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     twin, counts = counts_of(grown)
     label = grown.trees.labels.index("A")

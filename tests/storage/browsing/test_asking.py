@@ -84,6 +84,7 @@ def test_writes_are_refused_by_the_database(asker: Asker, store_url: str, monkey
     assert query(store_url, "SELECT count(*), sum(count) FROM rules") == [(2, 6)]
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_ended(asker: Asker) -> None:
     for statement in (f"{ENDLESS} SELECT count(*) FROM a", f"{ENDLESS} SELECT * FROM a WHERE n < 0"):
         began = time.monotonic()
@@ -112,6 +113,7 @@ def test_one_step_of_the_database_cannot_outlast_its_time(
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.slow
 def test_a_question_that_takes_too_much_memory_is_refused(asker: Asker, store_url: str) -> None:
     if on_sqlite(store_url):
         columns = ", ".join(f"randomblob(8000000) AS c{n}" for n in range(100))
@@ -132,6 +134,7 @@ def test_a_question_that_takes_too_much_memory_is_refused(asker: Asker, store_ur
     assert cut in (0, len(rows))
 
 
+@pytest.mark.slow
 def test_an_answer(asker: Asker) -> None:
     question = " SELECT source, count, count * 0.5 AS half, NULL AS no FROM rules ORDER BY id -- so ;"
     assert plain(asker.ask(question, 5, 10)) == (
@@ -213,6 +216,7 @@ def test_nothing_is_left_of_a_question(asker: Asker) -> None:
     assert children(os.getpid()) == []
 
 
+@pytest.mark.slow
 def test_many_ask_at_once(asker: Asker) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = pool.map(lambda n: plain(asker.ask(f"SELECT {n}", 30, 1))[1], range(8))
@@ -250,6 +254,7 @@ def test_the_process_has_no_secrets_and_limits(asker: Asker, monkeypatch: pytest
         child.close()
 
 
+@pytest.mark.slow
 def test_questions_die_with_who_asked(asker: Asker, store_url: str) -> None:
     """The asking process is killed while a question runs; the child, and what it asked of Postgres, end."""
     slow = (

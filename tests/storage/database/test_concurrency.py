@@ -38,6 +38,7 @@ def at_once(work: Callable[[int], None]) -> None:
         raise errors[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["one store object", "a store object each"])
 def test_counts_from_several_writers_add_up(store: Store, store_url: str, shared: bool) -> None:
     def work(number: int) -> None:
@@ -80,6 +81,7 @@ def test_a_store_made_by_several_at_once_is_one_store(store_url: str) -> None:
         assert store.position() == WRITERS
 
 
+@pytest.mark.slow
 def test_a_writer_does_not_wait_for_ever(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
     blocking = make_engine(parse_url(store_url))
@@ -92,6 +94,7 @@ def test_a_writer_does_not_wait_for_ever(store: Store, store_url: str, monkeypat
     assert store.position() == 2
 
 
+@pytest.mark.slow
 def test_a_thread_does_not_wait_for_ever_for_another(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -355,6 +355,7 @@ def test_sides_of_any_size_are_stored_and_found(store: Store) -> None:
     assert store.integrity() == []
 
 
+@pytest.mark.slow
 def test_any_sequence_of_commits_counts_like_a_counter(store: Store) -> None:
     random = Random(11)
     symbols = ["a", "b", "c", "[X,1]", "[X,2]"]

@@ -77,6 +77,7 @@ def _stands_in(side: list[str], sentence: list[str]) -> bool:
     return any(_stands_in(side[1:], sentence[size:]) for size in range(1, len(sentence) + 1))
 
 
+@pytest.mark.slow
 @given(SIDES, SENTENCES)
 def test_a_side_that_matches_is_found_by_its_anchor(side: list[str], sentence: list[str]) -> None:
     keys = anchors_of_sentence(np.array([1 + WORDS.index(word) if word in WORDS else 0 for word in sentence], np.int64))

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from tests.storage.building import ingest, pair, query, withdraw
@@ -42,6 +43,7 @@ def test_postings_hold_each_pair_and_word_once(texts: list[list[str]], first: in
         assert (pairs_of(block, content) - (block << BLOCK_BITS)).astype("<u2").tobytes() == content
 
 
+@pytest.mark.slow
 def test_it_grows_a_little_and_by_blocks_and_shrinks(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b a", "x"), pair("b c", "x")])
     ingest(store, [pair("a d", "x")])

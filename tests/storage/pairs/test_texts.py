@@ -16,6 +16,7 @@ sides = st.lists(tokens, min_size=1, max_size=5).map(" ".join)
 same_store = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @same_store
 @given(rows=st.lists(st.tuples(sides, sides, st.none() | tokens), max_size=8), content=st.binary(max_size=20))
 def test_pairs_come_back_as_they_were(store: Store, rows: list[tuple[str, str, str | None]], content: bytes) -> None:

@@ -58,6 +58,7 @@ def test_links_are_not_to_be_given(tmp_path: Path) -> None:
     assert "a bitext is two files" in str(refused.exception)
 
 
+@pytest.mark.slow
 def test_deviations_are_drawn(tmp_path: Path) -> None:
     rows = [LinksRow("a", way, 1, 1, 1, 1.0, {"phrases": [1.0, 2.0], "Hiero": [3.0]}) for way in (ONE, BOTH)]
     draw(rows, tmp_path / "f.png")

@@ -133,6 +133,7 @@ def test_a_stream_of_some_kinds_and_one_that_comes_too_late(running: Running, st
     late.close()
 
 
+@pytest.mark.slow
 def test_streams_end_with_the_daemon_and_with_their_clients(
     running: Running, streamed: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -331,6 +331,7 @@ def test_the_cookbook_is_that_of_the_document() -> None:
     assert len({recipe.title for recipe in cookbook()}) == len(cookbook())
 
 
+@pytest.mark.slow
 def test_questions_are_about_this_store(reading_client: TestClient) -> None:
     told = reading_client.get("/ask.json").json()
     ours = [recipe["sql"] for recipe in told["cookbook"]]

@@ -70,6 +70,7 @@ def test_each_exact_step_raises_the_likelihood(name: str) -> None:
     assert found[-1] > found[0] + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_soft_counts_are_the_exact_ones_in_the_long_run(name: str) -> None:
     grammar = GRAMMARS[name]()
@@ -79,6 +80,7 @@ def test_soft_counts_are_the_exact_ones_in_the_long_run(name: str) -> None:
         np.testing.assert_allclose(other, one, atol=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_learning_by_masks_goes_where_exact_learning_goes(name: str) -> None:
     start = GRAMMARS[name]()

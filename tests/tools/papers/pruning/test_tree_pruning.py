@@ -46,6 +46,7 @@ def test_masked_sums_are_those_of_the_hypergraph() -> None:
     assert alive > 20
 
 
+@pytest.mark.slow
 def test_the_chain_converges_to_the_expectations_of_the_whole_chart() -> None:
     grammar = sentence_of(SENTENCE).grammar
     whole = Forest(grammar, fill_chart(grammar), 0)
