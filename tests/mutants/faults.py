@@ -1415,6 +1415,13 @@ FAULTS = (
         (_CONSENSUS, "-k", "agree"),
     ),
     Fault(
+        "a known name stands in for one that is spelled almost so",
+        "daemon/decoding/unknown_words.py",
+        "        if is_name(word, before):\n",
+        '        if is_name(word, ""):\n',
+        ("tests/daemon/decoding/test_unknown_words.py", "-k", "names"),
+    ),
+    Fault(
         "lengths are sought on the wrong side",
         "daemon/decoding/lengths.py",
         "            if length < wanted:\n",
