@@ -230,7 +230,7 @@ def align_pending(
             again = aligner.rejuvenate()
             rejuvenated += again.pairs
             changed += again.changed
-    # What sampling is to have next.
+    # Sampling needs the memory next.
     give_back()
     return AlignReport(pairs, trained, rejuvenated, changed, time.perf_counter() - started)
 

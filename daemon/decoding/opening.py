@@ -23,6 +23,7 @@ from hierogram.storage.records import DERIVED
 from hierogram.storage.store import Store
 
 _ALIKE_IN_SMALL_STORES = 0.75
+"""Share of its letters by which a known word stands in for an unknown one there, where nobody says another."""
 
 
 @dataclass(frozen=True)

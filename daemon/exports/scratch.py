@@ -217,8 +217,8 @@ LINKED = _SIDES | {"alignment": "VARCHAR"} | _USES | {"composed": "BIGINT"}
 
 
 class ReadState(NamedTuple):
-    """How far a store's rules were read: the ids of its newest pair with a derivation and of its newest rule, and how
-    often all rules are `seen`, as discounts have it.
+    """Say how far a store's rules were read: the ids of its newest pair with a derivation and of its newest rule, and
+    how often all rules are `seen`, as discounts have it.
     """
 
     pair: int
