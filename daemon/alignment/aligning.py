@@ -5,9 +5,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +145,10 @@ class _Sweeps:
                 self._report(self._done, self._total)
 
 
+Report = Callable[[int, int], None]
+"""Hears what is done, and how much there is in all."""
+
+
 class View(NamedTuple):
     """A direction as a chain knows it, by words or by stems, and counts of other pairs."""
 
@@ -167,6 +171,13 @@ class Way(NamedTuple):
     def direction(self) -> Direction:
         """The direction by words."""
         return self.views[0].direction
+
+
+class Sample(Protocol):
+    """Runs all chains of the directions; returns each direction's samples, added up in the order of its chains."""
+
+    def __call__(self, ways: Sequence[Way], options: AlignerOptions, *, report: Report | None) -> list[Marginals]:
+        """Run them; `report` hears sweeps done and sweeps in all."""
 
 
 def ways_of(
@@ -258,7 +269,8 @@ def _sample_jointly(
 
     def run(chain: int) -> LinkSamples:
         key = chain_seed(options.seed, 0, chain)
-        marginals = [_run(way, first_options, 0, chain_seed(key, way.number, 0), sweeps) for way in ways]
+        keys = [chain_seed(key, way.number, 0) for way in ways]
+        marginals = [run_way(way, first_options, 0, sweeps.one_done, own) for way, own in zip(ways, keys, strict=True)]
         found = _decoded(ways, first_options, marginals)
         links = join_directions(GDFA, found, marginals, source, target)
         return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.one_done)
@@ -285,12 +297,14 @@ def align_sides(
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = POSTERIOR,
+    sample: Sample | None = None,
 ) -> tuple[Links, Aligned]:
     """Align both ways; return both directions' links, of target words and of source words, and what they make together.
 
-    Beside the texts may be given counts of other pairs, both ways' links to start from, and what is known of the links
-    of some pairs, by their places. A model of both directions at once needs neither symmetrization nor links to start
-    from, and does not sample given what is known of links: its links are changed where they contradict that.
+    Beside the texts may be given counts of other pairs, both ways' links to start from, what is known of the links
+    of some pairs, by their places, and who runs the chains in the place of threads. A model of both directions at once
+    needs neither symmetrization nor links to start from, runs by threads, and does not sample given what is known of
+    links: its links are changed where they contradict that.
     """
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
@@ -299,7 +313,7 @@ def align_sides(
     ways = ways_of(source, target, options, prior, links)
     if known:
         ways = [way._replace(evidence=evidence_of(way.direction.sides, known, way.number == 0)) for way in ways]
-    marginals = _sample(ways, options, threads, report)
+    marginals = (sample or partial(_sample, threads=threads))(ways, options, report=report)
     found = _decoded(ways, options, marginals)
     joined = join_directions(symmetrization, found, marginals, source, target)
     if known:
@@ -360,20 +374,29 @@ def both_ways(links: LinkList, source: Side, target: Side) -> Links:
     )
 
 
-def _run(way: Way, options: AlignerOptions, chain: int, key: int, sweeps: _Sweeps) -> Marginals:
-    """Do all sweeps of one chain of a direction."""
+def run_way(
+    way: Way, options: AlignerOptions, chain: int, report: Callable[[], None] | None = None, key: int | None = None
+) -> Marginals:
+    """Do all sweeps of a direction's chain, numbered from 0, by its own `key` where none is given."""
     view = way.views[options.knows_stems(chain)]
-    return run_chain(build(options, view.direction, view.prior, way.evidence), key, way.links, sweeps.one_done)
+    key = chain_seed(options.seed, way.number, chain) if key is None else key
+    return run_chain(build(options, view.direction, view.prior, way.evidence), key, way.links, report)
+
+
+def chains_of(ways: Sequence[Way], options: AlignerOptions) -> list[tuple[int, int]]:
+    """Return all chains, a direction's place among the ways and the chain's number, in the order in which their samples
+    are added up."""
+    return [(k, chain) for chain in range(options.chains) for k in range(len(ways))]
 
 
 def _sample(
     ways: Sequence[Way],
     options: AlignerOptions,
     threads: int | None,
-    report: Callable[[int, int], None] | None,
+    report: Report | None,
 ) -> list[Marginals]:
     """Run all chains of the directions; each direction's samples are added up in the order of its chains."""
-    jobs = [(k, chain) for chain in range(options.chains) for k in range(len(ways))]
+    jobs = chains_of(ways, options)
     sweeps = _Sweeps(len(jobs) * options.sweeps, report)
     totals = [empty_marginals(way.direction.sides) for way in ways]
     workers = min(threads or os.cpu_count() or 1, len(jobs))
@@ -382,8 +405,7 @@ def _sample(
     with ThreadPoolExecutor(workers, "align") as pool:
         try:
             for k, chain in jobs:
-                key = chain_seed(options.seed, ways[k].number, chain)
-                pending.append((k, pool.submit(_run, ways[k], options, chain, key, sweeps)))
+                pending.append((k, pool.submit(run_way, ways[k], options, chain, sweeps.one_done)))
                 # Hardly more marginals than workers at once: they are the largest thing in memory.
                 if len(pending) > workers:
                     _collect(pending, totals)

@@ -3,15 +3,19 @@
 Pairs are aligned again, too, where people have fixed or forbidden links of theirs, or have taken that back.
 """
 
+import pickle
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from hierogram.daemon.alignment.aligning import (
     Aligned,
+    Report,
+    Sample,
     align_sides,
     both_ways,
     incremental_options,
@@ -35,6 +39,7 @@ from hierogram.storage.records import (
     PairAlignment,
     PairLinks,
     PairRow,
+    PairSize,
     Settings,
 )
 from hierogram.storage.store import Store
@@ -48,13 +53,37 @@ ARRIVED = 0.25
 _ON_ARRIVAL, _TOGETHER = 1, 2
 """How often the aligner has been over a pair that was new among many, and among few or none: then as often as those
 that are aligned again."""
-_CELLS_AT_ONCE = 30_000_000
-_PAIRS_A_READ = 5_000
+_CELLS_A_LOT = 30_000_000
+_MOST_LOTS, _MOST_PAIRS = 32, 1_000_000
+"""Of a round."""
 _PAIRS_A_COMMIT = 8_192
 _SEED_STEP = 1_000_003
 
-Report = Callable[[int, int], None]
-_Rows = TypeVar("_Rows", PairRow, LinkRow)
+
+class AlignmentLot(NamedTuple):
+    """Pairs that are aligned together, by their ids, and their cells; `again`: the aligner has aligned them before."""
+
+    ids: list[int]
+    cells: int
+    again: bool
+
+
+class AlignedLot(NamedTuple):
+    """What comes of aligning a lot: changes of the store, to be committed one after the other, and the alignments that
+    have changed materially of pairs that were aligned before, by id."""
+
+    changes: list[AlignerChange]
+    changed: dict[int, str]
+
+
+class LotWorkers(Protocol):
+    """Workers that align lots in the place of threads."""
+
+    def aligned(self, store: Store, lots: Sequence[AlignmentLot], report: Report) -> Iterator[AlignedLot]:
+        """Align lots that do not know of each other, and yield what comes of each in their order.
+
+        The result is that of `align_lot`. `report` hears how far it is, and how far it goes.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,34 +109,36 @@ class AlignReport:
 class IncrementalAligner:
     """The aligner of a store; one at a time may write to it.
 
-    With `train`, pairs with given alignments keep them and train the aligner.
+    With `train`, pairs with given alignments keep them and train the aligner. Lots are aligned by threads, or by
+    `workers`. The lots of a round know the same of all other pairs, and nothing of each other, so that the result
+    depends neither on threads nor on workers; a round has no more pairs than had links before it, but for one lot.
     """
 
-    def __init__(self, store: Store, threads: int | None = None, train: bool = True) -> None:
+    def __init__(
+        self, store: Store, threads: int | None = None, train: bool = True, workers: LotWorkers | None = None
+    ) -> None:
         self._store = store
         self._threads = threads
         self._train = train
+        self._workers = workers
         self._trained_up_to = 0
 
-    def align_new(self, limit: int | None = None, report: Report | None = None) -> int:
-        """Align pairs that have no alignment, `limit` at most, as many as fit in memory; return their number.
+    def align_new(self, limit: int | None = None, report: Report | None = None, most_lots: int = 1) -> int:
+        """Align pairs that have no alignment, `limit` and so many lots at most; return their number.
 
-        They go on to be sampled. `report` hears sweeps done and sweeps in all.
+        They go on to be sampled. `report` hears pairs that are done, and how many there are at hand.
         """
-        rows = self._next_unaligned(limit)
-        if not rows:
+        pairs = self._store.unaligned_pairs(_MOST_PAIRS if limit is None else min(limit, _MOST_PAIRS))
+        if not pairs:
             return 0
         if self._train:
             self.train()
-        texts = LinkedTexts.of(rows)
-        prior = _prior(self._store, texts)
-        options = _options(self._store.settings(), rows[0].id, 0, texts, prior)
-        # The changes are read before the links: those that come in between are seen to later.
-        corrected = {row.id: row.asked for row in self._store.corrections_of([row.id for row in rows])}
-        known = self._known(rows) if corrected else None
-        links, aligned = align_sides(texts.source, texts.target, options, self._threads, report, prior, known=known)
-        self._commit_new(rows, texts, links, aligned, corrected, _ON_ARRIVAL if _is_known(texts, prior) else _TOGETHER)
-        return len(rows)
+        others = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
+        lots = _lots(pairs, others, most_lots, again=False)
+        for done in self._aligned(lots, report):
+            for change in done.changes:
+                self._store.align(change)
+        return sum(len(lot.ids) for lot in lots)
 
     def train(self) -> int:
         """Let the aligner learn from given alignments that it has not seen yet; return their number."""
@@ -133,103 +164,181 @@ class IncrementalAligner:
             return False
         return self._store.count_links(_ON_ARRIVAL) > ARRIVED * self._store.count_pairs()
 
-    def rejuvenate(self, limit: int | None = None, report: Report | None = None) -> Rejuvenated:
-        """Align pairs again that the aligner has aligned, those it has been over least often first, together.
+    def rejuvenate(
+        self, limit: int | None = None, report: Report | None = None, most_lots: int = 1
+    ) -> list[Rejuvenated]:
+        """Align pairs again that the aligner has aligned, those it has been over least often first; return each lot.
 
-        They are `limit` at most, and as many as fit in memory. Unless others know more, they begin as new pairs do.
+        They are `limit` and so many lots at most. Unless others know more, they begin as new pairs do.
 
         Where the alignment changes materially, the pair's derivation begins again in the same transaction. A learner
         that holds the store's rules in memory has to change its table as `rebuilt` says.
         """
-        rows = _within(self._store.stalest_links(limit), _CELLS_AT_ONCE)
-        if not rows:
-            return Rejuvenated(0, 0, None)
-        texts = LinkedTexts.of(rows)
-        before = read_blobs(rows)
-        own = texts.counts(before, np.ones(len(rows), np.int64))
-        prior = _prior(self._store, texts, own)
-        options = _options(self._store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=True)
-        starts = before if _is_known(texts, prior) else None
-        links, aligned = align_sides(
-            texts.source, texts.target, options, self._threads, report, prior, starts, self._known(rows)
+        pairs = self._store.stalest_links(_MOST_PAIRS if limit is None else min(limit, _MOST_PAIRS))
+        linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
+        lots = _lots(pairs, linked, most_lots, again=True) if pairs else []
+        done = []
+        for lot, (changes, changed) in zip(lots, self._aligned(lots, report), strict=True):
+            [change] = changes
+            rebuilt = _commit(self._store, change, self._store.pairs_by_id(list(changed)), changed)
+            done.append(Rejuvenated(len(lot.ids), len(changed), rebuilt))
+        return done
+
+    def _aligned(self, lots: Sequence[AlignmentLot], report: Report | None) -> Iterator[AlignedLot]:
+        """Align the lots; none is yielded before all are aligned, since what is yielded is committed."""
+        pairs = sum(len(lot.ids) for lot in lots)
+
+        def hear(done: int, total: int) -> None:
+            if report is not None:
+                report(pairs * done // max(total, 1), pairs)
+
+        def by_threads() -> Iterator[AlignedLot]:
+            for number, lot in enumerate(lots):
+                heard = part_of(hear, number, len(lots))
+                yield align_lot(self._store, lot, self._threads, heard)
+
+        found = by_threads() if self._workers is None else self._workers.aligned(self._store, lots, hear)
+        return found if len(lots) == 1 else _held(found)
+
+
+def _lots(pairs: Sequence[PairSize], linked: int, most_lots: int, again: bool) -> list[AlignmentLot]:
+    """Return the lots of a round: the first pairs in turn, each lot with as many cells as fit in memory.
+
+    So many lots at most, and, beyond the first, so many pairs as others have links: those `linked`, but for the pairs
+    themselves where these are among them.
+    """
+    ends = np.cumsum([pair.cells for pair in pairs])
+    lots: list[AlignmentLot] = []
+    first = 0
+    while first < len(pairs) and len(lots) < min(most_lots, _MOST_LOTS):
+        before = int(ends[first - 1]) if first else 0
+        last = max(int(np.searchsorted(ends, before + _CELLS_A_LOT, side="right")), first + 1)
+        if lots and last > linked - again * last:
+            break
+        lots.append(AlignmentLot([pair.id for pair in pairs[first:last]], int(ends[last - 1]) - before, again))
+        first = last
+    return lots
+
+
+def part_of(report: Report, number: int, parts: int) -> Report:
+    """Return what hears how far a part is, of several as large, for what hears how far all are."""
+    return lambda done, total: report(number * total + done, parts * total)
+
+
+def _held(found: Iterable[AlignedLot]) -> Iterator[AlignedLot]:
+    """Yield all as soon as the last is there; until then they are in a file."""
+    with tempfile.TemporaryFile() as file:
+        number = 0
+        for one in found:
+            pickle.dump(one, file, pickle.HIGHEST_PROTOCOL)
+            number += 1
+        file.seek(0)
+        for _ in range(number):
+            yield pickle.load(file)
+
+
+def align_lot(
+    store: Store,
+    lot: AlignmentLot,
+    threads: int | None = None,
+    report: Report | None = None,
+    sample: Sample | None = None,
+) -> AlignedLot:
+    """Align the pairs of a lot by what the store knows of all others; nothing is written.
+
+    `report` hears sweeps done and sweeps in all; `sample` runs the chains in the place of threads.
+    """
+
+    def align(texts: LinkedTexts, options: AlignerOptions, **given: Any) -> tuple[Links, Aligned]:
+        return align_sides(texts.source, texts.target, options, threads, report, sample=sample, **given)
+
+    return (_aligned_again if lot.again else _aligned_first)(store, lot.ids, align)
+
+
+_Align = Callable[..., tuple[Links, Aligned]]
+
+
+def _aligned_first(store: Store, ids: Sequence[int], align: _Align) -> AlignedLot:
+    rows = store.pairs_by_id(ids)
+    texts = LinkedTexts.of(rows)
+    prior = _prior(store, texts)
+    options = _options(store.settings(), rows[0].id, 0, texts, prior)
+    # The changes are read before the links: those that come in between are seen to later.
+    corrected = {row.id: row.asked for row in store.corrections_of(ids)}
+    known = _known(store, rows) if corrected else None
+    both, aligned = align(texts, options, prior=prior, known=known)
+    lines = list(aligned.lines())
+    links = _links(rows, texts, both, _ON_ARRIVAL if _is_known(texts, prior) else _TOGETHER)
+    changes = []
+    # Some thousand pairs at a time, together with the counts that they cause.
+    for first in range(0, len(rows), _PAIRS_A_COMMIT):
+        some = slice(first, first + _PAIRS_A_COMMIT)
+        weight = np.zeros(len(rows), np.int64)
+        weight[some] = 1
+        change = AlignerChange(
+            [PairAlignment(row.id, line) for row, line in zip(rows[some], lines[some], strict=True)], links[some]
         )
-        changed = {
-            row.id: line for row, line in zip(rows, aligned.lines(), strict=True) if is_material(row.alignment, line)
-        }
-        change = AlignerChange([PairAlignment(*item) for item in changed.items()])
-        change.links = _links(rows, texts, links)
-        _count_again(change, texts, links, own)
-        rebuilt = _commit(self._store, change, self._store.pairs_by_id(list(changed)), changed)
-        return Rejuvenated(len(rows), len(changed), rebuilt)
+        change.corrected = [(row.id, corrected[row.id]) for row in rows[some] if row.id in corrected]
+        enter_counts(change, texts.counts(both, weight), texts.source, texts.target)
+        changes.append(change)
+    return AlignedLot(changes, {})
 
-    def _next_unaligned(self, limit: int | None) -> list[PairRow]:
-        rows: list[PairRow] = []
-        wanted = limit
-        while wanted is None or wanted > 0:
-            size = _PAIRS_A_READ if wanted is None else min(wanted, _PAIRS_A_READ)
-            after = rows[-1].id if rows else 0
-            more = self._store.pairs(after_id=after, limit=size, states=[UNALIGNED])
-            taken = _within([*rows, *more], _CELLS_AT_ONCE)
-            if len(more) < size or len(taken) < len(rows) + len(more):
-                return taken
-            rows = taken
-            wanted = None if wanted is None else wanted - len(more)
-        return rows
 
-    def _known(self, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
-        """Return what people say of the rows' links, by their places."""
-        known = self._store.human_links([row.id for row in rows])
-        return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
+def _aligned_again(store: Store, ids: Sequence[int], align: _Align) -> AlignedLot:
+    by_id = {row.id: row for row in store.links_by_id(ids)}
+    rows = [by_id[pair_id] for pair_id in ids]
+    texts = LinkedTexts.of(rows)
+    before = read_blobs(rows)
+    own = texts.counts(before, np.ones(len(rows), np.int64))
+    prior = _prior(store, texts, own)
+    options = _options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=True)
+    starts = before if _is_known(texts, prior) else None
+    links, aligned = align(texts, options, prior=prior, links=starts, known=_known(store, rows))
+    changed = {
+        row.id: line for row, line in zip(rows, aligned.lines(), strict=True) if is_material(row.alignment, line)
+    }
+    change = AlignerChange([PairAlignment(*item) for item in changed.items()])
+    change.links = _links(rows, texts, links)
+    _count_again(change, texts, links, own)
+    return AlignedLot([change], changed)
 
-    def _commit_new(
-        self,
-        rows: Sequence[PairRow],
-        texts: LinkedTexts,
-        both: Links,
-        aligned: Aligned,
-        corrected: Mapping[int, int],
-        sweep: int,
-    ) -> None:
-        """Commit some thousand pairs at a time, each lot together with the counts that it causes."""
-        lines = list(aligned.lines())
-        links = _links(rows, texts, both, sweep)
-        for first in range(0, len(rows), _PAIRS_A_COMMIT):
-            lot = slice(first, first + _PAIRS_A_COMMIT)
-            weight = np.zeros(len(rows), np.int64)
-            weight[lot] = 1
-            change = AlignerChange(
-                [PairAlignment(row.id, line) for row, line in zip(rows[lot], lines[lot], strict=True)], links[lot]
-            )
-            change.corrected = [(row.id, corrected[row.id]) for row in rows[lot] if row.id in corrected]
-            enter_counts(change, texts.counts(both, weight), texts.source, texts.target)
-            self._store.align(change)
+
+def _known(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
+    """Return what people say of the rows' links, by their places."""
+    known = store.human_links([row.id for row in rows])
+    return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
 
 
 def align_pending(
-    store: Store, threads: int | None = None, train: bool = True, report: Report | None = None
+    store: Store,
+    threads: int | None = None,
+    train: bool = True,
+    report: Report | None = None,
+    workers: LotWorkers | None = None,
 ) -> AlignReport:
     """Align all pairs that have no alignment yet, and others again where many have arrived; not while a learner works.
 
-    `report` hears pairs done and pairs in all. Raises `StoreHeldError` where another process writes the grammar.
+    Threads align, or `workers`. `report` hears pairs done and pairs in all. Raises `StoreHeldError` where another
+    process writes the grammar.
     """
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
         total = store.count_pairs([UNALIGNED])
-        aligner = IncrementalAligner(store, threads, train)
+        aligner = IncrementalAligner(store, threads, train, workers)
         pairs = trained = rejuvenated = changed = 0
         if total and train:
             trained = aligner.train()
 
-        def hear(done: int, sweeps: int) -> None:
+        def hear(done: int, _pairs: int) -> None:
             if report is not None:
-                report(min(pairs + (total - pairs) * done // max(sweeps, 1), total), total)
+                report(min(pairs + done, total), total)
 
-        while number := aligner.align_new(report=hear):
+        while number := aligner.align_new(report=hear, most_lots=_MOST_LOTS):
             pairs += number
         while aligner.much_has_arrived():
-            again = aligner.rejuvenate()
-            rejuvenated += again.pairs
-            changed += again.changed
+            for again in aligner.rejuvenate(most_lots=_MOST_LOTS):
+                rejuvenated += again.pairs
+                changed += again.changed
     # Sampling needs the memory next.
     give_back()
     return AlignReport(pairs, trained, rejuvenated, changed, time.perf_counter() - started)
@@ -239,13 +348,6 @@ def is_material(old: str, new: str) -> bool:
     """Return whether one alignment is so different from the other that a derivation has to begin again."""
     before, after = set(old.split(" ")), set(new.split(" "))
     return len(before ^ after) > MATERIAL * len(before | after)
-
-
-def _within(rows: list[_Rows], cells: int) -> list[_Rows]:
-    """Return the first rows that have at most this many cells together, one at least."""
-    sizes = [(row.source.count(" ") + 1) * (row.target.count(" ") + 1) for row in rows]
-    fitting = int(np.searchsorted(np.cumsum(sizes), cells, side="right"))
-    return rows[: max(fitting, 1)]
 
 
 def _links(

@@ -33,7 +33,7 @@ from hierogram.storage.options import Option
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hierogram.daemon.alignment.incremental import AlignReport
+    from hierogram.daemon.alignment.incremental import AlignReport, LotWorkers
     from hierogram.daemon.grammar.diagnosis import Diagnosis
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.learning import LearnReport
@@ -91,19 +91,21 @@ def _learn(
 ) -> None:
     """Learn, by workers where they are chosen; raises `typer.Exit` where it was interrupted."""
     announce_compilation()
+    from hierogram.daemon.alignment.shared import AligningWorkers
     from hierogram.daemon.learning.learner import LearnOptions
-    from hierogram.daemon.workers.chain import workers_of
+    from hierogram.daemon.workers.chain import shared_chain, workers_of
     from hierogram.samplers.synchronous.sweeps import Blocks
 
     with (
         chosen_store(context) as opened,
         # Before signals are heard, since Ray listens to them as well.
-        workers_of(opened.store, chosen, threads or 1) as chain,
+        workers_of(opened.store, chosen, threads or 1) as cluster,
     ):
-        options = LearnOptions(threads, blocks=None if blocks is None else Blocks(*blocks), chain=chain)
+        blocks_of = None if blocks is None else Blocks(*blocks)
+        options = LearnOptions(threads, blocks=blocks_of, chain=shared_chain(cluster))
         learning, kind = opened.learn(sweeps, options=options), opened.notation()
         with interruptible("alignments that were committed stay; run `hierogram learn` again to go on"):
-            aligned = align_pending(learning)
+            aligned = align_pending(learning, None if cluster is None else AligningWorkers(cluster))
         if not as_json:
             print_aligned(aligned)
         run = learning.continued()
@@ -132,10 +134,10 @@ def _learn(
         raise typer.Exit(128 + stop.number)
 
 
-def align_pending(learning: "Learning") -> "AlignReport":
-    """Align what has no alignment yet, with a bar."""
+def align_pending(learning: "Learning", workers: "LotWorkers | None" = None) -> "AlignReport":
+    """Align what has no alignment yet, with a bar; by workers where there are any."""
     with progress("align", "pairs") as shown:
-        return learning.align(lambda done, total: shown.update(done, total, done))
+        return learning.align(lambda done, total: shown.update(done, total, done), workers)
 
 
 def print_aligned(done: "AlignReport") -> None:

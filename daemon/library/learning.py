@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from queue import SimpleQueue
 
-from hierogram.daemon.alignment.incremental import AlignReport, align_pending, correct_requested
+from hierogram.daemon.alignment.incremental import AlignReport, LotWorkers, align_pending, correct_requested
 from hierogram.daemon.learning.learner import LearnOptions, LearnProgress
 from hierogram.daemon.learning.learning import LearnReport, run_to_continue
 from hierogram.daemon.learning.learning import learn as learn_all
@@ -52,10 +52,13 @@ class Learning:
         assert self.report is not None
         return self.report
 
-    def align(self, progress: Callable[[int, int], None] | None = None) -> AlignReport:
-        """Align the pairs that came without links, and those whose links people corrected; `progress` hears how far."""
+    def align(
+        self, progress: Callable[[int, int], None] | None = None, workers: LotWorkers | None = None
+    ) -> AlignReport:
+        """Align the pairs that came without links, by `workers` where there are any, and those whose links people
+        corrected; `progress` hears how far."""
         threads = self._options.threads
-        self.aligned = align_pending(self._store, threads, report=progress)
+        self.aligned = align_pending(self._store, threads, report=progress, workers=workers)
         correct_requested(self._store, threads)
         return self.aligned
 

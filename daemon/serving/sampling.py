@@ -21,7 +21,7 @@ from hierogram.daemon.learning.residents import PAIRS_A_TRANSACTION, ResidentBat
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
-from hierogram.daemon.workers.chain import check_workers, workers_of
+from hierogram.daemon.workers.chain import check_workers, shared_chain, workers_of
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
@@ -62,11 +62,13 @@ class Aligning:
             done = self._aligner.rejuvenate(self._section.pairs_at_once, self._go_on)
         except StoppedError:
             return []
-        self._log.info("pairs aligned again", pairs=done.pairs, changed=done.changed)
-        if done.rebuilt is None:
-            return []
-        done.rebuilt.change(self._learner.chain)
-        return [row.id for row in done.rebuilt.before.rows]
+        begun_again = []
+        for lot in done:
+            self._log.info("pairs aligned again", pairs=lot.pairs, changed=lot.changed)
+            if lot.rebuilt is not None:
+                lot.rebuilt.change(self._learner.chain)
+                begun_again += [row.id for row in lot.rebuilt.before.rows]
+        return begun_again
 
     def correct(self, pending: Sequence[Correction]) -> None:
         """Make the alignments of pairs keep to what people say of their links; no open batch may hold them."""
@@ -208,7 +210,7 @@ class SamplingLoop:
         chosen, given = configuration.workers.options().parsed()
         threads = section.threads or (None if chosen is None else 1)
         with ExitStack() as stack:
-            chain = stack.enter_context(workers_of(self._store, chosen, threads or 1))
+            chain = shared_chain(stack.enter_context(workers_of(self._store, chosen, threads or 1)))
             blocks = None if given is None else Blocks(*given)
             seconds = section.likelihood_seconds
             options = LearnOptions(threads, lambda _now: beat(), likelihood_seconds=seconds, blocks=blocks, chain=chain)

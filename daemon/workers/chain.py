@@ -43,14 +43,30 @@ def check_shareable(settings: Settings) -> None:
         raise DaemonError("type-based moves look at all pairs at once: learn without --workers")
 
 
-def shared_chain(cluster: "RayCluster") -> Callable[[Store, Means], Chain]:
-    """Return what makes a chain that the cluster's workers sample; raises `DaemonError` of other kinds."""
+def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, Means], Chain] | None:
+    """Return what makes a chain that the cluster's workers sample, None without one; raises `DaemonError` of other
+    kinds."""
+    if cluster is None:
+        return None
 
     def make(store: Store, means: Means) -> Chain:
         check_shareable(store.settings())
         return SharedChain(store, means, cluster)
 
     return make
+
+
+def reached_place(cluster: "RayCluster", store: Store) -> StorePlace | None:
+    """Return the place of a store that this process has a claim on; None where not all workers reach it."""
+    claim = store.lease()
+    if claim is None:
+        return None
+    place = StorePlace(store.engine.url.render_as_string(hide_password=False), claim.token)
+    calls = [cluster.call(worker, "reaches", *place) for worker in usable_workers(cluster, cluster.wanted)]
+    try:
+        return place if calls and all(cluster.result(call) for call in calls) else None
+    except WorkerLostError:
+        return None
 
 
 def check_workers(settings: Settings) -> None:
@@ -66,8 +82,8 @@ def check_installed() -> None:
 
 
 @contextmanager
-def workers_of(store: Store, chosen: Workers | None, threads: int) -> Iterator[Callable[[Store, Means], Chain] | None]:
-    """Run the workers; yields what makes a chain that they sample, or None where none are asked for."""
+def workers_of(store: Store, chosen: Workers | None, threads: int) -> "Iterator[RayCluster | None]":
+    """Run the workers; yields None where none are asked for."""
     if chosen is None:
         yield None
         return
@@ -76,7 +92,7 @@ def workers_of(store: Store, chosen: Workers | None, threads: int) -> Iterator[C
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
     with ray_cluster(chosen, threads) as cluster:
-        yield shared_chain(cluster)
+        yield cluster
 
 
 def suited_blocks(pairs: int) -> Blocks | None:
@@ -188,14 +204,7 @@ class SharedChain(PhraseChain):
         if claim is None or store.engine.dialect.name != POSTGRES:
             return False
         if self._place is None or self._place.token != claim.token:
-            place = StorePlace(store.engine.url.render_as_string(hide_password=False), claim.token)
-            workers = usable_workers(self._cluster, self._cluster.wanted)
-            calls = [self._cluster.call(worker, "reaches", *place) for worker in workers]
-            try:
-                reached = all(self._cluster.result(call) for call in calls)
-            except WorkerLostError:
-                reached = False
-            self._place = place if reached and workers else None
+            self._place = reached_place(self._cluster, store)
         return self._place is not None
 
     def open(self, store: Store, pairs: PairColumns) -> "StoredBatch | None":

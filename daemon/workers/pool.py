@@ -8,6 +8,8 @@ part of each round again.
 
 import time
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -305,6 +307,36 @@ def usable_workers(cluster: "RayCluster", most: int) -> list[int]:
     while len(cluster.workers()) < cluster.wanted and cluster.start() is not None:
         pass
     return cluster.workers()[: min(most, cluster.wanted)]
+
+
+def performed(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Iterator[Any]:
+    """Yield what tasks give, in their order: each a function of a module, and what it is called with.
+
+    Whoever is free does the next one; those of lost workers are done again.
+    """
+    waiting = deque(enumerate(tasks))
+    running: dict[int, tuple[int, Call]] = {}
+    done: dict[int, Any] = {}
+    losses = 0
+    for number in range(len(tasks)):
+        while number not in done:
+            for worker in usable_workers(cluster, len(waiting) + len(running)):
+                if waiting and worker not in running:
+                    which, task = waiting.popleft()
+                    running[worker] = which, cluster.call(worker, "perform", *task)
+            if not running:
+                raise ClusterLostError("no worker can be started: the cluster has no processor that is free")
+            ended = cluster.first([call for _, call in running.values()])
+            worker = next(worker for worker, (_, call) in running.items() if call is ended)
+            which, call = running.pop(worker)
+            try:
+                done[which] = cluster.result(call)
+            except WorkerLostError as error:
+                losses += 1
+                if losses > _MOST_LOSSES:
+                    raise DaemonError(f"{losses} workers were lost: see what ended them") from error
+                waiting.appendleft((which, tasks[which]))
+        yield done.pop(number)
 
 
 class SentPool(WorkerPool):

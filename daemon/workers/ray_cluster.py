@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -46,11 +46,11 @@ _GONE = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionE
 
 
 class RayCluster:
-    """The workers of one process, which end with it."""
+    """The workers of one process, which end with it; each has so many `threads`."""
 
     def __init__(self, workers: Workers, threads: int, on_this_machine: bool = False) -> None:
         self._number = workers.number
-        self._threads = threads
+        self.threads = threads
         self._on_this_machine = on_this_machine
         self._actors: dict[int, Any] = {}
         self._next = 0
@@ -64,13 +64,13 @@ class RayCluster:
             return self._number
         if time.monotonic() - self._looked > _SECONDS_A_LOOK:
             self._looked = time.monotonic()
-            self._seen = max(1, int(_ray.cluster_resources().get("CPU", 0) // self._threads))
+            self._seen = max(1, int(_ray.cluster_resources().get("CPU", 0) // self.threads))
         return self._seen
 
     @property
     def crowded(self) -> bool:
         """Return whether the cluster was started on this machine, and its workers take all processors."""
-        return self._on_this_machine and self.wanted * self._threads >= processors()
+        return self._on_this_machine and self.wanted * self.threads >= processors()
 
     def workers(self) -> list[int]:
         """Return the numbers of the workers that there are, none of which is known to be lost."""
@@ -82,9 +82,9 @@ class RayCluster:
 
     def start(self) -> int | None:
         """Start one more worker; None where no processor is free for it."""
-        if self._actors and _ray.available_resources().get("CPU", 0) < self._threads:
+        if self._actors and _ray.available_resources().get("CPU", 0) < self.threads:
             return None
-        actor = _ray.remote(num_cpus=self._threads)(Worker).remote()
+        actor = _ray.remote(num_cpus=self.threads)(Worker).remote()
         worker, self._next = self._next, self._next + 1
         try:
             self._await(actor.ready.remote())
@@ -129,6 +129,14 @@ class RayCluster:
             raise error.cause or error from error
         except _GONE as error:
             raise ClusterLostError(f"the cluster is lost: {error}") from error
+
+    def first(self, calls: Sequence[Any]) -> Any:
+        """Return a call that has ended, of several; the first one where none has for long."""
+        try:
+            ended, _ = _ray.wait([reference for _, reference in calls], timeout=_SECONDS_A_CALL)
+        except _GONE as error:
+            raise ClusterLostError(f"the cluster is lost: {error}") from error
+        return next((call for call in calls if call[1] in ended), calls[0])
 
     def shared(self, call: Any) -> Any:
         """Return what a call gave, for calls of many; machines get it from the one on which the worker is."""

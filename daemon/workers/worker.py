@@ -2,10 +2,10 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from secrets import token_hex
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, merg
 from hierogram.storage.exceptions import PairMissingError, StoreError
 from hierogram.storage.records import Settings, WrittenPart
 from hierogram.storage.store import Store, open_store
+
+Result = TypeVar("Result")
 
 
 class WorkerLostError(Exception):
@@ -277,6 +279,10 @@ class Worker:
         self._shards, self._own, self._settled = {}, {}, []
         if rules is not None:
             self._table = filled(rules, longest_rule(setup.settings), self._model)
+
+    def perform(self, task: Callable[..., Result], *arguments: Any) -> Result:
+        """Do something that has nothing to do with shards: what a function returns."""
+        return task(*arguments)
 
     def reaches(self, url: str, token: str) -> bool:
         """Return whether the store at the URL can be read and written from here: that with this claim on it."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
-from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, update
+from sqlalchemy import Connection, Select, Table, TextClause, func, literal, select, text, update
 
 from hierogram.storage.aligner.human_links import finish_corrections, known_links_of_texts
 from hierogram.storage.database.claims import Leases
@@ -22,6 +22,7 @@ from hierogram.storage.database.loading import (
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
 from hierogram.storage.grammar.runs import count_restarts
+from hierogram.storage.pairs.pairs import IDS_A_QUERY
 from hierogram.storage.records import (
     ALIGNER,
     GIVEN,
@@ -32,6 +33,7 @@ from hierogram.storage.records import (
     AlignerCounts,
     AnsweringCounts,
     LinkRow,
+    PairSize,
     PairUpdates,
     RuleDeltas,
     WordCounts,
@@ -42,6 +44,7 @@ _FERTILITIES = tuple(f"with_{number}" for number in range(FERTILITIES))
 _LEXICON = ("aligner_lexicon", ("source", "target"), ("forward", "backward"))
 _WORDS = ("aligner_words", ("side", "word"), ("links", *_FERTILITIES))
 _JUMPS = ("aligner_jumps", ("direction", "width"), ("count",))
+_CELLS = sentence_pairs.c.source_length * sentence_pairs.c.target_length
 
 NamesOfSides = tuple[Collection[str], Collection[str]]
 """Names of source and target words, or of stems; no word has a name, too."""
@@ -102,29 +105,43 @@ class Alignments(Leases):
             statement = select(func.count()).select_from(pair_links).where(pair_links.c.sweep == sweep)
             return int(connection.scalar(statement) or 0)
 
-    def stalest_links(self, limit: int | None = None) -> list[LinkRow]:
+    def unaligned_pairs(self, limit: int) -> list[PairSize]:
+        """Pairs that have no alignment, in id order."""
+        with self._reading() as connection:
+            statement = (
+                select(sentence_pairs.c.id, _CELLS, literal(0))
+                .where(sentence_pairs.c.state == UNALIGNED)
+                .order_by(sentence_pairs.c.id)
+                .limit(limit)
+            )
+            return [PairSize._make(row) for row in connection.execute(statement)]
+
+    def stalest_links(self, limit: int) -> list[PairSize]:
         """Pairs that the aligner has aligned and has been over least often, without those on their way to settling."""
         with self._reading() as connection:
             statement = (
-                link_rows()
+                select(sentence_pairs.c.id, _CELLS, pair_links.c.sweep)
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
                 # Pairs with a given alignment stand at 0.
                 .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
                 .order_by(pair_links.c.sweep, pair_links.c.pair_id)
                 .limit(limit)
             )
-            return [LinkRow._make(row) for row in connection.execute(statement)]
+            return [PairSize._make(row) for row in connection.execute(statement)]
 
     def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
         """Those of the pairs that the aligner has seen, in id order."""
+        wanted, rows = sorted(ids), list[LinkRow]()
         with self._reading() as connection:
-            statement = (
-                link_rows()
-                .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-                .where(pair_links.c.pair_id.in_(sorted(ids)))
-                .order_by(pair_links.c.pair_id)
-            )
-            return [LinkRow._make(row) for row in connection.execute(statement)]
+            for start in range(0, len(wanted), IDS_A_QUERY):
+                statement = (
+                    link_rows()
+                    .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
+                    .where(pair_links.c.pair_id.in_(wanted[start : start + IDS_A_QUERY]))
+                    .order_by(pair_links.c.pair_id)
+                )
+                rows += [LinkRow._make(row) for row in connection.execute(statement)]
+        return rows
 
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
         """Pairs with a given alignment that the aligner has not seen, with an id above `after_id`, in id order."""

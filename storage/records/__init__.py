@@ -13,6 +13,7 @@ from hierogram.storage.records.aligner import (
     LinkRow,
     PairAlignment,
     PairLinks,
+    PairSize,
     WordCounts,
 )
 from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas, StoredRules, WrittenPart, join_deltas
@@ -86,6 +87,7 @@ __all__ = [
     "PairPlace",
     "PairRecord",
     "PairRow",
+    "PairSize",
     "PairUpdates",
     "RejectedLine",
     "RequestRow",

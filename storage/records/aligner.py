@@ -44,6 +44,14 @@ class LinkRow(NamedTuple):
     sweep: int | None
 
 
+class PairSize(NamedTuple):
+    """A pair for the aligner: the product of both sides' lengths in words, and how many times it has been over it."""
+
+    id: int
+    cells: int
+    sweep: int
+
+
 class WordCounts(NamedTuple):
     """Of a word that others are linked to (the empty word: no word): links in all, and tokens by number of links."""
 

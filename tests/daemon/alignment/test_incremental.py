@@ -90,7 +90,7 @@ def test_derivations_follow_alignments_that_change(quick_store: Store, store_url
     store_is_mended(store_url)
     learn(store, sweeps=2)
     assert verify(store).problems == []
-    again = IncrementalAligner(store).rejuvenate(PAIRS)
+    [again] = IncrementalAligner(store).rejuvenate(PAIRS)
     assert again.pairs == 120
     assert again.changed >= 3
     assert again.rebuilt is not None
@@ -124,7 +124,7 @@ def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> N
     query(store_url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 4")
     learn(store, sweeps=0)
     with Learner(store) as learner:
-        again = IncrementalAligner(store).rejuvenate(PAIRS)
+        [again] = IncrementalAligner(store).rejuvenate(PAIRS)
         assert again.rebuilt is not None
         again.rebuilt.change(learner.chain)
         with Learner(store) as fresh:
@@ -282,7 +282,7 @@ def test_pairs_on_their_way_are_aligned_again_when_they_have_settled(quick_store
     assert not aligner.much_has_arrived()
     query(store_url, "UPDATE sentence_pairs SET state = 'waiting' WHERE id > 60")
     assert aligner.much_has_arrived()
-    assert aligner.rejuvenate(70).pairs == 70
+    assert [lot.pairs for lot in aligner.rejuvenate(70)] == [70]
     assert not aligner.much_has_arrived()
 
 

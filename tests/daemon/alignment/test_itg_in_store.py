@@ -41,7 +41,7 @@ def test_what_arrives_is_aligned_and_counted(store: Store) -> None:
     assert error_rate(store, 100, 110) < 0.15
     learn(store, sweeps=1)
     assert verify(store).problems == []
-    again = IncrementalAligner(store).rejuvenate(PAIRS)
+    [again] = IncrementalAligner(store).rejuvenate(PAIRS)
     assert again.pairs == 110
     assert verify(store).problems == []
     withdraw_all(store, [row.id for row in store.pairs()], lambda _done: None)

@@ -21,7 +21,7 @@ from hierogram.storage.store import Store, open_store
 ALIGNING = """
 import sys
 from hierogram.daemon.alignment import incremental
-incremental._CELLS_AT_ONCE = 1_000
+incremental._CELLS_A_LOT = 1_000
 incremental._PAIRS_A_COMMIT = 3
 from hierogram.daemon.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "1", "--threads", "1"]
@@ -63,7 +63,7 @@ def test_killed_in_mid_alignment(store_url: str, aligner: str, monkeypatch: pyte
         # Offered again, all pairs are known, aligned or not.
         put(store, 0, PAIRS)
         assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, left)
-        monkeypatch.setattr(incremental, "_CELLS_AT_ONCE", 1_000)
+        monkeypatch.setattr(incremental, "_CELLS_A_LOT", 1_000)
         monkeypatch.setattr(incremental, "_PAIRS_A_COMMIT", 3)
         incremental.align_pending(store, threads=1)
         learn(store, sweeps=1)

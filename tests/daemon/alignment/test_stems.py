@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from hierogram.daemon.stored_links import LinkedTexts, NamedCounts, enter_counts
 from hierogram.samplers.alignment.bitext import Side, fold, make_direction, make_sides, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
-from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts
+from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, LearnedCounts, PriorCounts
 from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, WordCounts
 from hierogram.storage.store import Store, open_store
 
@@ -157,10 +158,9 @@ def test_pairs_at_hand_leave_the_counts_of_stems_that_they_are_aligned_by(
     align_pending(store)
     seen = []
 
-    def noting(source: Side, target: Side, options: object, threads: object, report: object, prior: object,
-               links: object, known: object) -> object:  # fmt: skip
+    def noting(*texts_and_options: Any, prior: LearnedCounts, **given: Any) -> object:
         seen.append(prior)
-        return align_sides(source, target, options, threads, report, prior, links, known)  # type: ignore[arg-type]
+        return align_sides(*texts_and_options, prior=prior, **given)
 
     monkeypatch.setattr("hierogram.daemon.alignment.incremental.align_sides", noting)
     IncrementalAligner(store).rejuvenate(40)

@@ -1,7 +1,7 @@
 """A cluster within the process, whose workers are lost when a test says so."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ class FakeCluster:
     done; `room` is how many workers there can be at a time."""
 
     wanted: int = 2
+    threads: int = 1
     fails: Callable[[int, str], int] = lambda number, method: 0
     room: int = 100
     living: dict[int, Worker] = field(default_factory=dict)
@@ -73,6 +74,10 @@ class FakeCluster:
             self.lost += 1
             del self.living[call.worker]
             call.lost = f"{call.worker} is lost in {call.method}"
+
+    def first(self, calls: Sequence[Called]) -> Called:
+        # Who was called last is ready first.
+        return calls[-1]
 
     def shared(self, call: Called) -> object:
         assert not call.lost

@@ -5,7 +5,7 @@ from tests.storage.building import NewPair, align, aligner_counts, commit, delta
 from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
-from hierogram.storage.records import AlignerChange, AlignerCounts, PairAlignment, PairLinks, WordCounts
+from hierogram.storage.records import AlignerChange, AlignerCounts, PairAlignment, PairLinks, PairSize, WordCounts
 from hierogram.storage.store import Store
 
 
@@ -31,9 +31,10 @@ def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     assert (first.alignment, first.state, first.aligned_by) == ("0-0", "waiting", "aligner")
     assert (second.alignment, second.state, second.aligned_by) == ("", "unaligned", "nobody")
     assert store.status().pairs == {"unaligned": 1, "waiting": 1, "sampling": 0, "settled": 0}
-    (links,) = store.stalest_links(5)
+    (links,) = store.links_by_id([1, 2])
     assert (links.id, links.forward, links.backward, links.sweep) == (1, b"\0\0", b"\0\0\xff\xff", 1)
-    assert store.links_by_id([1, 2]) == [links]
+    assert store.stalest_links(5) == [PairSize(1, 2, 1)]
+    assert store.unaligned_pairs(5) == [PairSize(2, 1, 0)]
     assert store.integrity() == []
 
 
@@ -128,6 +129,7 @@ def test_lookups_of_the_aligner_go_through_indexes(store: Store) -> None:
         many = [[f"{side}{n}" for n in range(17, 100)] for side in "st"]
         assert len(store.aligner_counts(many).lexicon) == 83
         assert len(store.stalest_links(3)) == 3
+        assert store.unaligned_pairs(3) == []
         assert store.untrained_pairs(2_990, 5) == []
     for entry in seen:
         for table in ("aligner_lexicon", "aligner_words", "pair_links", "sentence_pairs"):

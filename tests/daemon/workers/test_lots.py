@@ -1,0 +1,226 @@
+"""Workers align what threads align, whatever their number, and whichever of them are lost."""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from tests.daemon.alignment.arrivals import error_rate, put, texts
+from tests.daemon.conftest import QUICK
+from tests.daemon.workers.fake import FakeCluster
+from tests.storage.building import aligner_counts
+
+from hierogram.daemon.alignment import incremental, shared
+from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
+from hierogram.daemon.alignment.shared import AligningWorkers
+from hierogram.daemon.exceptions import ClusterLostError, DaemonError
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.workers.options import Workers
+from hierogram.samplers.alignment.models.registry import JOINT_MODELS
+from hierogram.storage.records import PairSize, Settings
+from hierogram.storage.store import Store, open_store
+
+PAIRS = 140
+CELLS = 1_500
+"""Of a lot: twenty pairs or so."""
+
+
+@pytest.fixture(autouse=True)
+def small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incremental, "_CELLS_A_LOT", CELLS)
+    monkeypatch.setattr(incremental, "_PAIRS_A_COMMIT", 7)
+    monkeypatch.setattr(shared, "_FEWEST_CELLS", 0)
+
+
+def aligned(url: str, cluster: Any = None, settings: Settings = QUICK) -> object:
+    """What a new store holds whose pairs came in two batches, aligned by workers or threads."""
+    with open_store(url, create=True, settings=settings) as store:
+        workers = None if cluster is None else AligningWorkers(cluster)
+        done = [(report.pairs, report.rejuvenated, report.changed) for report in arrivals(store, workers)]
+        assert verify(store).problems == []
+        assert error_rate(store, 0, PAIRS) < 0.15
+        links = store.links_by_id(range(1, PAIRS + 1))
+        return done, texts(store), links, aligner_counts(store)
+
+
+def arrivals(store: Store, workers: Any) -> list[incremental.AlignReport]:
+    reports = []
+    for first, last in ((0, 60), (60, PAIRS)):
+        put(store, first, last)
+        reports.append(align_pending(store, 1, workers=workers))
+    return reports
+
+
+@pytest.fixture(scope="module")
+def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(incremental, "_CELLS_A_LOT", CELLS)
+        patch.setattr(incremental, "_PAIRS_A_COMMIT", 7)
+        return aligned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db")
+
+
+@pytest.mark.parametrize(
+    ("number", "threads"),
+    [pytest.param(1, 1, marks=pytest.mark.slow), (2, 1), (4, 2), pytest.param(9, 1, marks=pytest.mark.slow)],
+)
+def test_any_number_of_workers_aligns_what_threads_align(
+    number: int, threads: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = heard_tasks(monkeypatch)
+    assert aligned(store_url, FakeCluster(number, threads)) == by_threads
+    # Few workers take lots as wholes; many share out the chains of one lot after the other, where lots are few.
+    assert set(tasks) == {1: {"_whole_lot"}, 2: {"_whole_lot", "_chains"}, 4: {"_chains"}, 9: {"_chains"}}[number]
+
+
+def heard_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    tasks: list[str] = []
+    perform = shared.performed
+
+    def hear(cluster: Any, given: Any) -> Any:
+        tasks.extend(task.__name__ for task, *_ in given)
+        return perform(cluster, given)
+
+    monkeypatch.setattr(shared, "performed", hear)
+    return tasks
+
+
+def test_more_than_one_lot_of_a_round_was_aligned_and_others_again(by_threads: Any) -> None:
+    first, second = by_threads[0]
+    assert (first[0], second[0]) == (60, PAIRS - 60)
+    assert second[1] > 0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_lost_workers_change_nothing(seed: int, by_threads: object, tmp_path: Path) -> None:
+    random = Random(seed)
+
+    def fails(_number: int, method: str) -> int:
+        return random.choice((-1, 1)) if method == "perform" and random.random() < 0.3 else 0
+
+    cluster = FakeCluster(1 + seed, fails=fails)
+    assert aligned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert cluster.lost > 2
+
+
+def test_workers_that_cannot_reach_the_store_run_chains(
+    by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hierogram.daemon.workers.worker.Worker.reaches", lambda *_: False)
+    tasks = heard_tasks(monkeypatch)
+    assert aligned(f"sqlite:///{tmp_path}/s.db", FakeCluster(1)) == by_threads
+    assert set(tasks) == {"_chains"}
+
+
+def test_few_words_are_aligned_here(by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "_FEWEST_CELLS", CELLS)
+    tasks = heard_tasks(monkeypatch)
+    assert aligned(f"sqlite:///{tmp_path}/s.db", FakeCluster(2)) == by_threads
+    assert tasks == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("aligner", JOINT_MODELS)
+def test_models_of_both_directions_are_shared_out_by_lots(
+    aligner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(QUICK, aligner=aligner)
+    tasks = heard_tasks(monkeypatch)
+    threads = aligned(f"sqlite:///{tmp_path}/t.db", settings=settings)
+    assert aligned(f"sqlite:///{tmp_path}/w.db", FakeCluster(3), settings) == threads
+    assert set(tasks) == {"_whole_lot"}
+
+
+def test_a_cluster_without_room_is_lost(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+        put(store, 0, 20)
+        with pytest.raises(ClusterLostError, match="no worker can be started"):
+            align_pending(store, 1, workers=AligningWorkers(FakeCluster(3, room=0)))
+        assert store.count_pairs(["unaligned"]) == 20
+
+
+def test_workers_that_are_lost_again_and_again_end_it(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+        put(store, 0, 20)
+        cluster = FakeCluster(2, fails=lambda _number, method: -1 if method == "perform" else 0)
+        with pytest.raises(DaemonError, match="workers were lost"):
+            align_pending(store, 1, workers=AligningWorkers(cluster))
+
+
+@pytest.mark.parametrize(
+    ("linked", "again", "sizes"),
+    [
+        (0, False, [3]), (3, False, [3]), (5, False, [3]), (6, False, [3, 3]), (9, False, [3, 3, 3]),
+        (99, False, [3, 3, 3, 3, 2]), (14, True, [3, 3]), (6, True, [3]), (3, True, [3]), (20, True, [3, 3, 3]),
+    ],
+)  # fmt: skip
+def test_a_round_has_no_more_pairs_than_others_have_links(
+    linked: int, again: bool, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incremental, "_CELLS_A_LOT", 300)
+    pairs = [PairSize(number, 100, 1) for number in range(1, 15)]
+    lots = incremental._lots(pairs, linked, 32, again)
+    assert [len(lot.ids) for lot in lots] == sizes
+    assert [pair_id for lot in lots for pair_id in lot.ids] == list(range(1, sum(sizes) + 1))
+    assert {lot.cells for lot in lots if len(lot.ids) == 3} == {300}
+    assert incremental._lots(pairs, linked, 1, again) == lots[:1]
+
+
+def test_a_pair_that_is_larger_than_a_lot_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incremental, "_CELLS_A_LOT", 300)
+    pairs = [PairSize(1, 400, 1), PairSize(2, 100, 1), PairSize(3, 500, 1)]
+    assert [lot.ids for lot in incremental._lots(pairs, 9, 32, again=False)] == [[1], [2], [3]]
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_progress_goes_up_to_all_pairs(number: int, tmp_path: Path) -> None:
+    heard: list[tuple[int, int]] = []
+    workers = AligningWorkers(FakeCluster(number)) if number else None
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+        put(store, 0, 100)
+        align_pending(store, 1, report=lambda done, total: heard.append((done, total)), workers=workers)
+    assert heard == sorted(heard)
+    assert heard[-1] == (100, 100)
+    assert len(set(heard)) > 4
+
+
+def test_a_step_of_a_daemon_has_one_lot(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+        put(store, 0, PAIRS)
+        aligner = IncrementalAligner(store, 1)
+        sizes = []
+        while number := aligner.align_new():
+            sizes.append(number)
+        assert len(sizes) > 3
+        assert max(sizes) < 40
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("local_ray")
+def test_a_worker_that_is_killed_while_it_aligns_is_replaced(by_threads: object, store_url: str) -> None:
+    from hierogram.daemon.workers.ray_cluster import RayCluster
+
+    class Killing(RayCluster):
+        """Kills the process of a worker right after it was given its second and its fifth task."""
+
+        given = 0
+        killed = 0
+
+        def call(self, worker: int, method: str, *arguments: object) -> Any:
+            Killing.given += method == "perform"
+            now = method == "perform" and Killing.given in (2, 5)
+            process = self.process(worker) if now else None
+            called = super().call(worker, method, *arguments)
+            if process is not None:
+                os.kill(process, signal.SIGKILL)
+                Killing.killed += 1
+            return called
+
+    cluster = Killing(Workers(2), 1)
+    try:
+        assert aligned(store_url, cluster) == by_threads
+        assert Killing.killed == 2
+    finally:
+        cluster.close()
