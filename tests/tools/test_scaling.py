@@ -13,7 +13,7 @@ from hierogram.storage.store import open_store
 from hierogram.tools.measures.scaling.prices import SEQUENTIAL, prices
 from hierogram.tools.measures.scaling.simulating import Costs, costs_of, simulate
 
-COSTS = Costs(1000.0, 10.0, 1e-7, 0.01, 1e-4, 3e-4, 0.0, 1000, 100, 0.5)
+COSTS = Costs(1000.0, 10.0, 1e-7, 0.01, 1e-5, 3e-5, 0.0, 1000, 100, 0.5)
 
 
 def bitext(folder: Path, pairs: int) -> list[str]:
@@ -74,7 +74,9 @@ def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> Non
 
 
 def test_costs_of_opening_and_writing_are_those_of_who_does_it() -> None:
-    shared = {"open_seconds": 2.0, "commit_seconds": 5.0, "rules": 40, "pairs": 100, "traffic": {"write_seconds": 1.0}}
+    first, later = {"open": 20.0, "commit": 140.0, "write": 30.0}, {"open": 22.5, "commit": 45.0, "write": 8.75}
+    # Eight rounds of ten sweeps follow: two seconds a sweep to open, five to commit, of which workers write for one.
+    shared = {"first": first, "later": later, "sweeps": 20, "rules": 40, "pairs": 100}
     parts = {
         "workers": 2, "by_threads": {"pairs_a_processor_second": 9.0}, "changes_a_pair": 1, "merge_seconds": 1,
         "round_seconds": 1,
@@ -116,9 +118,9 @@ def test_the_simulation_adds_up() -> None:
     assert four.sending == pytest.approx(10_000 * 10 * 32 / 1e6 / 2)
     assert four.rounds == pytest.approx(0.04)
     assert four.store == one.store
-    slow = simulate(replace(COSTS, commit_seconds=3e-3), 10_000, 64, network=1e6, batch=20_000)
+    slow = simulate(replace(COSTS, commit_seconds=3e-4), 10_000, 64, network=1e6, batch=20_000)
     assert slow.store == pytest.approx(3.1)
-    by_workers = replace(COSTS, open_seconds=0.0, shared_seconds=6.4e-3)
+    by_workers = replace(COSTS, open_seconds=0.0, shared_seconds=6.4e-4)
     assert simulate(by_workers, 10_000, 1).store == pytest.approx(6.7)
     assert simulate(by_workers, 10_000, 64).store == pytest.approx(0.3 + 0.1)
     # Four machines; what three get goes out from the first, and its own comes in.

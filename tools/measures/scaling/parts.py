@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Annotated, TypeVar
 
 import typer
@@ -31,7 +31,7 @@ from hierogram.daemon.workers.chain import SharedChain, shared_chain, suited_blo
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import Traffic
 from hierogram.daemon.workers.ray_cluster import ray_cluster
-from hierogram.storage.records import WAITING
+from hierogram.storage.records import SETTLED, WAITING
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import BitextFile, Corpus, temporary_folder
 
@@ -65,14 +65,29 @@ def in_turn(tasks: list[Callable[[Callable[[], None]], Result]]) -> list[Result]
 _NEVER = 1e9
 
 
+_LATER_ROUNDS, SWEEPS_A_ROUND = 2, 10
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSeconds:
+    """Seconds of opening all pairs, and of bringing them back and committing them, by the clock and by the processor
+    time of this process alone; those of the commit in which workers wrote."""
+
+    open: float
+    open_processor: float
+    commit: float
+    commit_processor: float
+    write: float
+
+
 @dataclass(frozen=True, slots=True)
 class BurnIn:
     """A store taken through its burn-in: `sweep_seconds` of each sweep from the second one on, and `count_seconds` in
     which the first process then brings its counts up to date; pairs a second in all of these, by the clock and by the
     processor time of this process and all that it has started; by how many seconds the first sweep was longer, in which
-    kernels are loaded, workers started and pairs shared out; seconds of opening all pairs, of bringing them back and
-    committing them, by the clock and by the processor time of this process alone; whether workers open and write the
-    pairs; rules in use, and what went between workers."""
+    kernels are loaded, workers started and pairs shared out; what the store took then, when all rules were new, and in
+    the mean of two rounds of ten sweeps after it, for which all pairs are opened again; whether workers open and write
+    the pairs; rules in use after the burn-in, and what went between workers by then."""
 
     pairs: int
     sweeps: int
@@ -81,10 +96,8 @@ class BurnIn:
     pairs_a_second: float
     pairs_a_processor_second: float
     start_seconds: float
-    open_seconds: float
-    commit_seconds: float
-    open_processor_seconds: float
-    commit_processor_seconds: float
+    first: StoreSeconds
+    later: StoreSeconds
     by_workers: bool
     rules: int
     traffic: Traffic
@@ -123,16 +136,14 @@ def filled(corpus: Corpus, url: str | None) -> Iterator[Store]:
 
 
 def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) -> BurnIn:
-    """Take all pairs of a store through their burn-in, and commit them once; after each sweep the next one goes on."""
+    """Take all pairs of a store through their burn-in, and commit them; after each sweep of it the next one goes on.
+
+    Then take them through some rounds more, alone.
+    """
     with holding_lease(store, "measures"), Learner(store, options) as learner:
         by_workers = learner.chain.reads(store)
-        opening = time.perf_counter(), time.process_time()
-        [lot] = learner.lots([WAITING])
-        batch = lot.open()
-        opened = time.perf_counter() - opening[0], time.process_time() - opening[1]
         sweeps = learner.course.burn_in
         watch = _Watch()
-        committing: list[float] = []
 
         def enough() -> bool:
             # After a sweep, before anything is committed.
@@ -145,17 +156,18 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
             # It needs the counts.
             learner.measure()
             watch.note()
-            committing.append(time.process_time())
             return False
 
-        next_one()
-        watch.go_on()
-        learner.sweep(batch, batch.sweeps + sweeps, enough)
-        ended = time.perf_counter(), time.process_time()
-        chain = learner.chain
-        pool = chain.pool if isinstance(chain, SharedChain) else None
-        traffic = Traffic() if pool is None else pool.traffic
-        size = len(batch.ids)
+        def begin() -> None:
+            next_one()
+            watch.go_on()
+
+        size, first_seconds = _round(learner, WAITING, sweeps, enough, begin)
+        traffic, rules = replace(_traffic(learner)), learner.chain.rule_types
+        later = [
+            asdict(_round(learner, SETTLED, SWEEPS_A_ROUND, lambda: False, lambda: None)[1])
+            for _ in range(_LATER_ROUNDS)
+        ]
         first, *others, counting = watch.clock
         sampled = size * (sweeps - 1)
         return BurnIn(
@@ -166,14 +178,39 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
             sampled / (sum(others) + counting),
             sampled / max(sum(watch.processors[1:]), 1e-9),
             first - sum(others) / len(others),
-            opened[0],
-            ended[0] - watch.noted,
-            opened[1],
-            ended[1] - committing[0],
+            first_seconds,
+            StoreSeconds(**{name: mean(one[name] for one in later) for name in later[0]}),
             by_workers,
-            chain.rule_types,
+            rules,
             traffic,
         )
+
+
+def _round(
+    learner: Learner, state: str, sweeps: int, enough: Callable[[], bool], begin: Callable[[], None]
+) -> tuple[int, StoreSeconds]:
+    """Open all pairs, which are in a state, sweep over them, and commit them; return how many they are, and seconds."""
+    opening = time.perf_counter(), time.process_time()
+    [lot] = learner.lots([state])
+    batch = lot.open()
+    opened = time.perf_counter() - opening[0], time.process_time() - opening[1]
+    committing: list[float] = []
+
+    def note() -> bool:
+        ended = enough()
+        committing[:] = time.perf_counter(), time.process_time(), _traffic(learner).write_seconds
+        return ended
+
+    begin()
+    learner.sweep(batch, batch.sweeps + sweeps, note)
+    ended = time.perf_counter(), time.process_time(), _traffic(learner).write_seconds
+    clock, processor, written = (end - start for end, start in zip(ended, committing, strict=True))
+    return len(batch.ids), StoreSeconds(*opened, clock, processor, written)
+
+
+def _traffic(learner: Learner) -> Traffic:
+    pool = learner.chain.pool if isinstance(learner.chain, SharedChain) else None
+    return Traffic() if pool is None else pool.traffic
 
 
 class _Watch:
@@ -283,11 +320,12 @@ def main(
     )
     print(f"a round: {shared.traffic.bytes / max(shared.traffic.rounds, 1):,.0f} bytes, {shared.traffic.rounds} rounds")
     print(f"table: {shared.rules:,} rules; a worker's memory: {parts.worker_bytes / 1e6:,.0f} MB")
-    opening, committing = shared.open_processor_seconds, shared.commit_processor_seconds
-    print(
-        f"opening all pairs {shared.open_seconds:.1f} s, {opening:.2f} of this process' processor; committing them "
-        f"{shared.commit_seconds:.1f} s, {committing:.2f} of it; workers wrote for {shared.traffic.write_seconds:.1f} s"
-    )
+    for when, took in (("first", shared.first), ("later", shared.later)):
+        print(
+            f"{when}: opening all pairs {took.open:.1f} s, {took.open_processor:.2f} of this process' processor; "
+            f"committing them {took.commit:.1f} s, {took.commit_processor:.2f} of it; workers wrote for "
+            f"{took.write:.1f} s"
+        )
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ It is a model, no measurement. What it takes to be so:
   them, or, where there are more than 16 workers, one machine after the other from the first one's network; each worker
   adds all of them;
 - 150,000 pairs are in memory together;
-- pairs are opened and written once in as many sweeps as lie between commits: on SQLite by one process; on Postgres by
-  the workers, as fast by each as measured, and then one transaction takes all in, as fast as measured;
+- a run of 100 sweeps opens and writes all pairs once for the burn-in, when all rules are new, then every ten sweeps;
+  on SQLite one process does; on Postgres the workers, as fast by each as measured, and then one transaction takes all
+  in, as fast as measured;
 - rules grow with pairs by a power (Heaps).
 """
 
@@ -22,6 +23,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from hierogram.tools.measures.scaling.parts import SWEEPS_A_ROUND
+
 _BYTES_AN_ENTRY = 32
 _BYTES_A_ROW = 33
 _ROOM_A_ROW = 4.0
@@ -29,14 +32,14 @@ _ROOM_A_ROW = 4.0
 _FEWEST_ROUNDS = 2
 _MOST_PAIRS_A_ROUND = 24_576
 _MOST_PASSED = 16
-_SWEEPS_A_COMMIT = 10
+_SWEEPS_A_RUN = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
     """Measured: pairs a second of one core, entries of changes a pair, seconds to add one, seconds a round apart from
-    that, seconds to open and to write a pair, of one process, and those in which a worker does a part of both, rules
-    and pairs of the store that was measured, the power by which rules grow with pairs."""
+    that, seconds a sweep to open and to write a pair, of one process, and those in which a worker does a part of both,
+    rules and pairs of the store that was measured, the power by which rules grow with pairs."""
 
     pairs_a_second: float
     changes_a_pair: float
@@ -70,7 +73,10 @@ class SimulatedSweep(NamedTuple):
 def costs_of(small: dict[str, Any], parts: dict[str, Any]) -> Costs:
     """From the figures of `hierogram.tools.measures.scaling.parts` for fewer pairs, and for more."""
     threads, shared = parts["by_threads"], parts["by_workers"]
-    opened, committed, written = shared["open_seconds"], shared["commit_seconds"], shared["traffic"]["write_seconds"]
+    rounds = (_SWEEPS_A_RUN - shared["sweeps"]) / SWEEPS_A_ROUND
+    opened, committed, written = (
+        (shared["first"][name] + rounds * shared["later"][name]) / _SWEEPS_A_RUN for name in ("open", "commit", "write")
+    )
     if shared["by_workers"]:
         alone, taken, by_each = 0.0, committed - written, parts["workers"] * (opened + written)
     else:
@@ -115,7 +121,7 @@ def simulate(
         sending=size * (others / machines if passed else others + (others > 0)) / network,
         merging=pairs * costs.changes_a_pair * costs.merge_seconds,
         rounds=rounds * costs.round_seconds,
-        store=pairs * (costs.open_seconds + costs.commit_seconds + costs.shared_seconds / workers) / _SWEEPS_A_COMMIT,
+        store=pairs * (costs.open_seconds + costs.commit_seconds + costs.shared_seconds / workers),
         table_bytes=rules * _BYTES_A_ROW * _ROOM_A_ROW,
     )
 
