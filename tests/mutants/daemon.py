@@ -18,6 +18,7 @@ _PAGES = "tests/daemon/web/pages/test_pages.py"
 _STREAMS = "tests/daemon/web/events/test_events.py"
 _STEMS = "tests/daemon/alignment/test_stems.py"
 _ARRIVALS = "tests/daemon/alignment/test_incremental.py"
+_LOTS = "tests/daemon/workers/test_lots.py"
 _TEXT = "tests/daemon/decoding/test_text.py"
 _JOINING = "tests/daemon/corpora/test_joining.py"
 _COMPILING = "tests/daemon/scoring/test_compiling.py"
@@ -398,6 +399,41 @@ DAEMON_FAULTS = (
         "        for change in reversed(changes):\n            self._add(_taken_back(change))\n",
         "",
         (_POOL, "-k", "left_take_over"),
+    ),
+    Fault(
+        "a lot sees what others of its round have committed",
+        "daemon/alignment/incremental.py",
+        "return found if len(lots) == 1 else _held(found)",
+        "return found",
+        (_LOTS, "-k", "nothing_of_a_round"),
+    ),
+    Fault(
+        "a round has more pairs than others have links",
+        "daemon/alignment/incremental.py",
+        "if lots and last > linked - again * last:",
+        "if lots and last > linked + again * last:",
+        (_LOTS, "-k", "no_more_pairs"),
+    ),
+    Fault(
+        "the samples of chains are added up as they come",
+        "daemon/alignment/shared.py",
+        "for job in jobs:",
+        "for job in list(found):",
+        (_LOTS, "-k", "added_up"),
+    ),
+    Fault(
+        "all chains of a lot are the first one",
+        "daemon/alignment/shared.py",
+        "run_way(ways[job[0]], options, job[1])",
+        "run_way(ways[job[0]], options, 0)",
+        (_LOTS, "-k", "sqlite and any_number and 4-2"),
+    ),
+    Fault(
+        "what a lost worker was to do is left out",
+        "daemon/workers/pool.py",
+        "                waiting.appendleft((which, tasks[which]))\n",
+        "                done[which] = None\n",
+        (_LOTS, "-k", "lost_workers and 1"),
     ),
     # The web.
     Fault(

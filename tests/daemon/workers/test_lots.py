@@ -9,16 +9,21 @@ from typing import Any
 
 import pytest
 from tests.daemon.alignment.arrivals import error_rate, put, texts
+from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK
 from tests.daemon.workers.fake import FakeCluster
 from tests.storage.building import aligner_counts
 
 from hierogram.daemon.alignment import incremental, shared
-from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
+from hierogram.daemon.alignment.aligning import options_for, run_way, ways_of
+from hierogram.daemon.alignment.incremental import AlignedLot, AlignmentLot, IncrementalAligner, align_pending
+from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.alignment.shared import AligningWorkers
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.workers.options import Workers
+from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals
 from hierogram.samplers.alignment.models.registry import JOINT_MODELS
 from hierogram.storage.records import PairSize, Settings
 from hierogram.storage.store import Store, open_store
@@ -85,6 +90,40 @@ def heard_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(shared, "performed", hear)
     return tasks
+
+
+def test_nothing_of_a_round_is_committed_before_all_of_it_is_aligned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    align_lot, rounds = incremental.align_lot, list[list[tuple[int, int]]]()
+
+    def noting(store: Store, lot: AlignmentLot, *given: Any) -> AlignedLot:
+        rounds[-1].append((store.count_pairs(["unaligned"]), len(lot.ids)))
+        return align_lot(store, lot, *given)
+
+    monkeypatch.setattr(incremental, "align_lot", noting)
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+        put(store, 0, PAIRS)
+        aligner, done, left = IncrementalAligner(store, 1), -1, PAIRS
+        while done:
+            rounds.append([])
+            done = aligner.align_new(most_lots=32)
+            assert {waiting for waiting, _ in rounds[-1]} <= {left}
+            left -= sum(pairs for _, pairs in rounds[-1])
+    assert max(map(len, rounds)) > 1
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_samples_of_chains_are_added_up_in_their_order(number: int) -> None:
+    sources, targets, _ = invented(30)
+    ways = ways_of(read_side(sources), read_side(targets), options := options_for(Request(), 30))
+    expected = [empty_marginals(way.direction.sides) for way in ways]
+    for total, way in zip(expected, ways, strict=True):
+        for chain in range(options.chains):
+            add_marginals(total, run_way(way, options, chain))
+    found = AligningWorkers(FakeCluster(number))._sample(ways, options, report=None)
+    for own, other in zip(found, expected, strict=True):
+        assert [array.tobytes() for array in own] == [array.tobytes() for array in other]
 
 
 def test_more_than_one_lot_of_a_round_was_aligned_and_others_again(by_threads: Any) -> None:
