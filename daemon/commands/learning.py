@@ -66,8 +66,8 @@ def learn(
     interrupted and had as many --sweeps (or none are given), it is continued to the same end. SIGTERM and Ctrl-C end it
     after the sweep at hand, which is committed.
 
-    With --workers other processes sample, on this machine or on others (extra `cluster`); what is learned does not
-    depend on how many they are, nor on which of them are lost.
+    With --workers other processes align and sample, on this machine or on others (extra `cluster`); what is learned
+    does not depend on how many they are, nor on which of them are lost.
     """
     chosen, blocks = sharing.parsed()
     if chosen is None:
