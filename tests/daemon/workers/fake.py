@@ -23,7 +23,6 @@ class FakeCluster:
     done; `room` is how many workers there can be at a time."""
 
     wanted: int = 2
-    threads: int = 1
     fails: Callable[[int, str], int] = lambda number, method: 0
     room: int = 100
     living: dict[int, Worker] = field(default_factory=dict)
@@ -32,6 +31,7 @@ class FakeCluster:
     lost: int = 0
     crowded: bool = False
     queues: dict[int, list[Called]] = field(default_factory=dict)
+    threads: int = 1
 
     def workers(self) -> list[int]:
         return list(self.living)

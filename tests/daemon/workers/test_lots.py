@@ -75,7 +75,7 @@ def test_any_number_of_workers_aligns_what_threads_align(
     number: int, threads: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = heard_tasks(monkeypatch)
-    assert aligned(store_url, FakeCluster(number, threads)) == by_threads
+    assert aligned(store_url, FakeCluster(number, threads=threads)) == by_threads
     # Few workers take lots as wholes; many share out the chains of one lot after the other, where lots are few.
     assert set(tasks) == {1: {"_whole_lot"}, 2: {"_whole_lot", "_chains"}, 4: {"_chains"}, 9: {"_chains"}}[number]
 
