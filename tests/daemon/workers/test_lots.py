@@ -1,7 +1,5 @@
 """Workers align what threads align, whatever their number, and whichever of them are lost."""
 
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -21,7 +19,6 @@ from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.alignment.shared import AligningWorkers
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.workers.options import Workers
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals
 from hierogram.samplers.alignment.models.registry import JOINT_MODELS
@@ -239,27 +236,11 @@ def test_a_step_of_a_daemon_has_one_lot(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_a_worker_that_is_killed_while_it_aligns_is_replaced(by_threads: object, store_url: str) -> None:
-    from hierogram.daemon.workers.ray_cluster import RayCluster
+    from tests.daemon.workers.killing import KillingCluster
 
-    class Killing(RayCluster):
-        """Kills the process of a worker right after it was given its second and its fifth task."""
-
-        given = 0
-        killed = 0
-
-        def call(self, worker: int, method: str, *arguments: object) -> Any:
-            Killing.given += method == "perform"
-            now = method == "perform" and Killing.given in (2, 5)
-            process = self.process(worker) if now else None
-            called = super().call(worker, method, *arguments)
-            if process is not None:
-                os.kill(process, signal.SIGKILL)
-                Killing.killed += 1
-            return called
-
-    cluster = Killing(Workers(2), 1)
+    cluster = KillingCluster({"perform": (2, 5)})
     try:
         assert aligned(store_url, cluster) == by_threads
-        assert Killing.killed == 2
+        assert cluster.killed == 2
     finally:
         cluster.close()

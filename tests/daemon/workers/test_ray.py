@@ -1,7 +1,5 @@
 """Workers in processes of their own, run by Ray: what they learn, and what becomes of it when they are killed."""
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,31 +51,13 @@ def test_workers_learn_what_threads_learn(by_threads: object, store_url: str) ->
 @pytest.mark.database("postgres")
 @pytest.mark.usefixtures("local_ray")
 def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, store_url: str) -> None:
-    from hierogram.daemon.workers.ray_cluster import RayCluster
+    from tests.daemon.workers.killing import KillingCluster
 
-    class Killing(RayCluster):
-        """Kills the process of a worker right after it was called for the tenth and for the fortieth time, and the
-        first that writes pairs, which workers do on Postgres."""
-
-        calls = 0
-        writes = 0
-        killed = 0
-
-        def call(self, worker: int, method: str, *arguments: object) -> Any:
-            Killing.calls += method == "work"
-            Killing.writes += method == "write"
-            now = (method == "work" and Killing.calls in (10, 40)) or (method == "write" and Killing.writes == 1)
-            process = self.process(worker) if now else None
-            called = super().call(worker, method, *arguments)
-            if process is not None:
-                os.kill(process, signal.SIGKILL)
-                Killing.killed += 1
-            return called
-
-    cluster = Killing(Workers(2), 1)
+    # On Postgres workers write pairs, too.
+    cluster = KillingCluster({"work": (10, 40), "write": (1,)})
     try:
         assert learned(store_url, shared_chain(cluster)) == by_threads
-        assert Killing.killed == 3
+        assert cluster.killed == 3
         assert sorted(cluster.workers()) != [0, 1]
     finally:
         cluster.close()
