@@ -69,8 +69,8 @@ class AlignmentLot(NamedTuple):
 
 
 class AlignedLot(NamedTuple):
-    """What comes of aligning a lot: changes of the store, to be committed one after the other, and the alignments that
-    have changed materially of pairs that were aligned before, by id."""
+    """Hold what comes of aligning a lot: changes of the store, to be committed one after the other, and the alignments
+    that have changed materially of pairs that were aligned before, by id."""
 
     changes: list[AlignerChange]
     changed: dict[int, str]
