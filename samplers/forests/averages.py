@@ -15,7 +15,15 @@ from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import get_number, put_number
 from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
-from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.numbers import (
+    CLASSES,
+    LEAST_KEPT,
+    LEAST_SHOWN,
+    MOST_SWEEPS,
+    ONE_USE,
+    SHARED_SWEEPS,
+    SWEEPS_A_DRAW,
+)
 
 ENTRY = np.dtype(
     [
@@ -31,7 +39,8 @@ ENTRY = np.dtype(
 )
 """A rule that a pair expects to use: hashes of both sides; its uses in the sweeps since it was entered, and the most
 that it can have had before; where its fragment lies in the bytes of the pair, how many it has, the node at which it
-begins; 1 where it was used twice at least in a sweep since then."""
+begins; whether it was used twice at least in a sweep since then: bit 0 of the present `SHARED_SWEEPS`, bit 1 of those
+before them."""
 
 SWEEPS_A_PRUNING = 16
 BYTES_A_SLOT = 10
@@ -287,9 +296,19 @@ def _halve(averages, pair):
 
 
 @njit
+def _turn_shared(averages, pair):
+    """Begin other `SHARED_SWEEPS`: forget who used a rule before the last ones."""
+    for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+        entry = averages.entry[k]
+        entry["shared"] = (entry["shared"] & 1) << 1
+
+
+@njit
 def end_sweep(averages, pair):
     """Count one more sweep of a pair, whose uses are in its total; forget what is long ago, let go of what is rare."""
     averages.sweeps[pair] += 1
+    if averages.sweeps[pair] % SHARED_SWEEPS == 0:
+        _turn_shared(averages, pair)
     if averages.sweeps[pair] == MOST_SWEEPS:
         _halve(averages, pair)
     if averages.sweeps[pair] % SWEEPS_A_PRUNING == 0:

@@ -2,8 +2,9 @@
 
 A record is, as LEB128 varints, the sweeps averaged over, the most uses that a rule without an entry can have had, and
 the uses in all by number of nonterminals; then the entries in their order. An entry is the node at which the rule
-begins, twice its uses since it was entered (and 1 more where it was used twice at least), the most uses that it can
-have had before, the size of the fragment in bytes, and these bytes. A pair that has averaged over nothing has none.
+begins, four times its uses since it was entered and the two bits of whether it was used twice at least, the most uses
+that it can have had before, the size of the fragment in bytes, and these bytes. A pair that has averaged over nothing
+has none.
 """
 
 from typing import NamedTuple
@@ -75,8 +76,8 @@ def _after_totals(content, position, last):
 
 @njit
 def _next(content, position, last):
-    """Of the entry at `position` root, (uses, missed), shared, where the fragment begins and ends; an end of -1 if cut
-    short.
+    """Of the entry at `position` root, (uses, missed), shared (two bits), where the fragment begins and ends; an end of
+    -1 if cut short.
     """
     root, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
@@ -85,7 +86,7 @@ def _next(content, position, last):
     end = position + size
     if root < 0 or uses < 0 or missed < 0 or size < 1 or end > last:
         return root, (uses, missed), 0, position, -1
-    return root, (uses >> 1, missed), uses & 1, position, end
+    return root, (uses >> 2, missed), uses & 3, position, end
 
 
 @njit
@@ -229,7 +230,7 @@ def _write(averages, content, offsets):
         for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
             entry = averages.entry[k]
             position = put_number(content, position, np.int64(entry["root"]))
-            position = put_number(content, position, 2 * np.int64(entry["uses"]) + np.int64(entry["shared"]))
+            position = put_number(content, position, 4 * np.int64(entry["uses"]) + np.int64(entry["shared"]))
             position = put_number(content, position, np.int64(entry["missed"]))
             position = put_number(content, position, np.int64(entry["size"]))
             start = BYTES_A_SLOT * averages.first[pair] + np.int64(entry["start"])

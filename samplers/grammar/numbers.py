@@ -45,6 +45,8 @@ LEAST_KEPT = ONE_USE // 32
 """What a pair expects of a rule is not counted below this, and need not be kept."""
 MOST_SWEEPS = 2048
 """An average over so many sweeps goes on as one over half of them: so it forgets, slowly."""
+SHARED_SWEEPS = 128
+"""A rule counts as used by others, too, for so many sweeps after it was, or up to twice as many."""
 SWEEPS_A_DRAW = 6
 """So many sweeps of a chain tell as much of a rule's expected uses as one independent draw, as measured."""
 CLASSES = 4

@@ -318,6 +318,13 @@ FAULTS = (
         'entry["shared"] = _is_shared(number, at)',
         (CREDITS, "-k", "shared"),
     ),
+    Fault(
+        "a rule stays shared when nobody else uses it",
+        "forests/averages.py",
+        'entry["shared"] = (entry["shared"] & 1) << 1',
+        'entry["shared"] = (entry["shared"] > 0) << 1',
+        (CREDITS, "-k", "shared"),
+    ),
     # Tree-substitution grammars.
     Fault(
         "two equal fragments do not see each other where they are joined",

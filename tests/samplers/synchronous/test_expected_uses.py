@@ -16,8 +16,8 @@ from tests.reference.streams import Stream
 from tests.samplers.synchronous.averaged_chain import AveragedChain
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
-from hierogram.samplers.forests.records import fragments_of, left_out, write_averages
-from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_USE
+from hierogram.samplers.forests.records import fragments_of, left_out, read_averages, write_averages
+from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_USE, SHARED_SWEEPS
 from hierogram.samplers.synchronous.sweeps import METROPOLIS
 
 EXACT = 1e-10
@@ -221,6 +221,21 @@ def test_a_rule_stays_shared_that_was_used_twice_in_a_sweep_since_it_was_met() -
         alone_again += int(shared.sum()) > len(twice)
         shared |= now
     assert alone_again
+
+
+def test_a_rule_that_nobody_else_uses_any_longer_is_no_longer_shared() -> None:
+    # A pair in which no rule is used twice, as if another that has left had used its rules until now.
+    kernel = AveragedChain([examples.COUPLE], DP, seed=3)
+    kernel.average()
+    averages = kernel.chain.averages
+    known = slice(0, int(averages.taken[0]))
+    averages.entry["shared"][known] = 1
+    for number in range(2, 2 * SHARED_SWEEPS + 2):
+        kernel.average()
+        left = 1 if number < SHARED_SWEEPS else 2 if number < 2 * SHARED_SWEEPS else 0
+        assert set(kernel.chain.averages.entry["shared"][known].tolist()) == {left}
+        again = read_averages(kernel.batch, write_averages(kernel.chain.averages))
+        assert set(again.entry["shared"][known].tolist()) == {left}
 
 
 def rules_in(kernel: AveragedChain) -> list[Rule]:
