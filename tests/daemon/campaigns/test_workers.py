@@ -1,4 +1,5 @@
-"""Workers, the claim's holder and the database are killed at random, and no pair is lost or counted twice."""
+"""Workers, the claim's holder and the database are killed at random while they align and sample, and no pair is lost or
+counted twice."""
 
 import os
 import subprocess
@@ -15,9 +16,6 @@ from tests.daemon.campaigns.processes import all_ended, below, workers_of
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.storage.building import query
 
-from hierogram.daemon.learning.learner import LearnOptions
-from hierogram.daemon.learning.learning import learn
-from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.store import open_store
 
 PAIRS, SWEEPS = 400, 60
@@ -26,13 +24,27 @@ WRITER, TAKER = "worker that writes", "driver that takes in"
 
 LEARNING = """
 import sys
+from hierogram.daemon.alignment import incremental, shared
 from hierogram.daemon.learning import learner
 learner.SECONDS_A_COMMIT = 0.5
+incremental._CELLS_A_LOT, incremental._PAIRS_A_COMMIT, shared._FEWEST_CELLS = 3_000, 40, 0
 from hierogram.daemon.main import main
-sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--workers", "3", "--blocks", "3x8"]
+sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--blocks", "3x8", *sys.argv[2:]]
 main()
 """
-"""`hierogram learn` by three workers, that commits often."""
+"""`hierogram learn` of pairs without links, that aligns small lots and commits often."""
+BY_WORKERS = ("--workers", "3")
+
+
+def learning(url: str, *arguments: str) -> list[str]:
+    """The command that aligns the pairs and takes them through their sweeps."""
+    return [sys.executable, "-c", LEARNING, url, "--sweeps", str(SWEEPS), *arguments]
+
+
+def fill_unaligned(url: str) -> None:
+    """A new store with pairs without links."""
+    with open_store(url, create=True, settings=QUICK) as store:
+        fill(store, [pair._replace(alignment=None) for pair in some_pairs(PAIRS)])
 
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
@@ -79,17 +91,17 @@ def runs_again(server: Any) -> bool:
 def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str, ...]) -> None:
     random = Random(24)
     url = server.get_uri()
-    with open_store(f"sqlite:///{folder}/expected.db", create=True, settings=QUICK) as store:
-        fill(store, some_pairs(PAIRS))
-        learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=Blocks(3, 8)))
+    alone = f"sqlite:///{folder}/expected.db"
+    fill_unaligned(alone)
+    subprocess.run(learning(alone, "--threads", "1"), check=True)
+    with open_store(alone) as store:
         expected = contents(store)
-    with open_store(url, create=True, settings=QUICK) as store:
-        fill(store, some_pairs(PAIRS))
+    fill_unaligned(url)
     killed = dict.fromkeys(fates, 0)
-    finished = 0
+    finished = while_aligning = 0
     started: set[psutil.Process] = set()
     while sum(killed.values()) < kills or not finished:
-        command = [sys.executable, "-c", LEARNING, url, str(SWEEPS)]
+        command = learning(url, *BY_WORKERS)
         with (folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
             wait_until(lambda p=process: p.poll() is not None or workers_of(p), "workers start")
             at_work: set[psutil.Process] = set()
@@ -99,7 +111,10 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
                 started.update(below(process))
                 what = random.choice(fates)
                 if sum(killed.values()) < kills and process.poll() is None:
-                    killed[what] += kill(what, process, server, random)
+                    [(unaligned,)] = query(url, "SELECT count(*) FROM sentence_pairs WHERE state = 'unaligned'")
+                    was_killed = kill(what, process, server, random)
+                    killed[what] += was_killed
+                    while_aligning += was_killed and unaligned > 0
             process.wait(PATIENCE)
             wait_until(lambda found=at_work: all_ended(found), "its workers end")
         assert_sound(url)
@@ -110,6 +125,7 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
             if sum(killed.values()) < kills:
                 begin_anew(url)
     assert all(killed.values()), killed
+    assert while_aligning
     assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
     # What Ray runs beside the workers takes about a minute to see that the driver is gone.
     wait_until(lambda: all_ended(started), "all that the drivers started ends")
@@ -126,8 +142,7 @@ def begin_anew(url: str) -> None:
         connection.execute(text("DROP SCHEMA public CASCADE"))
         connection.execute(text("CREATE SCHEMA public"))
     engine.dispose()
-    with open_store(url, create=True, settings=QUICK) as store:
-        fill(store, some_pairs(PAIRS))
+    fill_unaligned(url)
 
 
 @pytest.mark.campaign
