@@ -62,6 +62,12 @@ def capitalized(word: str) -> str:
     return word
 
 
+def uncapitalized(word: str) -> str:
+    """Return a word that has a capital letter at its beginning alone in small letters; any other as it is."""
+    small = word.lower()
+    return small if word == capitalized(small) else word
+
+
 def first_cased(text: str) -> str:
     """Return the first letter of a text that is a capital or a small one, or nothing."""
     return next((letter for letter in text if letter.isupper() or letter.islower() or letter.istitle()), "")

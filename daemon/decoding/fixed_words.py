@@ -7,6 +7,7 @@ from html import unescape
 
 from hierogram.daemon.corpora.lines import numbered_lines
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
+from hierogram.daemon.decoding.casing import all_capital, uncapitalized
 from hierogram.daemon.exceptions import InputError
 
 MARKED = re.compile(
@@ -21,10 +22,14 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SentencePart:
-    """Words one after the other; with `given`, their possible translations."""
+    """Words one after the other; with `given`, their possible translations.
+
+    `written` are the same words in the letters of the text, where the grammar may know them in others.
+    """
 
     words: Words
     given: tuple[Words, ...] = ()
+    written: Words = ()
 
 
 def split_words(text: str) -> Words:
@@ -50,13 +55,20 @@ def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[SentencePart
 
 
 class Glossary:
-    """Given translations of words and phrases; the longest that matches is taken, from left to right."""
+    """Given translations of words and phrases; the longest that matches is taken, from left to right.
+
+    An entry matches words as they are written. Where it has small letters, the words, or the first one, may begin with
+    capital ones; in a sentence of capital letters alone any entry matches.
+    """
 
     def __init__(self, entries: Mapping[Words, tuple[Words, ...]] | None = None, *, tokens: bool = False) -> None:
         """With `tokens` the entries are tokens, whatever sentences are."""
         self._entries = dict(entries or {})
         self._tokens = tokens
         self._longest = max(map(len, self._entries), default=0)
+        self._small: dict[Words, tuple[Words, ...]] = {}
+        for words, given in self._entries.items():
+            self._small.setdefault(_small(words), given)
 
     def through(self, texts: TextPipeline) -> "Glossary":
         """Return the same glossary, its words as text of sentences becomes."""
@@ -71,14 +83,19 @@ class Glossary:
 
     def divided(self, parts: Sequence[SentencePart]) -> Iterator[SentencePart]:
         """Yield the parts, those without a given translation divided where the glossary has one."""
+        if not self._longest:
+            yield from parts
+            return
+        shouted = all_capital([word for part in parts if not part.given for word in part.written or part.words])
         for part in parts:
-            if part.given or not self._longest:
+            if part.given:
                 yield part
                 continue
             words, plain, start = part.words, 0, 0
+            written = part.written or words
             while start < len(words):
                 for size in range(min(self._longest, len(words) - start), 0, -1):
-                    if given := self._entries.get(words[start : start + size]):
+                    if given := self._given(written[start : start + size], shouted):
                         if plain < start:
                             yield SentencePart(words[plain:start])
                         yield SentencePart(words[start : start + size], given)
@@ -89,12 +106,25 @@ class Glossary:
             if plain < len(words):
                 yield SentencePart(words[plain:])
 
+    def _given(self, words: Words, shouted: bool) -> tuple[Words, ...]:
+        """Return the translations of words as they are written, of a sentence that may be `shouted`; none: no entry."""
+        begun = tuple(map(uncapitalized, words))
+        for form in (words, (begun[0], *words[1:]), begun):
+            if given := self._entries.get(form):
+                return given
+        return self._small.get(_small(words), ()) if shouted else ()
+
+
+def _small(words: Words) -> Words:
+    return tuple(word.lower() for word in words)
+
 
 def read_glossary(path: str) -> Glossary:
     """Read a glossary: a line is words, a tab and their translation; a second line of the same words is another choice.
 
-    Empty lines, those that begin with # and a header `source`, tab, `target` are passed over; where the first line is
-    `# tokens`, words are tokens, as `hierogram terms` writes them. Raises `InputError`, which names the line.
+    Passed over are empty lines, notes (# and a space, or # and no tab), and a header `source`, tab, `target`. Where the
+    first line is `# tokens`, words are tokens, as `hierogram terms` writes them. Raises `InputError`, which names the
+    line.
     """
     tokens = False
     entries: dict[Words, list[Words]] = {}
@@ -104,9 +134,10 @@ def read_glossary(path: str) -> Glossary:
         except UnicodeDecodeError as error:
             raise InputError(f"{name}: line {number}: is not UTF-8: convert the file first") from error
         tokens |= number == 1 and text.strip() == TOKENS_LINE
-        if not text.strip() or text.startswith("#") or (number == 1 and text.lower().split() == ["source", "target"]):
-            continue
         fields = text.split("\t")
+        is_note = text.startswith("# ") or (text.startswith("#") and len(fields) == 1)
+        if not text.strip() or is_note or (number == 1 and text.lower().split() == ["source", "target"]):
+            continue
         if len(fields) != 2 or not split_words(fields[0]):
             raise InputError(f"{name}: line {number}: an entry is words, one tab, and their translation")
         entries.setdefault(split_words(fields[0]), []).append(split_words(fields[1]))

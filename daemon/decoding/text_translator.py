@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from hierogram.daemon.corpora.kept import Kept
@@ -29,9 +29,11 @@ _SPARE = 3
 
 
 class _Unit(NamedTuple):
-    """A source word, where it stands in its paragraph, how it is written if it stays as it is, what is given for it."""
+    """A source word, as the grammar and as the text has it, where it stands in its paragraph, how it is written if it
+    stays as it is, what is given for it."""
 
     word: str
+    token: str
     spot: Spot
     written: str | None = None
     given: tuple[Words, ...] = ()
@@ -205,12 +207,12 @@ class TextTranslator:
         for word in words:
             spot = (word.start + offset, word.end + offset)
             if not word.stays:
-                yield _Unit(self._known(word.token, shouted), spot)
+                yield _Unit(self._known(word.token, shouted), word.token, spot)
             elif (choices := paragraph.given.get(spot[0])) is not None:
                 given = tuple(split_words(target.tokens(choice)) for choice in choices)
-                yield _Unit(word.token, spot, None, given)
+                yield _Unit(word.token, word.token, spot, None, given)
             else:
-                yield _Unit(word.token, spot, written[spot[0]], ((word.token,),))
+                yield _Unit(word.token, word.token, spot, written[spot[0]], ((word.token,),))
 
     def _known(self, word: str, shouted: bool) -> str:
         """Return a source word as the grammar has it: in other letters where it does not know these."""
@@ -404,17 +406,17 @@ def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> I
 def _parts(units: Sequence[_Unit], fixed: bool) -> list[SentencePart]:
     """Return a sentence by parts; with `fixed`, words with digits are their own translation."""
     parts: list[SentencePart] = []
-    words: list[str] = []
-    for unit in units:
-        given = ((unit.word,),) if fixed and not unit.given and _NUMBER.search(unit.word) else unit.given
-        if not given:
-            words.append(unit.word)
-            continue
-        if words:
-            parts.append(SentencePart(tuple(words)))
-            words = []
-        parts.append(SentencePart((unit.word,), given))
-    return [*parts, SentencePart(tuple(words))] if words else parts
+    for given, some in groupby(units, partial(_given, fixed=fixed)):
+        if given:
+            parts += [SentencePart((unit.word,), given) for unit in some]
+        else:
+            words, tokens = zip(*((unit.word, unit.token) for unit in some), strict=True)
+            parts.append(SentencePart(words, (), tokens))
+    return parts
+
+
+def _given(unit: _Unit, *, fixed: bool) -> tuple[Words, ...]:
+    return ((unit.word,),) if fixed and not unit.given and _NUMBER.search(unit.word) else unit.given
 
 
 def _candidates(piece: Piece) -> int:

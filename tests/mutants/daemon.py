@@ -120,9 +120,16 @@ DAEMON_FAULTS = (
     Fault(
         "a placeholder is translated",
         "daemon/decoding/text_translator.py",
-        "yield _Unit(word.token, spot, written[spot[0]], ((word.token,),))",
-        "yield _Unit(word.token, spot)",
+        "yield _Unit(word.token, word.token, spot, written[spot[0]], ((word.token,),))",
+        "yield _Unit(word.token, word.token, spot)",
         (_TEXT, "-k", "kept or thousand"),
+    ),
+    Fault(
+        "a glossary is asked by the words of the grammar",
+        "daemon/decoding/text_translator.py",
+        "parts.append(SentencePart(words, (), tokens))",
+        "parts.append(SentencePart(words))",
+        (_TEXT, "-k", "glossary"),
     ),
     Fault(
         "text of HTML is not escaped again",

@@ -93,6 +93,23 @@ def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: 
 @pytest.mark.parametrize(
     ("source", "target"),
     [
+        ("Londres vient", "LND come"),
+        ("londres vient", "londres come"),
+        ("La Maison", "The HUT"),
+        ("ELLE NE VIENT PAS À LONDRES", "SHE DOES NOT COME À LND"),
+    ],
+)
+def test_a_glossary_is_asked_by_the_letters_of_the_text(tmp_path: Path, source: str, target: str) -> None:
+    path = tmp_path / "text.cdec"
+    path.write_text(RULES)
+    made = equipment(tmp_path, Glossary({("Londres",): (("LND",),), ("maison",): (("HUT",),)}), with_lm=False)
+    translator = replace_texts(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
+    assert TextTranslator(translator).translate(source).text == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
         ("la maison {x} blanche", "the house white {x}"),
         ("({x}) elle, «%s».", "({x}) she, «%s»."),
         ("elle {a}{b} vient", "she {a}{b} come"),

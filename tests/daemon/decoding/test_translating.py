@@ -84,6 +84,31 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
         read_glossary(str(path))
 
 
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("Holy Spirit", ["HS"]),
+        ("holy spirit", []),
+        ("the Mother tongue", ["MT"]),
+        ("Mother Tongue", ["MT"]),
+        ("MOTHER tongue", []),
+        ("MOTHER TONGUE IS A GIFT", ["MT"]),
+        ("THE HOLY SPIRIT", ["HS"]),
+        ("US troops help us", ["GIVEN"]),
+        ("Us", ["GIVEN"]),
+        ("#1 is here", ["ONE"]),
+    ],
+)
+def test_a_glossary_knows_words_by_the_letters_of_the_text(written: str, found: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "glossary.tsv"
+    path.write_text("#note\n# a\tnote\nHoly Spirit\tHS\nmother tongue\tMT\nus\tGIVEN\n#1\tONE\n")
+    words = tuple(written.split())
+    known = tuple(word.lower() for word in words)
+    parts = list(read_glossary(str(path)).divided([SentencePart(known, (), words)]))
+    assert [part.given[0][0] for part in parts if part.given] == found
+    assert tuple(word for part in parts for word in part.words) == known
+
+
 def test_markup_is_taken_apart() -> None:
     assert marked_parts("a <b c") == [SentencePart(("a", "<b", "c"))]
     assert marked_parts("<n translation='x'></n> a") == [SentencePart(("a",))]
