@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import compress
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from hierogram.daemon.corpora.given import GivenPairs
+from hierogram.daemon.corpora.formats import OBJECTS
 from hierogram.daemon.corpora.ingest import IngestReport, check_takes, ingest
 from hierogram.daemon.corpora.lines import open_lines
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
-from hierogram.daemon.corpora.texts import pipeline_of
+from hierogram.daemon.corpora.texts import Languages, pipeline_of
 from hierogram.daemon.corpora.translation_memories import memory_fields
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import InputError
@@ -67,20 +68,28 @@ def synchronize(
 ) -> Synchronized:
     """Make a corpus what a TMX file is: what is new comes in under its `tuid`, what is gone or changed is withdrawn.
 
-    Units are told by `tuid`, those without by their texts. `withdraw` has pairs leave, and waits for it. Raises
-    `InputError` where the file is damaged, or has no unit in both languages: then nothing has changed.
+    Units are told by `tuid`, those without by their texts; of several with a `tuid` the first is taken, others are
+    rejected, as are those that make no pair. `withdraw` has pairs leave, and waits for it. Raises `InputError` where
+    the file is damaged, or has no unit in both languages: then nothing has changed.
     """
     check_takes(store, PAIRS)
     settings = store.settings()
     texts = pipeline_of(settings, languages)
     wanted: dict[str | tuple[str, str], tuple[str, str]] = {}
-    written: dict[str | tuple[str, str], dict[str, str]] = {}
+    written: dict[str | tuple[str, str], int] = {}
+    refused: list[int] = []
     with open_lines(path, limits) as file:
-        for fields in memory_fields(file.blocks(), file.name, texts.languages, ids=True):
-            for source, target, name in _units(fields):
-                pair = texts.pair(source, target)
-                wanted[name or pair] = pair
-                written[name or pair] = {"source": source, "target": target} | ({"id": name} if name else {})
+        chunks = list(memory_fields(file.blocks(), file.name, texts.languages, ids=True))
+    for fields in chunks:
+        for number, source, target, name in zip(
+            fields.numbers, fields.sources, fields.targets, fields.ids, strict=True
+        ):
+            pair = texts.pair(source.decode(), target.decode())
+            known = wanted.get(name or pair)
+            if not (source.strip() and target.strip()) or known not in (None, pair):
+                refused.append(number)
+            elif known is None:
+                wanted[name or pair], written[name or pair] = pair, number
     if not wanted:
         raise InputError(f"{path}: has no unit in both languages: nothing was changed")
     gone: list[int] = []
@@ -95,11 +104,29 @@ def synchronize(
                 gone.append(stored.id)
     if gone:
         withdraw(gone)
-    added = ingest(store, GivenPairs(written.values(), path), corpus)
+    added = ingest(store, _Units(chunks, frozenset((*written.values(), *refused)), path), corpus)
     return Synchronized(added, kept, len(gone))
 
 
-def _units(fields: LineColumns) -> Iterator[tuple[str, str, str | None]]:
-    for source, target, name in zip(fields.sources, fields.targets, fields.ids, strict=True):
-        if source.strip() and target.strip():
-            yield source.decode(), target.decode(), name
+class _Units:
+    """Some units of a memory, by their numbers, as a `Source` for ingest, and all that are rejected."""
+
+    format = OBJECTS
+    bytes_total = None
+    bytes_read = 0
+
+    def __init__(self, chunks: Sequence[LineColumns], numbers: frozenset[int], origin: str) -> None:
+        self.origin = origin
+        self._chunks = chunks
+        self._numbers = numbers
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`; the languages are chosen already."""
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """The units, a chunk at a time."""
+        for all_units in self._chunks:
+            chosen = [number in self._numbers for number in all_units.numbers]
+            columns = (all_units.numbers, all_units.sources, all_units.targets, all_units.alignments, all_units.ids)
+            yield LineColumns(*(list(compress(column, chosen)) for column in columns), rejected=all_units.rejected)

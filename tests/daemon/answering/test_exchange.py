@@ -72,6 +72,29 @@ def test_a_memory_without_any_unit_changes_nothing(opened: hg.GrammarStore, tmp_
     assert stored(opened).keys() == FIRST.keys()
 
 
+UNITS = """\
+<tmx version="1.4"><header srclang="fr"/><body>
+<tu tuid="6"><tuv xml:lang="fr"><seg>Bonjour</seg></tuv><tuv xml:lang="en"><seg>Good morning</seg></tuv></tu>
+<tu tuid="6"><tuv xml:lang="fr"><seg>Salut</seg></tuv><tuv xml:lang="en"><seg>Hello</seg></tuv></tu>
+<tu tuid="6"><tuv xml:lang="fr"><seg>Bonjour</seg></tuv><tuv xml:lang="en"><seg>Good morning</seg></tuv></tu>
+<tu tuid="7"><tuv xml:lang="fr"><seg>Seul</seg></tuv></tu>
+<tu tuid="8"><tuv xml:lang="fr"><seg>Le mur</seg></tuv><tuv xml:lang="en"><seg> </seg></tuv></tu>
+<tu><tuv xml:lang="fr"><seg>Le chat</seg></tuv><tuv xml:lang="en"><seg>The cat</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+def test_units_that_make_no_pair_are_rejected_whenever_they_come(opened: hg.GrammarStore, tmp_path: Path) -> None:
+    (tmp_path / "m.tmx").write_text(UNITS)
+    for accepted, kept in ((2, 0), (0, 2)):
+        done = opened.synchronize(tmp_path / "m.tmx", "memory")
+        assert (done.added.totals.accepted, done.kept, done.withdrawn) == (accepted, kept, 0)
+        assert done.added.totals.rejected == 3
+    assert {name: target for name, (_, target) in stored(opened).items()} == {"6": "Good morning", None: "The cat"}
+    found = opened.ask("SELECT DISTINCT line, reason FROM rejected_lines ORDER BY line")
+    assert [tuple(row) for row in found.rows] == [(2, "external-id-conflict"), (4, "missing-field"), (5, "empty-side")]
+
+
 def test_pairs_are_chosen_by_corpus_and_by_date(opened: hg.GrammarStore) -> None:
     opened.add([("le chat", "the cat")], corpus="other")
     opened.add([("le chien", "the dog")], corpus="memory")
