@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 from hierogram.daemon.commands.common import (
     AsJson,
     chosen_store,
+    interruptible,
     note,
     plural,
     print_json,
@@ -153,7 +154,11 @@ def init(
 
 def _make_parts(words: "GrammarStore", url: str) -> None:
     """Make a store of the same pairs with words divided into parts."""
-    with words, progress("divide", words.notation().many) as shown:
+    with (
+        words,
+        interruptible("pairs may be missing: run the same command again to go on"),
+        progress("divide", words.notation().many) as shown,
+    ):
         made = words.in_parts(url, progress=lambda pairs, total: shown.update(pairs, total, pairs))
     with made:
         now = made.status()

@@ -546,7 +546,8 @@ class GrammarStore:
         Which parts, is learned from the words of each side, by so many `joins` of source and target at most. Words of a
         side without joins stay whole; None: only those of a side that is rich in forms are divided. Links that people
         made, or that pairs came with, hold between all parts of two linked words; the aligner's links are made again.
-        Raises `UsageError` where words have parts already, `StoreError` where there is a store at `url`.
+        Where this was interrupted, it goes on. Raises `UsageError` where words have parts already, `StoreError` where
+        there is another store at `url`.
         """
         from hierogram.daemon.corpora.ingest import ingest
         from hierogram.daemon.corpora.reading import IngestOptions
@@ -573,11 +574,13 @@ class GrammarStore:
             by_corpus.setdefault(place.corpus, []).append(own)
             progress(number, len(rows))
         try:
-            open_store(str(url)).close()
+            opened, is_new = open_store(str(url)), False
         except StoreMissingError:
-            made = GrammarStore(open_store(str(url), create=True, settings=divided), made=True)
-        else:
-            raise StoreError(f"there is a store at {url} already: name one that is not there")
+            opened, is_new = open_store(str(url), create=True, settings=divided), True
+        made = GrammarStore(opened, made=is_new)
+        if replace(made.settings(), key_salt=divided.key_salt) != divided:
+            made.close()
+            raise StoreError(f"there is another store at {url} already: name one that is not there")
         for corpus, pairs in by_corpus.items():
             ingest(made.store, GivenPairs(pairs), corpus, options=IngestOptions(words=True))
         return made

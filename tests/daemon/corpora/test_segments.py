@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 import hierogram as hg
+from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.segments import (
     Segmenter,
     is_rich,
@@ -22,6 +23,7 @@ from hierogram.daemon.corpora.segments import (
 )
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.storage.records import PART_MARK
+from hierogram.storage.store import Store
 
 VERSES = {
     "en": "This is the record of the genealogy of Jesus Christ , the son of David , the son of Abraham :",
@@ -142,6 +144,26 @@ def test_a_store_in_parts_has_the_same_words(in_parts: hg.GrammarStore) -> None:
         found = [(joined(row.source), joined(row.target)) for row in store.store.pairs()]
         assert sorted(found) == sorted(PAIRS)
         assert store.status().corpora == {"default": 2, "linked": 1, "named": 1}
+
+
+def test_a_store_in_parts_that_was_not_finished_goes_on(
+    in_parts: hg.GrammarStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(store: Store, source: object, corpus: str, **options: object) -> object:
+        if corpus == "linked":
+            raise KeyboardInterrupt
+        return ingest(store, source, corpus, **options)
+
+    with in_parts as whole, hg.open(tmp_path / "words.db") as words:
+        with monkeypatch.context() as patch:
+            patch.setattr("hierogram.daemon.corpora.ingest.ingest", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                words.in_parts(tmp_path / "again.db", joins=(6, 6))
+        with words.in_parts(tmp_path / "again.db", joins=(6, 6)) as again:
+            assert again.store.pairs() == whole.store.pairs()
+            assert again.status().corpora == whole.status().corpora
+        with pytest.raises(hg.StoreError, match="another store"):
+            words.in_parts(tmp_path / "again.db", joins=(5, 6))
 
 
 def test_links_hold_between_all_parts_of_words(in_parts: hg.GrammarStore) -> None:
