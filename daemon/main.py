@@ -25,7 +25,7 @@ from hierogram.daemon.commands import (
 from hierogram.daemon.commands.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.memory import collect_seldom
-from hierogram.daemon.progress import COMMANDS
+from hierogram.daemon.progress import COMMANDS, print_compiling
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 from hierogram.storage.options import DEFAULT_STORE
@@ -137,6 +137,7 @@ def main() -> None:
     """Run the command line; errors that a person can repair are one line on standard error."""
     collect_seldom()
     COMMANDS.set(True)
+    print_compiling()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a letter shows its code instead; it must not end the command.
         if hasattr(stream, "reconfigure"):

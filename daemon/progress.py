@@ -1,5 +1,6 @@
 """Progress of work: a bar with rates on a terminal, a plain line now and then elsewhere."""
 
+import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -68,16 +69,18 @@ def silence() -> Iterator[None]:
         _SILENT.reset(before)
 
 
-def announce_compilation() -> None:
-    """Print why nothing moves at first, where the samplers have not run on this machine before.
+def print_compiling() -> None:
+    """Print from now on why nothing moves, when kernels are compiled that have not run on this machine before."""
+    log = logging.getLogger("hierogram.samplers.compiled.cache")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(_Printed())
 
-    To be called before anything is compiled: the folder is made when the first kernel is kept.
-    """
-    from hierogram.samplers.compiled.cache import cache_folder
 
-    if not cache_folder().exists():
-        said = "compiling the samplers for this machine, which takes some twenty seconds, once …"
-        print(said, file=sys.stderr, flush=True)
+class _Printed(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print it where a bar of progress may stand by now."""
+        print(record.getMessage(), file=sys.stderr, flush=True)
 
 
 @contextmanager

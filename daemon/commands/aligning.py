@@ -22,7 +22,7 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.progress import announce_compilation, progress
+from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.options import Option
 
@@ -70,7 +70,6 @@ def align(
     tokens. A pair with an empty side gets an empty line. With --store the aligner's counts of that store are where it
     begins; nothing is written to it.
     """
-    announce_compilation()
     from hierogram.daemon.corpora.burrito import burrito, common_verses
     from hierogram.daemon.corpora.lines import write_lines
     from hierogram.daemon.corpora.reading import read_pairs
@@ -204,8 +203,6 @@ def _read(file: Path) -> dict[int, KnownLinks]:
 
 def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
     with interruptible("what was noted is kept; run the command again"), chosen_store(context) as opened:
-        if opened.writer() is None:
-            announce_compilation()
         holder = opened.set_links(corrections, origin)
     number = sum(len(known.fixed) + len(known.forbidden) for known in corrections.values())
     said = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"

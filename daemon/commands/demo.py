@@ -9,7 +9,7 @@ import typer
 from hierogram.daemon.commands.common import interruptible, named_store, note, open_or_make, plural
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.learning import align_pending, print_aligned, print_learned, telling
-from hierogram.daemon.progress import announce_compilation, progress
+from hierogram.daemon.progress import progress
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def demo(
         print(CREDITS)
         with open_or_make(store) as opened:
             _store_verses(opened, verses, data.name, align)
-            announce_compilation()
             from hierogram.daemon.learning.learner import LearnOptions
 
             learning = opened.learn(sweeps, options=LearnOptions())

@@ -26,7 +26,7 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.grammar.options import ChainOptions
-from hierogram.daemon.progress import Progress, announce_compilation, progress
+from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.workers.options import Sharing
 from hierogram.storage.options import Option
 
@@ -90,7 +90,6 @@ def _learn(
     as_json: bool,
 ) -> None:
     """Learn, by workers where they are chosen; raises `typer.Exit` where it was interrupted."""
-    announce_compilation()
     from hierogram.daemon.alignment.shared import AligningWorkers
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.workers.chain import shared_chain, workers_of
@@ -193,7 +192,6 @@ def diagnose(
             raise UsageError("--take reads the draws of a file: name it with --draws FILE")
         taken = load_draws(draws)
     else:
-        announce_compilation()
         with chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
             taken = run_chains(opened.store, run, lambda done, total: shown.update(done, total, done))
         if draws is not None:

@@ -125,9 +125,6 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     with interruptible("what was indexed stays; run the same command again to go on"), chosen_store(context) as opened:
         kind, indexed = opened.notation(), 0
         if opened.store.count_unindexed():
-            from hierogram.daemon.progress import announce_compilation
-
-            announce_compilation()
             with progress("index", kind.many) as shown:
                 indexed = opened.index(lambda done, total: shown.update(done, total, done))
         if not opened.status().rules:

@@ -9,7 +9,6 @@ import typer
 from hierogram.daemon.commands.common import chosen_store, interruptible, named_store, note, open_or_make, store_url
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.progress import announce_compilation
 from hierogram.storage.options import Option
 
 
@@ -40,7 +39,6 @@ def serve(
     }
     configuration = load_configuration(config, **given)
     opened = open_or_make(configuration.store)
-    announce_compilation()
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.service import serve as run
     from hierogram.daemon.web.server import HttpLoop

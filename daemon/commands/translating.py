@@ -25,7 +25,7 @@ from hierogram.daemon.commands.flags import Without, with_options
 from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import ExportError, InputError, UsageError
 from hierogram.daemon.language_models.options import EstimationOptions
-from hierogram.daemon.progress import announce_compilation, progress
+from hierogram.daemon.progress import progress
 from hierogram.daemon.treebanks.requests import ParseRequest
 from hierogram.daemon.tuning.options import TuningOptions
 from hierogram.samplers.grammar.settings import PCFG
@@ -101,7 +101,6 @@ def translate(
     passed through. From standard input each line is translated as it comes; with a
     store, by what it has learned until then.
     """
-    announce_compilation()
     from hierogram.daemon.corpora.lines import read_sentences
     from hierogram.daemon.decoding.text_translator import TOKENS
     from hierogram.daemon.library.texts import Decoder
@@ -259,7 +258,6 @@ def tune(
     from hierogram.daemon.tuning.tuning import need_scipy
 
     need_scipy()
-    announce_compilation()
     from hierogram.daemon.library.quality import tune as find_weights
 
     with ExitStack() as stack, interruptible("no weights were written"):
@@ -321,7 +319,6 @@ def lm(
     """
     if convert and (len(files) > 1 or options != EstimationOptions() or tokenize is not None or tokenized):
         raise UsageError("--convert takes one FILE, and none of the options of estimation")
-    announce_compilation()
     from hierogram.daemon.language_models.estimation import Report
     from hierogram.daemon.language_models.files import convert as write_again
     from hierogram.daemon.library.quality import lm as estimate
@@ -374,7 +371,6 @@ def parse(
     Tokens are separated by spaces. Words that the grammar does not know are parsed as their class. A sentence without
     a parse gets a flat tree, and an empty line stays empty.
     """
-    announce_compilation()
     from hierogram.daemon.corpora.lines import read_sentences, write_lines
     from hierogram.daemon.library.texts import parse as find_trees
 

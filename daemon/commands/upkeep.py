@@ -16,7 +16,7 @@ from hierogram.daemon.commands.common import (
     print_json,
 )
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.progress import announce_compilation, progress
+from hierogram.daemon.progress import progress
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -167,8 +167,6 @@ def withdraw(
         chosen_store(context) as opened,
     ):
         kind = opened.notation()
-        if opened.writer() is None:
-            announce_compilation()
         with progress("withdraw", kind.many) as shown:
             number, holder = opened.withdraw(
                 ids or (), corpus=corpus, origin=origin, external_ids=external_id or (),

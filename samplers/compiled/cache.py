@@ -6,6 +6,7 @@ its own folder, too. What is kept is loaded as code: a folder that another user 
 """
 
 import hashlib
+import logging
 import os
 import stat
 import sys
@@ -30,6 +31,7 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
 _caching: Any = caching
+_log = logging.getLogger(__name__)
 
 
 class UnsafeFolderError(OSError):
@@ -88,6 +90,12 @@ def make_folder(folder: Path) -> None:
 def _warn(message: str) -> None:
     """Say once why nothing is kept."""
     sys.stderr.write(f"compiled samplers are not kept: {message}\n")
+
+
+@cache
+def log_compiling() -> None:
+    """Log once that kernels are compiled, for which people wait."""
+    _log.info("compiling for this machine, which takes twenty seconds to a minute, once …")
 
 
 def _is_safe(folder: str) -> bool:
@@ -159,6 +167,7 @@ class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
             if _is_safe(self._cache_path):
                 kept = self._load_overload(signature, target)
         if kept is None:
+            log_compiling()
             prepare_to_compile()
         return kept
 
