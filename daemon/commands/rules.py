@@ -1,5 +1,6 @@
 """Commands that show what is learned: rules and the pairs that use them, evidence."""
 
+import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,7 +20,7 @@ from hierogram.daemon.evidence.options import MOST_CHARACTERS, EvidenceOptions, 
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.grammar.options import RuleQuery
 from hierogram.daemon.progress import progress
-from hierogram.samplers.grammar.kinds import FRAGMENTS
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -69,7 +70,12 @@ def rules(
         notation = opened.notation()
         found, respelled = opened.find_rules(source, wanted.target, containing=words, limit=wanted.limit, drawn=drawn)
         view = InWords(opened.settings().joins)
-        like = [] if found else opened.store.like_words((words or (source or wanted.target or "").split(" "))[0])
+        like, is_target = [], False
+        if not found:
+            side = source or wanted.target or ""
+            sides = (SOURCE, TARGET) if words else (SOURCE,) if source else (TARGET,)
+            like = opened.store.like_words((words or side.split(" "))[0], sides)
+            is_target = source is not None and bool(opened.find_rules(None, source, limit=1, drawn=drawn)[0])
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
@@ -79,7 +85,10 @@ def rules(
         print_json([asdict(rule) for rule in found])
         return
     if not found:
-        note("no rule is like that" + (": try --containing" if source is not None else ""))
+        if is_target:
+            note(f"that is a target side: try --target {shlex.quote(source or '')}")
+        else:
+            note("no rule is like that" + (": try --containing" if source is not None else ""))
         if like:
             note(f"words like it, or beginning so: {', '.join(like)}")
         return

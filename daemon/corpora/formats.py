@@ -222,7 +222,7 @@ def _encoded(value: object, name: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise RejectionError(INVALID_UTF8, f"{name!r} holds half a surrogate pair at {error.start}") from error
+        raise RejectionError(WRONG_TYPE, f"{name!r} holds half a surrogate pair at {error.start}") from error
 
 
 def _external_id(value: object) -> str | None:

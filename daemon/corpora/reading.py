@@ -189,7 +189,8 @@ def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
 def _check_paths(paths: Sequence[str], format: str) -> None:
     wanted = _NUMBERS_OF_FILES.get(format)
     if wanted is None:
-        raise UsageError(f"--format {format}: there are {', '.join(_NUMBERS_OF_FILES)}")
+        named = ", ".join(_NUMBERS_OF_FILES)
+        raise UsageError(f"--format {format}: there are {named}, memory, burrito; tbx, csv and tsv with --dictionary")
     if len(paths) not in wanted:
         raise UsageError(
             f"{len(paths)} files given: ingest takes two or three, SOURCE TARGET [ALIGNMENT], or one in the format "

@@ -296,6 +296,11 @@ def _explain(url: URL, error: BaseException) -> str:
         return f"{shown_url(url)}: the disk is full ({text}): make room, nothing that was committed is lost"
     if "disk I/O error" in text:
         return f"{shown_url(url)}: the file cannot be read or written ({text}): is the disk full, or at a limit?"
+    if "readonly database" in text or "unable to open database file" in text:
+        return (
+            f"{shown_url(url)}: {text}: the file and its folder have to be writable for you, even to read: copy the "
+            "file into a folder of your own, or change who may write"
+        )
     if "malformed" in text:
         return f"{shown_url(url)}: the file is damaged ({text}): go back to a copy of it"
     return f"{shown_url(url)}: {text}"

@@ -130,10 +130,10 @@ class Grammar(Leases):
         uses = attrgetter("count" if drawn else "expected_uses")
         return sorted(found.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
-    def like_words(self, word: str, limit: int = 8) -> list[str]:
-        """Words of either side that look like the word, begin with it, or are spelled almost so."""
+    def like_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET), limit: int = 8) -> list[str]:
+        """Words of either side, or of one, that look like the word, begin with it, or are spelled almost so."""
         with self._reading() as connection:
-            found = [one for side in (SOURCE, TARGET) for one in like_words(connection, side, word, limit)]
+            found = [one for side in sides for one in like_words(connection, side, word, limit)]
             return list(dict.fromkeys(one.token for one in found))[:limit]
 
 

@@ -399,6 +399,10 @@ def test_rules_are_found_without_accents(learned_url: str, hierogram: Run) -> No
         assert hierogram("--store", learned_url, "rules", "--containing", typed).out
     assert "differ in accents" not in exact.err
     assert "words like it, or beginning so: maison" in hierogram("--store", learned_url, "rules", "mais").err
+    other_side = hierogram("--store", learned_url, "rules", "the", "house")
+    assert "try --target 'the house'" in other_side.err
+    assert hierogram("--store", learned_url, "rules", "--target", "the house").out
+    assert "house" not in hierogram("--store", learned_url, "rules", "hous").err
 
 
 def test_init_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> None:

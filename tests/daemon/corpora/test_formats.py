@@ -211,7 +211,7 @@ def test_pipes_say_what_is_wrong(line: bytes, reason: str, said: str) -> None:
         ('{"source": "a", "target": "b", "alignment": [[0, 1]]}', "link-out-of-range", "'0-1'"),
         ('{"source": "a\\nb", "target": "b", "alignment": ""}', "line-break", "'source'"),
         ('{"source": "a", "target": "b\\u0000", "alignment": ""}', "nul-byte", "target"),
-        ('{"source": "a", "target": "\\udc00", "alignment": ""}', "invalid-utf8", "surrogate"),
+        ('{"source": "a", "target": "\\udc00", "alignment": ""}', "wrong-type", "surrogate"),
         ('{"source": "a", "target": "b", "alignment": "", "id": 1.5}', "wrong-type", "'id' is float"),
         ('{"source": "a", "target": "b", "alignment": "", "id": ""}', "wrong-type", "'id' is empty"),
         ('{"source": "a", "target": "b", "alignment": "", "id": "\\u0000"}', "nul-byte", "'id'"),
