@@ -26,15 +26,15 @@ WRITER, TAKER = "worker that writes", "driver that takes in"
 
 LEARNING = """
 import sys
-from hierogram.daemon.alignment import incremental, shared
+from hierogram.daemon.alignment import shared
 from hierogram.daemon.learning import learner
 learner.SECONDS_A_COMMIT = 0.5
-incremental._CELLS_A_LOT, incremental._PAIRS_A_COMMIT, shared._FEWEST_CELLS = 3_000, 40, 0
+shared._FEWEST_CELLS = 0
 from hierogram.daemon.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--blocks", "3x8", *sys.argv[2:]]
 main()
 """
-"""`hierogram learn` of pairs without links, that aligns small lots and commits often."""
+"""`hierogram learn` of pairs without links, which workers align however few they are, that commits often."""
 BY_WORKERS = ("--workers", "3")
 
 
