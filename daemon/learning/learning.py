@@ -15,7 +15,7 @@ from hierogram.daemon.learning.residents import withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.keys import signed
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import SAMPLING, SETTLED, WAITING, LearningRun
+from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING, LearningRun
 from hierogram.storage.store import Store
 
 
@@ -71,12 +71,23 @@ _MOST_SALTS = 8
 def run_to_continue(store: Store, sweeps: int | None = None) -> LearningRun | None:
     """Return the interrupted run, where `learn` would continue it: it had as many `sweeps`, or any (None).
 
-    One that is at its end has nothing left to do but to be reported. Where there are new pairs since, it is over.
+    One whose sweeps are done has nothing left to do but to be reported. Where there are new pairs since, it is over.
     """
     run = store.unfinished_run()
     if run is None or sweeps not in (None, run.sweeps):
         return None
-    return None if run.at_its_end and store.count_pairs([WAITING, SAMPLING]) else run
+    # A run of the burn-in alone has no sweep that could tell whether pairs came after it.
+    over = run.sweeps and run.at_its_end and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
+    return None if over else run
+
+
+def take_up_run(store: Store, sweeps: int | None = None) -> LearningRun:
+    """Return the run that is continued, or a new one of so many sweeps (None: the default), which is recorded.
+
+    Whoever aligns first takes it up before that, so that an interruption leaves the number of sweeps on record. Raises
+    `StoreHeldError` where another process writes this store's grammar.
+    """
+    return run_to_continue(store, sweeps) or store.begin_run(DEFAULT_SWEEPS if sweeps is None else sweeps)
 
 
 def learn(
@@ -96,7 +107,7 @@ def learn(
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
         withdraw_requested(store)
-        run = run_to_continue(store, sweeps) or store.begin_run(DEFAULT_SWEEPS if sweeps is None else sweeps)
+        run = take_up_run(store, sweeps)
         for attempt in range(_MOST_SALTS + 1):
             try:
                 done = _learn(store, run, options, started)

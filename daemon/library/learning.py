@@ -7,7 +7,7 @@ from queue import SimpleQueue
 
 from hierogram.daemon.alignment.incremental import AlignReport, LotWorkers, align_pending, correct_requested
 from hierogram.daemon.learning.learner import LearnOptions, LearnProgress
-from hierogram.daemon.learning.learning import LearnReport, run_to_continue
+from hierogram.daemon.learning.learning import LearnReport, run_to_continue, take_up_run
 from hierogram.daemon.learning.learning import learn as learn_all
 from hierogram.storage.records import LearningRun
 from hierogram.storage.store import Store
@@ -37,6 +37,8 @@ class Learning:
         self._asked = threading.Semaphore(0)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self._begun: int | None = None
+        """Id of the run that began here."""
         self.aligned: AlignReport | None = None
         self.report: LearnReport | None = None
 
@@ -56,15 +58,18 @@ class Learning:
         self, progress: Callable[[int, int], None] | None = None, workers: LotWorkers | None = None
     ) -> AlignReport:
         """Align the pairs that came without links, by `workers` where there are any, and those whose links people
-        corrected; `progress` hears how far."""
+        corrected; `progress` hears how far. The run is on record before the first pair is aligned."""
         threads = self._options.threads
+        if run_to_continue(self._store, self._sweeps) is None:
+            self._begun = take_up_run(self._store, self._sweeps).id
         self.aligned = align_pending(self._store, threads, report=progress, workers=workers)
         correct_requested(self._store, threads)
         return self.aligned
 
     def continued(self) -> LearningRun | None:
-        """Return the interrupted run that `sample` would go on with; None where it would begin one."""
-        return run_to_continue(self._store, self._sweeps)
+        """Return the interrupted run that `sample` would go on with; None where none was interrupted."""
+        run = run_to_continue(self._store, self._sweeps)
+        return None if run is None or run.id == self._begun else run
 
     def sample(
         self, progress: Callable[[LearnProgress], None], stop: Callable[[], bool] = lambda: False

@@ -17,6 +17,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.every_kind import CASES, Case
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
+import hierogram as hg
 from hierogram.daemon.learning import residents
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn, run_to_continue
@@ -317,6 +318,35 @@ def test_where_pairs_are_new_a_run_at_its_end_is_over(store_url: str) -> None:
         assert run_to_continue(store, SWEEPS) is None
         learn(store, sweeps=SWEEPS, options=LearnOptions(1))
         assert [row.sweep for row in store.pairs()] == [6 + 2 * SWEEPS] * 40 + [6 + SWEEPS]
+
+
+@pytest.mark.parametrize("sweeps", [0, 3])
+def test_a_run_that_is_interrupted_while_it_aligns_keeps_its_sweeps(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, sweeps: int
+) -> None:
+    def killed(*_: object, **_options: object) -> None:
+        raise KilledError
+
+    with hg.open(store_url, create=True, settings=QUICK) as store:
+        store.add([(pair.source, pair.target) for pair in some_pairs(20)])
+        with monkeypatch.context() as patched:
+            patched.setattr("hierogram.daemon.library.learning.align_pending", killed)
+            for _ in range(2):
+                with pytest.raises(KilledError):
+                    store.learn(sweeps).run()
+        again = store.learn()
+        assert again.align().pairs == 20
+        run = again.continued()
+        assert run is not None
+        assert (run.sweeps, run.done) == (sweeps, 0)
+        assert again.run().finished
+        assert {row.sweep for row in store.store.pairs()} == {6 + sweeps}
+        # What begins here goes on with nothing.
+        another = store.learn(1)
+        another.align()
+        assert another.continued() is None
+        another.run()
+        assert {row.sweep for row in store.store.pairs()} == {7 + sweeps}
 
 
 @pytest.mark.campaign
