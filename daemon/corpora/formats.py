@@ -41,8 +41,10 @@ PARALLEL, PIPES, TSV, JSONL, TMX, TREES, OBJECTS = "parallel", "pipes", "tsv", "
 
 PIPE = b"|||"
 _NUMBER = re.compile("[0-9]{1,9}")
-_FIXED, _FORBIDDEN = "fixed", "forbidden"
-_MEMBERS = frozenset({"source", "target", "alignment", "id", _FIXED, _FORBIDDEN})
+_KNOWN = KnownLinks._fields
+LINKS = ("alignment", *_KNOWN)
+"""Members that are links."""
+_MEMBERS = frozenset({"source", "target", "id", *LINKS})
 
 
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
@@ -182,8 +184,8 @@ def members(value: Mapping[str, object]) -> ParsedLine:
     alignment = None if links is None else _encoded(links, "alignment")
     external_id = _external_id(value.get("id"))
     known = None
-    if _FIXED in value or _FORBIDDEN in value:
-        known = KnownLinks(*(_said(value.get(name), name) for name in (_FIXED, _FORBIDDEN)))
+    if any(name in value for name in _KNOWN):
+        known = KnownLinks(*(said_links(value.get(name), name) for name in _KNOWN))
     return source, target, alignment, external_id, known if any(known or ()) else None
 
 
@@ -198,7 +200,8 @@ def _links(links: Sequence[object], name: str) -> list[Link]:
     return found
 
 
-def _said(links: object, name: str) -> frozenset[Link]:
+def said_links(links: object, name: str) -> frozenset[Link]:
+    """Return links that people know, of a Pharaoh line or a sequence of pairs; raises `RejectionError`."""
     if links is None:
         return frozenset()
     if isinstance(links, list | tuple):

@@ -6,15 +6,16 @@ A data frame is any object with Arrow's `__arrow_c_stream__`; its columns are th
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
-from hierogram.daemon.corpora.formats import OBJECTS, members
+from hierogram.daemon.corpora.formats import LINKS, OBJECTS, members, said_links
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK
 from hierogram.daemon.corpora.rejections import WRONG_TYPE, RejectionError
 from hierogram.daemon.corpora.texts import Languages
 from hierogram.daemon.corpora.validation import LineColumns, reject
 from hierogram.daemon.exceptions import InputError
-from hierogram.samplers.grammar.known_links import Link
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
 
 
 @runtime_checkable
@@ -73,14 +74,34 @@ class GivenPairs:
 def _named(pair: Any) -> Mapping[str, Any]:
     """Return a pair by the names of its members; raises `RejectionError`."""
     if isinstance(pair, Mapping):
-        return pair
+        return {name: _plain(value) if name in LINKS else value for name, value in pair.items()}
     if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
         raise RejectionError(WRONG_TYPE, "a pair is (source, target), (source, target, links), or a mapping")
     source, target, *links = pair
-    alignment = links[0] if links else None
-    if not isinstance(alignment, str | None):
-        alignment = [tuple(map(int, link)) for link in alignment]
-    return {"source": source, "target": target, "alignment": alignment}
+    return {"source": source, "target": target, "alignment": _plain(links[0]) if links else None}
+
+
+def known_links(known: KnownLinks) -> KnownLinks:
+    """Return links that a program fixes and forbids, in collections of any kind; raises `RejectionError`."""
+    return KnownLinks(*(said_links(_plain(links), name) for name, links in zip(known._fields, known, strict=True)))
+
+
+def _plain(links: Any) -> Any:
+    """Return links of any collection as JSON has them; what makes no link stays as it is, and is refused later."""
+    if isinstance(links, str) or not isinstance(links, Iterable):
+        return links
+    return [
+        link if isinstance(link, str) or not isinstance(link, Iterable) else tuple(map(_whole, link)) for link in links
+    ]
+
+
+def _whole(number: Any) -> Any:
+    """Return a whole number of any type as an int, and other things as they are."""
+    if type(number) is int or isinstance(number, bool):
+        return number
+    if isinstance(number, Integral):
+        return int(number)
+    return int(float(number)) if isinstance(number, Real) and float(number).is_integer() else number
 
 
 def _rows(frame: Frame) -> Iterator[dict[str, Any]]:

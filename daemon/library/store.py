@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 from hierogram.daemon.corpora.entries import Entries
-from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs
+from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs, known_links
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
-from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
+from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits, RejectionError
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
 from hierogram.daemon.prefetch import made_in_threads
@@ -588,8 +588,9 @@ class GrammarStore:
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Claim | None:
         """Fix and forbid links of pairs' words, by pairs' numbers, in place of all that was said of them before.
 
-        `KnownLinks()` takes all of it back. The pairs are aligned again, by who writes the grammar, who is returned, or
-        here and now, where nobody does. Raises `InputError`, and then nothing is stored.
+        `KnownLinks()` takes all of it back; its links may be in any collection. The pairs are aligned again, by who
+        writes the grammar, who is returned, or here and now, where nobody does. Raises `InputError`, and then nothing
+        is stored.
         """
         from hierogram.daemon.alignment.incremental import correct_requested
         from hierogram.daemon.corpora.segments import InWords
@@ -599,8 +600,8 @@ class GrammarStore:
         of_tokens: dict[int, KnownLinks] = {}
         for row in self.store.pairs_by_id(list(links)):
             try:
-                of_tokens[row.id] = view.pair(row.source, row.target).of_tokens(links[row.id])
-            except ValueError as error:
+                of_tokens[row.id] = view.pair(row.source, row.target).of_tokens(known_links(links[row.id]))
+            except (ValueError, RejectionError) as error:
                 raise InputError(f"pair {row.id}: {error}: nothing was stored") from error
         if missing := [pair for pair in links if pair not in of_tokens]:
             raise InputError(f"there is no pair {missing[0]}: nothing was stored")

@@ -1,5 +1,6 @@
 """What commands do, in Python, in as many lines; and what interruptions leave behind."""
 
+import math
 import re
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas
 import polars
 import pyarrow
@@ -102,6 +104,24 @@ def test_pairs_of_every_form_are_the_same_pairs(new: hg.GrammarStore, files: Pat
     for form in forms:
         again = new.add(form)
         assert (again.totals.accepted, again.totals.duplicates, again.totals.rejected) == (0, len(LINES), 0), form
+
+
+@pytest.mark.parametrize(
+    "links",
+    [[(0, 0), (1.0, 1)], np.array([[0, 0], [1, 1]]), ((np.int32(k), np.float32(k)) for k in (0, 1)), {(0, 0), (1, 1)}],
+)
+def test_links_of_any_collection_and_of_any_whole_numbers(new: hg.GrammarStore, links: Any) -> None:
+    assert new.add([("a b", "x y", links)]).totals.accepted == 1
+    assert new.pair(1).links == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    "link", [(0.9, 1), (math.nan, 0), (math.inf, 0), (True, 0), (np.True_, 0), ("0", 0), "00", (0,), 0, None]
+)
+def test_what_is_no_link_is_rejected_and_never_rounded(new: hg.GrammarStore, link: Any) -> None:
+    one = {"source": "a b", "target": "x y"}
+    pairs = [("a b", "x y", [(0, 0), link])] + [one | {name: [link]} for name in ("alignment", "fixed", "forbidden")]
+    assert new.add([*pairs, *[("a", "b")] * 9]).reasons == {"malformed-link": 4}
 
 
 WITHOUT_PYARROW = """
@@ -409,10 +429,12 @@ def test_links_that_people_know(new: hg.GrammarStore) -> None:
     new.learn(sweeps=1).run()
     fixed = frozenset({(0, 1)})
     assert new.set_links({1: hg.KnownLinks(fixed)}) is None
+    assert new.set_links({1: hg.KnownLinks([(0, 1)], np.zeros((0, 2)))}) is None  # type: ignore[arg-type]
     assert (0, 1) in new.pair(1).links
     assert new.verify().human_links == 1
     for links, message in (
         ({1: hg.KnownLinks(frozenset({(9, 9)}))}, "beyond"),
+        ({1: hg.KnownLinks([(0.5, 0)])}, "entry 0 is no link"),  # type: ignore[list-item]
         ({1: hg.KnownLinks(), 77: hg.KnownLinks()}, "no pair 77: nothing was stored"),
     ):
         with pytest.raises(InputError, match=message):
