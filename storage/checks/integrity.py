@@ -24,6 +24,8 @@ from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.counts import IDS_A_RANGE, read_last_id, stored_rules
 from hierogram.storage.grammar.key_runs import differences, run_of, stored_runs
 from hierogram.storage.grammar.rule_words import RuleWords, distinct, found_by_words
+from hierogram.storage.options import OptionError, check
+from hierogram.storage.pairs.ingest import wrong_identities
 from hierogram.storage.pairs.pair_words import wrong_blocks
 from hierogram.storage.pairs.vocabulary import folded, known_words
 from hierogram.storage.records.columns import KeyRun, StoredRules
@@ -162,7 +164,9 @@ def _wrong_rows(connection: Connection) -> Iterator[str]:
             more = ", …" if number > _SHOWN else ""
             yield f"{number} {what}: {', '.join(map(str, first))}{more}"
     try:
-        read_settings(connection)
+        check(read_settings(connection))
+    except OptionError as error:
+        yield f"table settings: {error}"
     except StoreError as error:
         yield str(error)
 
@@ -376,6 +380,9 @@ def _wrong_indexes(connection: Connection, hear: Callable[[StoredRules], None]) 
     yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in miscounted])
     yield from _line("words of pairs that the vocabulary lacks", [f"{token} ({side})" for side, token, _ in missing])
     yield from _line("words whose folded form is another", [name for _, name, _ in unfolded])
+    yield from _line(
+        "pairs have another identity than their content or external id gives", wrong_identities(connection)
+    )
     wrong = index_differences(connection, hear)
     yield from _line("rules are gone, but their words are still noted", wrong.orphans)
     yield from _line("rules have other words noted than they hold", wrong.wrong)

@@ -324,20 +324,91 @@ def pair_identities(corpus: str, pairs: NewPairs) -> list[bytes]:
 
     Every text is preceded by its length, so that no two different lists of texts have one encoding.
     """
-    base = blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)
+    base = _of_corpus(corpus)
     identities = []
     contents = zip(pairs.sources, pairs.targets, pairs.alignments, pairs.external_ids, pairs.occurrences, strict=True)
     for source, target, alignment, external_id, occurrence in contents:
         if external_id is not None:
             text = f"x{len(external_id)}:{external_id}"
-        elif alignment is not None:
-            text = f"c{len(source)}:{source}{len(target)}:{target}{len(alignment)}:{alignment}{occurrence}"
         else:
-            text = f"r{len(source)}:{source}{len(target)}:{target}{occurrence}"
+            text = f"{_content(source, target, alignment)}{occurrence}"
         digest = base.copy()
         digest.update(text.encode())
         identities.append(digest.digest())
     return identities
+
+
+def _of_corpus(corpus: str) -> blake2b:
+    return blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)
+
+
+def _content(source: str, target: str, alignment: str | None) -> str:
+    """Return what the identity of a pair without an external id is made of, but for its occurrence."""
+    if alignment is None:
+        return f"r{len(source)}:{source}{len(target)}:{target}"
+    return f"c{len(source)}:{source}{len(target)}:{target}{len(alignment)}:{alignment}"
+
+
+_FIRST_TRIED = 16
+"""Occurrences that are tried of each pair by itself."""
+_WITHDRAWN_TRIED = 10
+
+_ALL_CONTENTS = text(
+    "SELECT p.id, p.identity, p.corpus_id, p.external_id, p.source, p.target, p.alignment, p.aligned_by, c.given"
+    " FROM sentence_pairs AS p LEFT JOIN corrections AS c ON c.pair_id = p.id ORDER BY p.id"
+).execution_options(yield_per=10_000)
+
+
+def wrong_identities(connection: Connection) -> list[int]:
+    """Return ids of pairs whose identity no occurrence of their content has, nor their external id; ascending.
+
+    A pair's occurrence is not stored. Those below it are of pairs that are stored, or were withdrawn.
+    """
+    linked = read_notation(connection).linked
+    bases = {row.id: _of_corpus(row.name) for row in connection.execute(select(corpora.c.id, corpora.c.name))}
+    wrong: list[int] = []
+    often: dict[tuple[int, tuple[str, ...]], dict[bytes, int]] = {}
+    """Pairs whose content occurs often, by corpus and content: their ids by their identities."""
+    for pair_id, identity, corpus_id, external_id, *sides, alignment, aligned_by, given in connection.execute(
+        _ALL_CONTENTS
+    ):
+        base = bases.get(corpus_id)
+        if base is None:
+            # A pair without its corpus, which is reported by itself.
+            continue
+        if external_id is not None:
+            if not _occurs(base, (f"x{len(external_id)}:{external_id}",), ("",), {identity}):
+                wrong.append(pair_id)
+            continue
+        source, target = sides
+        contents = (_content(source, target, None),) if aligned_by != GIVEN or not linked else ()
+        if aligned_by == GIVEN:
+            # What people say of its links changes the alignment that a pair came with.
+            contents += (_content(source, target, alignment if given is None else given),)
+        if not _occurs(base, contents, range(_FIRST_TRIED), {identity}):
+            often.setdefault((corpus_id, contents), {})[identity] = pair_id
+    withdrawn = connection.execute(text("SELECT count(*) FROM withdrawals WHERE done_at IS NOT NULL")).scalar_one()
+    spare = _WITHDRAWN_TRIED * withdrawn
+    for (corpus_id, contents), pairs in often.items():
+        sure = _FIRST_TRIED + len(pairs)
+        tried = range(_FIRST_TRIED, sure + min(withdrawn, spare))
+        left = set(pairs)
+        if not _occurs(bases[corpus_id], contents, tried, left):
+            spare -= min(withdrawn, spare)
+        wrong += [pairs[identity] for identity in left]
+    return sorted(wrong)
+
+
+def _occurs(base: blake2b, contents: Sequence[str], occurrences: Iterable[int | str], identities: set[bytes]) -> bool:
+    """Take the identities out that an occurrence of the contents has; return whether none is left."""
+    for occurrence in occurrences:
+        for content in contents:
+            digest = base.copy()
+            digest.update(f"{content}{occurrence}".encode())
+            identities.discard(digest.digest())
+        if not identities:
+            return True
+    return not identities
 
 
 _DIGEST_BYTES = 16

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.storage.building import commit, delta, pair, pairs_of, query, update
+from tests.storage.building import commit, delta, pair, pairs_of, query, update, withdraw
 
 from hierogram.storage.records import RejectedLine, SweepRecord
 from hierogram.storage.store import Store, open_store
@@ -13,6 +13,11 @@ TAMPERING = [
     ("UPDATE sentence_pairs SET batch_id = 77 WHERE id = 2", "pairs without their ingest batch"),
     ("UPDATE sentence_pairs SET state = 'settled' WHERE id = 3", "state and derivation disagree"),
     ("DELETE FROM derivations WHERE pair_id = 1", "state and derivation disagree"),
+    ("UPDATE sentence_pairs SET identity = '\\x00' WHERE id = 2", "1 pairs have another identity than their content"),
+    ("UPDATE sentence_pairs SET external_id = 'c' WHERE id = 2", "or external id gives: 2"),
+    ("UPDATE sentence_pairs SET alignment = '' WHERE id = 2", "have another identity than their content"),
+    ("UPDATE settings SET value = '99' WHERE name = 'discount'", "table settings: discount: 99.0 has to be below 1"),
+    ("UPDATE settings SET value = '\"no\"' WHERE name = 'model'", "table settings: model: 'no' is not there"),
     ("UPDATE ingest_batches SET accepted = 9", "accepted pairs are not those stored and withdrawn: 1"),
     ("UPDATE ingest_batches SET rejected = 0", "more rejected lines than they count: 1"),
     ("UPDATE corpora SET pairs = 9", "total of pairs is not the number stored: bible"),
@@ -55,6 +60,19 @@ def test_a_sound_store_has_no_problems(filled: Store) -> None:
 def test_tampering_is_found(filled: Store, store_url: str, statement: str, message: str) -> None:
     query(store_url, statement)
     assert any(message in problem for problem in filled.integrity()), filled.integrity()
+
+
+def test_identities_are_known_by_any_occurrence_that_can_be(store: Store, store_url: str) -> None:
+    batch = store.begin_ingest("c", "f", "bars")
+    often = [pair("a", "b")._replace(occurrence=k) for k in range(60)]
+    others = [pair("a", "b")._replace(external_id="1"), pair("a", "b")._replace(alignment=None)]
+    store.add_pairs(batch, pairs_of([*often, *others]))
+    withdraw(store, store.pairs_by_id(range(1, 60)), [])
+    assert [row.id for row in store.pairs()] == [60, 61, 62]
+    assert store.integrity() == []
+    for number in (60, 61, 62):
+        query(store_url, f"UPDATE sentence_pairs SET identity = '\\x0{number % 10}' WHERE id = {number}")
+    assert store.integrity() == ["3 pairs have another identity than their content or external id gives: 60, 61, 62"]
 
 
 def test_many_offenders_are_counted_and_a_few_named(store: Store, store_url: str) -> None:
