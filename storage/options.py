@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
+LARGEST_NUMBER = (1 << 63) - 1
+"""Whole numbers are at most this large wherever none says less: databases hold no larger ones."""
+
+
 class OptionError(ValueError):
     """An option has a value that it cannot have; `option` is its name, `reason` says why."""
 
@@ -31,11 +35,11 @@ class OptionError(ValueError):
 class Option:
     """Declare an option beside its type and its default.
 
-    `help` is one sentence. Numbers are at least `least` and at most `most`, above `above` and below `below`. A text is
-    one of `values`; where these are a mapping from texts, it says what each means. `shown` says what the default is,
-    where its value does not. `metavar` stands for the value in help. `flags` are the names on the command line, where
-    they are other than `--the-name`; a `positional` option has none. Nor has an option for experts (`expert`), which
-    commands take as `--set name=value`.
+    `help` is one sentence. Numbers are at least `least` and at most `most`, above `above` and below `below`; so is each
+    of several. A text is one of `values`; where these are a mapping from texts, it says what each means. `shown` says
+    what the default is, where its value does not. `metavar` stands for the value in help. `flags` are the names on the
+    command line, where they are other than `--the-name`; a `positional` option has none. Nor has an option for experts
+    (`expert`), which commands take as `--set name=value`.
     """
 
     help: str
@@ -62,11 +66,14 @@ class Option:
         """Why the option cannot have the value, which is of its type; None where it can."""
         if value is None:
             return None
+        for one in value if isinstance(value, tuple | list) else (value,):
+            if reason := self._problem_of_one(one):
+                return reason
+        return None
+
+    def _problem_of_one(self, value: object) -> str | None:
         if self.values is not None:
-            for text in value if isinstance(value, tuple) else (value,):
-                if text not in self.values:
-                    return f"{text!r} is not there; there are {', '.join(self.values)}"
-            return None
+            return None if value in self.values else f"{value!r} is not there; there are {', '.join(self.values)}"
         if not isinstance(value, int | float):
             return None
         # Written so that a value that is no number meets none of them.
@@ -75,6 +82,7 @@ class Option:
             (self.most is None or value <= self.most, f"has to be at most {self.most}"),
             (self.above is None or value > self.above, f"has to be above {self.above}"),
             (self.below is None or value < self.below, f"has to be below {self.below}"),
+            (isinstance(value, float) or value <= LARGEST_NUMBER, f"has to be at most {LARGEST_NUMBER}"),
         ):
             if not met:
                 return f"{value} {said}"

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.options import Declared, OptionError, check
+from hierogram.storage.options import Declared, Option, OptionError, check
 
 T = TypeVar("T")
 
@@ -31,3 +32,20 @@ def options_of(kind: type[T], options: T | None, chosen: Mapping[str, Any], name
         raise UsageError(str(error)) from error
     found: T = made
     return found
+
+
+def whole_number(name: str, number: object, least: int) -> int:
+    """Return an argument that is a whole number of any type; raises `UsageError`."""
+    if not isinstance(number, Integral) or isinstance(number, bool):
+        raise UsageError(f"{name}: give a whole number, not {number!r}")
+    found = int(number)
+    if problem := Option(name, least=least).problem(found):
+        raise UsageError(f"{name}: {problem}")
+    return found
+
+
+def a_text(name: str, value: object) -> str:
+    """Return an argument that is a text; raises `UsageError`."""
+    if not isinstance(value, str):
+        raise UsageError(f"{name}: give a text, not {value!r}")
+    return value

@@ -17,7 +17,7 @@ from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs, known_l
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits, RejectionError
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError
-from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.library.options import PathLike, a_text, options_of, whole_number
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.progress import silence
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
@@ -30,7 +30,7 @@ from hierogram.storage.database.backup import postgres_commands
 from hierogram.storage.database.connection import sqlite_file
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
-from hierogram.storage.options import Declared
+from hierogram.storage.options import LARGEST_NUMBER, Declared
 from hierogram.storage.records import GIVEN, Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
@@ -424,10 +424,13 @@ class GrammarStore:
         New pairs go through the schedule, then every pair through `sweeps` more (74). The log-likelihood, which takes
         time in proportion to the store, is computed every `likelihood_every` sweeps. `options` are other ways to learn,
         in place of these. The result depends neither on threads nor on interruptions. Raises `StoreHeldError` where
-        another process writes the store's grammar.
+        another process writes the store's grammar, and `UsageError`.
         """
         from hierogram.daemon.learning.learner import LearnOptions
         from hierogram.daemon.library.learning import Learning
+
+        if sweeps is not None:
+            sweeps = whole_number("sweeps", sweeps, 0)
 
         self._end_learning()
         wanted = options or LearnOptions(threads, likelihood_every=likelihood_every)
@@ -461,46 +464,60 @@ class GrammarStore:
         source: str | None = None,
         target: str | None = None,
         *,
-        containing: Sequence[str] = (),
+        containing: str | Sequence[str] = (),
         limit: int | None = None,
         drawn: bool = False,
     ) -> RuleTable:
         """Return rules as a table; all of them, or those that meet every condition.
 
-        `source` and `target` are whole sides as `la [X,1] de`, the words of `containing` occur anywhere; where no rule
-        is spelled so, rules whose words differ in accents or capital letters. Where
-        something is asked for, the most used rules come first, `limit` of them at most; all rules come in the store's
-        order. Uses and probabilities are expected ones, or with `drawn` those of the present derivations.
+        `source` and `target` are whole sides as `la [X,1] de`, the words of `containing`, a text or several, occur
+        anywhere; where no rule is spelled so, rules whose words differ in accents or capital letters. Where something
+        is asked for, the most used rules come first, `limit` of them at most; all rules come in the store's order. Uses
+        and probabilities are expected ones, or with `drawn` those of the present derivations. Raises `UsageError`.
         """
-        from hierogram.daemon.grammar.finding import find_rules
         from hierogram.daemon.library.tables import table_of_rows, table_of_store
 
         if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
                 return table_of_store(snapshot, drawn)
-        most = (1 << 62) if limit is None else limit
-        return table_of_rows(find_rules(self.store, source, target, containing, limit=most, drawn=drawn).rules)
+        most = LARGEST_NUMBER - 1 if limit is None else limit
+        return table_of_rows(self._found(source, target, containing, most, None, drawn).rules)
 
     def find_rules(
         self,
         source: str | None = None,
         target: str | None = None,
         *,
-        containing: Sequence[str] = (),
+        containing: str | Sequence[str] = (),
         limit: int = 20,
         after: tuple[float, str, str] | None = None,
         drawn: bool = False,
     ) -> FoundRules:
         """Return the most used rules as `rules` finds them, and whether their words are spelled differently.
 
-        `after` is uses, source and target of the rule after which to go on. Raises `NothingLearnedError`.
+        `after` is uses, source and target of the rule after which to go on. Raises `NothingLearnedError`, `UsageError`.
         """
-        from hierogram.daemon.grammar.finding import find_rules
-
-        found = find_rules(self.store, source, target, containing, limit=limit, after=after, drawn=drawn)
+        found = self._found(source, target, containing, limit, after, drawn)
         if not found.rules and not self.store.status().rules:
             raise NothingLearnedError(self.url)
         return found
+
+    def _found(
+        self,
+        source: str | None,
+        target: str | None,
+        containing: str | Sequence[str],
+        limit: int,
+        after: tuple[float, str, str] | None,
+        drawn: bool,
+    ) -> FoundRules:
+        from hierogram.daemon.grammar.finding import find_rules
+
+        sides = (
+            None if side is None else a_text(name, side) for name, side in (("source", source), ("target", target))
+        )
+        words = containing.split() if isinstance(containing, str) else [a_text("containing", one) for one in containing]
+        return find_rules(self.store, *sides, words, limit=whole_number("limit", limit, 0), after=after, drawn=drawn)
 
     def index(self, progress: Steps = lambda *_: None) -> int:
         """Count the rules of each pair, or tree, that was sampled since the last time; return how many these are."""
@@ -749,17 +766,19 @@ class GrammarStore:
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
         """Return the translation of a text, `.text`, by what the store has learned by now: as `Decoder(store)` does it.
 
-        A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`.
+        A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`,
+        `UsageError`.
         """
         from hierogram.daemon.decoding.opening import Follower, equip
         from hierogram.daemon.decoding.options import TranslateOptions
         from hierogram.daemon.decoding.text_translator import TextTranslator
 
+        text, alternatives = a_text("text", text), whole_number("best", best, 1) - 1
         with silence():
             if self._follower is None:
                 self._follower = Follower(self.store, equip(TranslateOptions()))
             translator = TextTranslator(self._follower.refresh(), self.corrections.known)
-        return translator.translate(text, format=format, alternatives=best - 1)
+        return translator.translate(text, format=format, alternatives=alternatives)
 
     def nearest(self, text: str, least: float = 50.0, most: int = 5) -> list[NearPair]:
         """Return at most so many stored pairs near to a text, the best first, as a translation memory finds them.

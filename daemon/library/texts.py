@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hierogram.daemon.corpora.texts import TextPipeline, pipeline_of
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.library.options import PathLike, a_text, options_of, whole_number
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import silence
 
@@ -136,15 +136,18 @@ class Decoder:
 
         `format` is `text`, `html` or `tokens`; by default text, where the grammar's store divides text, else tokens.
         """
+        text, alternatives = a_text("text", text), whole_number("best", best, 1) - 1
         markup = self.resources.options.markup
-        return self.texts().translate(text, format=format, alternatives=best - 1, markup=markup)
+        return self.texts().translate(text, format=format, alternatives=alternatives, markup=markup)
 
     def translate_all(
         self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
     ) -> Iterator[TextTranslation]:
         """Yield the translations of texts in their order, by threads (0: one a core)."""
-        markup = self.resources.options.markup
-        return self.texts().translate_all(texts, format=format, alternatives=best - 1, markup=markup, threads=threads)
+        markup, alternatives = self.resources.options.markup, whole_number("best", best, 1) - 1
+        return self.texts().translate_all(
+            texts, format=format, alternatives=alternatives, markup=markup, threads=threads
+        )
 
 
 class ParsedText(NamedTuple):

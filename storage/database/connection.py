@@ -274,6 +274,10 @@ def failures_named(url: URL) -> Iterator[None]:
         raise StoreUnavailableError(_explain_wait(url, "another thread")) from error
     except sqlite3.Error as error:
         raise _named(url, error) from error
+    except OverflowError as error:
+        if "SQLite INTEGER" not in str(error):
+            raise
+        raise StoreRefusedError(f"{shown_url(url)}: a number is larger than any that a store holds") from error
     except Exception as error:
         if type(error).__module__.split(".")[0] == "psycopg":
             raise _named(url, error) from error

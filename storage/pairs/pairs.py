@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, sel
 from hierogram.storage.database.loading import staged_scores
 from hierogram.storage.database.transactions import Access, now, read_state
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.options import LARGEST_NUMBER
 from hierogram.storage.records import SAMPLING, UNALIGNED, UNSETTLED, WAITING, LagRow, PairColumns, PairRecord, PairRow
 from hierogram.storage.records.pairs import ScoreRow
 from hierogram.storage.schema.tables import (
@@ -187,7 +188,8 @@ def pair_rows() -> Select[tuple[object, ...]]:
 def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     """The pairs with these ids, in id order; ids without a pair are left out."""
     rows: list[PairRow] = []
-    wanted = sorted(set(ids))
+    # The database takes no others, and no pair has them.
+    wanted = sorted({one for one in ids if 0 < one <= LARGEST_NUMBER})
     for start in range(0, len(wanted), IDS_A_QUERY):
         chunk = wanted[start : start + IDS_A_QUERY]
         statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)

@@ -23,9 +23,9 @@ from hierogram.samplers.grammar.settings import (
     SYNCHRONOUS,
     UNIFORM,
 )
-from hierogram.storage.options import Option
+from hierogram.storage.options import LARGEST_NUMBER, Option
 
-LARGEST_SEED = (1 << 63) - 1
+LARGEST_SEED = LARGEST_NUMBER
 INFINITY = float("inf")
 
 KEPT, LOWERED = "kept", "lowered"

@@ -41,6 +41,13 @@ class Paint:
     sand: Annotated[bool, Option("Sand it first.", expert=True)] = False
 
 
+@pytest.mark.parametrize("value", [1 << 63, [1, 1 << 63]])
+def test_whole_numbers_are_no_larger_than_databases_hold(value: object) -> None:
+    assert Option("n").problem((1 << 63) - 1) is None
+    assert Option("n").problem(value) == "9223372036854775808 has to be at most 9223372036854775807"
+    assert Option("n", least=2).problem([2, 1]) == "1 has to be at least 2"
+
+
 app = typer.Typer(rich_markup_mode=None)
 seen: list[tuple[Paint, set[str], bool]] = []
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.daemon.learning.stores import contents, some_pairs
 import hierogram as hg
 from hierogram.daemon.exceptions import InputError, UsageError, WrongKindError
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.storage.exceptions import StoreError, StoreHeldError, StoreMissingError
+from hierogram.storage.exceptions import StoreError, StoreHeldError, StoreMissingError, StoreRefusedError
 from hierogram.storage.store import open_store
 
 pytestmark = pytest.mark.database("sqlite")
@@ -417,6 +417,53 @@ def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> N
     assert 1 in {using.id for using in opened.pairs_using(rule.source, rule.target)}
     with pytest.raises(InputError, match="there is no pair 99"):
         opened.pair(99)
+
+
+CALLS: list[tuple[str, Callable[[hg.GrammarStore], object]]] = [
+    ("sweeps: give a whole number, not '3'", lambda store: store.learn("3")),  # type: ignore[arg-type]
+    ("sweeps: give a whole number, not 2.5", lambda store: store.learn(2.5)),  # type: ignore[arg-type]
+    ("sweeps: -1 has to be at least 0", lambda store: store.learn(-1)),
+    ("sweeps: 1000.* has to be at most 9223372036854775807", lambda store: store.learn(10**20)),
+    ("source: give a text, not 5", lambda store: store.rules(source=5)),  # type: ignore[arg-type]
+    ("containing: give a text, not 5", lambda store: store.rules(containing=[5])),  # type: ignore[list-item]
+    ("limit: -1 has to be at least 0", lambda store: store.rules(limit=-1)),
+    ("limit: 1000.* has to be at most", lambda store: store.rules(limit=10**20)),
+    ("text: give a text, not None", lambda store: store.translate(None)),  # type: ignore[arg-type]
+    ("best: 0 has to be at least 1", lambda store: store.translate("la", best=0)),
+    ("best: -1 has to be at least 1", lambda store: hg.Decoder(store).translate("la", best=-1)),
+    ("best: give a whole number, not True", lambda store: hg.Decoder(store).translate_all(["la"], best=True)),
+]
+
+
+@pytest.mark.parametrize(("message", "call"), CALLS, ids=[message for message, _ in CALLS])
+def test_arguments_that_cannot_be_are_named(
+    opened: hg.GrammarStore, message: str, call: Callable[[hg.GrammarStore], object]
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        call(opened)
+
+
+def test_words_of_a_rule_may_be_one_text(opened: hg.GrammarStore) -> None:
+    words = PAIRS[0][0].split()[:2]
+    found = [rule.id for rule in opened.rules(containing=words)]
+    assert found
+    assert [rule.id for rule in opened.rules(containing=" ".join(words))] == found
+    assert len(opened.rules(limit=np.int64(2))) == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.database("sqlite", "postgres")
+def test_numbers_that_no_store_holds(opened: hg.GrammarStore) -> None:
+    large = 10**20
+    for call in (
+        lambda: opened.pair(large),
+        lambda: opened.set_links({large: hg.KnownLinks()}),
+        lambda: opened.withdraw([large]),
+        lambda: list(opened.score(ids=[large])),
+    ):
+        with pytest.raises(InputError, match=r"no (stored )?pair"):
+            call()
+    with pytest.raises(StoreRefusedError):
+        opened.events(0, limit=large)
 
 
 def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:
