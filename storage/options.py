@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -76,12 +77,13 @@ class Option:
             return None if value in self.values else f"{value!r} is not there; there are {', '.join(self.values)}"
         if not isinstance(value, int | float):
             return None
+        below = "finite" if self.below == inf else f"below {self.below}"
         # Written so that a value that is no number meets none of them.
         for met, said in (
             (self.least is None or value >= self.least, f"has to be at least {self.least}"),
             (self.most is None or value <= self.most, f"has to be at most {self.most}"),
             (self.above is None or value > self.above, f"has to be above {self.above}"),
-            (self.below is None or value < self.below, f"has to be below {self.below}"),
+            (self.below is None or value < self.below, f"has to be {below}"),
             (isinstance(value, float) or value <= LARGEST_NUMBER, f"has to be at most {LARGEST_NUMBER}"),
         ):
             if not met:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hierogram.daemon.exports.exporting import Report
+    from hierogram.daemon.exports.publication import Manifest
     from hierogram.daemon.library.store import GrammarStore
 
 
@@ -123,6 +124,7 @@ def export(
             note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
             for left in manifest.filters:
                 note(f"  {left.filter}: {left.before:,} → {left.after:,}")
+            _note_emptiness(manifest)
             if manifest.others:
                 note("its glue rules are not written: they are a file beside one that -o FILE names")
             note("its manifest is in the store: the newest row of the table exports")
@@ -137,6 +139,7 @@ def export(
                 options=options, progress=telling(shown),
             )  # fmt: skip
             manifest, place, beside = made.manifest, made.folder / made.manifest.file, made.folder / MANIFEST
+    _note_emptiness(manifest)
     if as_json:
         print_json(asdict(manifest) | {"path": str(place)})
         return
@@ -146,6 +149,13 @@ def export(
     for other in manifest.others[:5]:
         print(f"{place.with_name(other.name)}: beside it")
     print(f"{beside}: its manifest")
+
+
+def _note_emptiness(manifest: "Manifest") -> None:
+    """Warn where no rule was written."""
+    if not manifest.rules:
+        last = next((f": the last went by {left.filter}" for left in manifest.filters if not left.after), "")
+        note(f"hierogram: no rule is left{last}")
 
 
 def _pack(context: typer.Context, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
@@ -169,8 +179,13 @@ def _configure_datasette(url: str, destination: Destination) -> None:
     from hierogram.daemon.corpora.lines import write_lines
     from hierogram.daemon.grammar.datasette import datasette_configuration
 
+    if destination.to is not None:
+        raise UsageError(f"--format {DATASETTE} writes one file: name it with -o FILE")
     output = destination.output or Path("datasette.json")
     file, configuration = datasette_configuration(url)
+    if destination.is_standard_output:
+        print_json(configuration)
+        return
     write_lines(output, [json.dumps(configuration, indent=2, ensure_ascii=False)])
     print(f"{output}: now run  datasette serve {file} --config {output}")
 
@@ -263,6 +278,7 @@ def schedule(
             with interruptible("the version before stays"), progress("export", "rules") as shown:
                 made = run_job(opened.store, find_job(opened.store, name), telling(shown))
             rules, folder = made.manifest.rules, made.folder
+            _note_emptiness(made.manifest)
             if as_json:
                 print_json({"folder": str(folder), "rules": rules, "retired": list(map(str, made.retired))})
             else:

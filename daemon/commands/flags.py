@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, is_dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
@@ -19,6 +20,8 @@ from hierogram.storage.options import DEFAULT_STORE, Declared, Option
 T = TypeVar("T")
 
 
+FILE = "FILE"
+"""Metavar of paths that are files."""
 EXPERTS, SET = "_experts", "--set"
 """The parameter that sets options for experts, and its flag."""
 _TRUTHS = {"true": True, "false": False}
@@ -158,6 +161,9 @@ def _parameter(field: Declared) -> inspect.Parameter:
             common[bound] = numbers[0](value)
     if option.shown is not None:
         common["show_default"] = option.shown
+    if _is_file(field):
+        # A path no longer has the slash that only the name of a folder ends in.
+        common["path_type"] = str
     if option.positional:
         info = typer.Argument(**common | {"metavar": flag_of(field)})
     else:
@@ -178,6 +184,11 @@ def _is_list(field: Declared) -> bool:
     return any(get_origin(kind) is tuple for kind in (field.type, *get_args(field.type)))
 
 
+def _is_file(field: Declared) -> bool:
+    """Return whether the option is the path of a file."""
+    return Path in (field.type, *get_args(field.type)) and field.option.metavar == FILE
+
+
 def _plain_default(field: Declared) -> Any:
     """Return the default as the command line has it."""
     return ",".join(field.default) if _is_list(field) and field.default is not None else field.default
@@ -186,6 +197,10 @@ def _plain_default(field: Declared) -> Any:
 def _typed(field: Declared, value: Any) -> Any:
     if _is_list(field) and value is not None:
         return tuple(value.split(",")) if value else ()
+    if _is_file(field) and isinstance(value, str):
+        if value.endswith("/"):
+            raise UsageError(f"{flag_of(field)}: {value} names a folder: name a file")
+        return Path(value)
     return value
 
 

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, fields, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -14,6 +14,7 @@ from hierogram.daemon.exports.publication import Versions
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.options import Option, OptionError, check
+from hierogram.storage.records import INFINITY
 
 if TYPE_CHECKING:
     from apscheduler.triggers.base import BaseTrigger
@@ -120,13 +121,14 @@ class ExportOptions:
             "Leave out rules for translating that are met once, if text as long as the store's is expected to have "
             "their source side less often.",
             least=0,
+            below=INFINITY,
             expert=True,
         ),
     ] = MIN_EXPECTED
     corpus: Annotated[str | None, Option("Only what the pairs of this corpus use, counted again.", metavar="NAME")] = (
         None
     )
-    min_count: Annotated[float, Option("Leave out rules with a lower count.", least=0)] = 0.0
+    min_count: Annotated[float, Option("Leave out rules with a lower count.", least=0, below=INFINITY)] = 0.0
     max_scope: Annotated[int | None, Option("Leave out rules that parse slower than O(n^K).", least=0, metavar="K")] = 2
     hiero: Annotated[bool, Option("The next five as in Chiang (2007): 2, yes, 5, yes, 10.")] = False
     max_nonterminals: Annotated[int | None, Option("Nonterminals on a side, at most.", least=0, expert=True)] = None
@@ -287,7 +289,8 @@ class ExportJob(ExportOptions):
                     raise OptionError(name, str(error)) from error
         if (self.cron is None) == (self.every is None):
             raise ValueError("a job has either cron or every")
-        self.trigger()
+        if self.trigger().get_next_fire_time(None, datetime.now(UTC)) is None:
+            raise OptionError("cron", f"{self.cron!r} is never: no year has such a day")
 
     def trigger(self) -> "BaseTrigger":
         """Return when it is time, for APScheduler."""

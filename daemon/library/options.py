@@ -36,7 +36,7 @@ def options_of(kind: type[T], options: T | None, chosen: Mapping[str, Any], name
 
 def whole_number(name: str, number: object, least: int) -> int:
     """Return an argument that is a whole number of any type; raises `UsageError`."""
-    if not isinstance(number, Integral) or isinstance(number, bool):
+    if isinstance(number, bool) or not isinstance(number, Integral):
         raise UsageError(f"{name}: give a whole number, not {number!r}")
     found = int(number)
     if problem := Option(name, least=least).problem(found):

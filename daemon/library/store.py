@@ -513,11 +513,11 @@ class GrammarStore:
     ) -> FoundRules:
         from hierogram.daemon.grammar.finding import find_rules
 
-        sides = (
-            None if side is None else a_text(name, side) for name, side in (("source", source), ("target", target))
-        )
+        source = None if source is None else a_text("source", source)
+        target = None if target is None else a_text("target", target)
         words = containing.split() if isinstance(containing, str) else [a_text("containing", one) for one in containing]
-        return find_rules(self.store, *sides, words, limit=whole_number("limit", limit, 0), after=after, drawn=drawn)
+        most = whole_number("limit", limit, 0)
+        return find_rules(self.store, source, target, words, limit=most, after=after, drawn=drawn)
 
     def index(self, progress: Steps = lambda *_: None) -> int:
         """Count the rules of each pair, or tree, that was sampled since the last time; return how many these are."""

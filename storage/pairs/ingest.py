@@ -381,10 +381,12 @@ def wrong_identities(connection: Connection) -> list[int]:
                 wrong.append(pair_id)
             continue
         source, target = sides
-        contents = (_content(source, target, None),) if aligned_by != GIVEN or not linked else ()
+        contents: tuple[str, ...] = ()
         if aligned_by == GIVEN:
             # What people say of its links changes the alignment that a pair came with.
-            contents += (_content(source, target, alignment if given is None else given),)
+            contents = (_content(source, target, alignment if given is None else given),)
+        if aligned_by != GIVEN or not linked:
+            contents += (_content(source, target, None),)
         if not _occurs(base, contents, range(_FIRST_TRIED), {identity}):
             often.setdefault((corpus_id, contents), {})[identity] = pair_id
     withdrawn = connection.execute(text("SELECT count(*) FROM withdrawals WHERE done_at IS NOT NULL")).scalar_one()

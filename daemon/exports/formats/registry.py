@@ -37,7 +37,7 @@ def usual_format(notation: Notation) -> Format:
 def check_kind(format: Format, notation: Notation) -> None:
     """Raise `ValueError` where the format is not one for this kind of grammar."""
     if not format.serves(notation):
-        suited = ", ".join(other.name for other in FORMATS.values() if other.serves(notation))
+        suited = ", ".join(other.name for other in EVERY.values() if other.serves(notation))
         raise ValueError(notation.cannot(f"be exported as {format.name}: there are {suited}"))
 
 

@@ -100,6 +100,15 @@ def test_standard_output(learned_url: str, hierogram: Run) -> None:
 
 
 @pytest.mark.database("sqlite")
+@pytest.mark.parametrize("to", [("-o", "g.tsv"), ("-o", "-"), ("--to", "versions")])
+def test_a_grammar_without_a_rule_is_warned_of(learned_url: str, hierogram: Run, to: tuple[str, ...]) -> None:
+    ran = hierogram("--store", learned_url, "export", *to, "--min-count", "1e6")
+    assert ran.code == 0
+    assert "hierogram: no rule is left: the last went by count ≥ 1e+06\n" in ran.err
+    assert "no rule is left" not in hierogram("--store", learned_url, "export", *to).err
+
+
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -111,6 +120,9 @@ def test_standard_output(learned_url: str, hierogram: Run) -> None:
         (("--to", "folder", "--name", "../up"), "--name: "),
         (("--to", "folder", "--sentences", "test", "--format", "moses"), "cdec"),
         (("--set", "normalization=now"), "--set normalization"),
+        (("--min-count", "inf"), "--min-count: inf has to be finite"),
+        (("--set", "min_expected=inf"), "--set min_expected: inf has to be finite"),
+        (("-o", "folder/"), "--output: folder/ names a folder"),
     ],
 )
 def test_the_command_refuses_what_goes_against_itself(

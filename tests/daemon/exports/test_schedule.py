@@ -287,6 +287,7 @@ def test_jobs_of_the_configuration(
         ({"cron": "0 3 * * *"}, "either cron or every"),
         ({"every": "soon"}, "not a span of time"),
         ({"every": None, "cron": "at three"}, "Wrong number of fields"),
+        ({"every": None, "cron": "0 0 30 2 *"}, "no year has such a day"),
         ({"name": "../up"}, "letters, digits"),
         ({"format": "word"}, "'word' is not there"),
         ({"keeps": 3}, "Unexpected keyword"),

@@ -14,6 +14,9 @@ def test_canned_queries_run(hierogram: Run, corpus: Path, tmp_path: Path) -> Non
     assert ran.code == 0, ran.err
     assert "datasette serve grammar.db --config datasette.json" in ran.out
     written = json.loads((tmp_path / "datasette.json").read_text())
+    printed = hierogram("--store", "grammar.db", "export", "--format", "datasette", "-o", "-")
+    assert json.loads(printed.out) == written
+    assert not (tmp_path / "-").exists()
     assert written["settings"]["allow_facet"] is False
     assert written["settings"]["suggest_facets"] is False
     queries = written["databases"]["grammar"]["queries"]
@@ -33,4 +36,5 @@ def test_it_is_for_files(hierogram: Run) -> None:
     ran = hierogram("--store", "postgresql://nobody@localhost/nowhere", "export", "--format", "datasette")
     assert ran.code == 2
     assert "hierogram browse" in ran.err
+    assert hierogram("--store", "a.db", "export", "--format", "datasette", "--to", "versions").code == 2
     assert hierogram("--store", "a.db", "export", "--format", "datasette", "-o", "no/such/folder/x.json").code == 3
