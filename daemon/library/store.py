@@ -660,6 +660,8 @@ class GrammarStore:
         from hierogram.daemon.exports.options import ExportOptions
 
         wanted = options_of(ExportOptions, options, chosen)
+        if isinstance(path, str) and path.endswith("/"):
+            raise UsageError(f"{path} names a folder: name a file")
         if path is None or isinstance(path, str | Path):
             return export(self.store, None if path is None else Path(path), wanted, progress)
         return export_to(self.store, path, wanted, progress)

@@ -428,6 +428,7 @@ CALLS: list[tuple[str, Callable[[hg.GrammarStore], object]]] = [
     ("containing: give a text, not 5", lambda store: store.rules(containing=[5])),  # type: ignore[list-item]
     ("limit: -1 has to be at least 0", lambda store: store.rules(limit=-1)),
     ("limit: 1000.* has to be at most", lambda store: store.rules(limit=10**20)),
+    ("folder/ names a folder", lambda store: store.export("folder/")),
     ("text: give a text, not None", lambda store: store.translate(None)),  # type: ignore[arg-type]
     ("best: 0 has to be at least 1", lambda store: store.translate("la", best=0)),
     ("best: -1 has to be at least 1", lambda store: hg.Decoder(store).translate("la", best=-1)),
