@@ -1,5 +1,6 @@
 """A small corpus of pairs without links, and stores of it."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from tests.storage.building import NewPair, pairs_of
@@ -30,15 +31,13 @@ MORE = [("une porte", "a door"), ("la porte", "the door")]
 def put(store: Store, pairs: Sequence[tuple[str, str]], first: int = 1, links: str | None = None) -> None:
     """Store pairs, without links unless they are given."""
     batch = store.begin_ingest("raw", "a test", "parallel")
-    added = store.add_pairs(
-        batch,
-        pairs_of(
-            [
-                NewPair(source, target, links, len(source.split()), len(target.split()), number, occurrence=number)
-                for number, (source, target) in enumerate(pairs, first)
-            ]
-        ),
-    )
+    met: Counter[tuple[str, str]] = Counter()
+    new = []
+    for number, (source, target) in enumerate(pairs, first):
+        occurrence = met[source, target]
+        new.append(NewPair(source, target, links, len(source.split()), len(target.split()), number, None, occurrence))
+        met[source, target] += 1
+    added = store.add_pairs(batch, pairs_of(new))
     assert added.totals.accepted == len(pairs)
     store.finish_ingest(batch)
 

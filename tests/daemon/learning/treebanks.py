@@ -45,9 +45,11 @@ def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
     """Store trees in brackets."""
     batch = store.begin_ingest("trees", "a test", "trees")
     pairs = []
+    met: Counter[str] = Counter()
     for number, text in enumerate(texts, first):
         words = read_parse(text).words
-        pairs.append(NewPair(" ".join(words), text, "", len(words), 0, number, occurrence=number))
+        pairs.append(NewPair(" ".join(words), text, "", len(words), 0, number, occurrence=met[text]))
+        met[text] += 1
     added = store.add_pairs(batch, pairs_of(pairs))
     assert added.totals.accepted == len(texts)
     store.finish_ingest(batch)
