@@ -68,9 +68,6 @@ def compare(
         raise UsageError(f"{chosen.keep} is there already: name another file, or compare it with --store {chosen.keep}")
     if not files and (chosen.hold_out or chosen.keep or chosen.sweeps is not None):
         raise UsageError("--hold-out, --keep and --sweeps go with FILES to learn from")
-    from hierogram.daemon.progress import announce_compilation
-
-    announce_compilation()
     from hierogram.storage.store import open_store
     from hierogram.tools.comparison.comparing import compare as measure
     from hierogram.tools.comparison.comparing import read_sentences

@@ -126,7 +126,13 @@ class _Units:
     @property
     def fields(self) -> Iterator[LineColumns]:
         """The units, a chunk at a time."""
-        for all_units in self._chunks:
-            chosen = [number in self._numbers for number in all_units.numbers]
-            columns = (all_units.numbers, all_units.sources, all_units.targets, all_units.alignments, all_units.ids)
-            yield LineColumns(*(list(compress(column, chosen)) for column in columns), rejected=all_units.rejected)
+        for units in self._chunks:
+            chosen = [number in self._numbers for number in units.numbers]
+            yield LineColumns(
+                list(compress(units.numbers, chosen)),
+                list(compress(units.sources, chosen)),
+                list(compress(units.targets, chosen)),
+                list(compress(units.alignments, chosen)),
+                list(compress(units.ids, chosen)),
+                rejected=units.rejected,
+            )
