@@ -6,6 +6,7 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EEXIST
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
@@ -56,12 +57,27 @@ def is_special(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
+_DATABASE = b"SQLite format 3\x00"
+
+
+def is_database(path: Path) -> bool:
+    """Return whether there is an SQLite database, as a store is, of which nothing would be left."""
+    try:
+        with path.open("rb") as file:
+            return path.is_file() and file.read(len(_DATABASE)) == _DATABASE
+    except OSError:
+        return False
+
+
 @contextmanager
 def appearing(path: Path) -> Iterator[BinaryIO]:
     """Write a file that appears under its name, on the disk, only when all went well, and else not at all.
 
-    A device or a pipe is written to as it is: a file must not take its place.
+    A device or a pipe is written to as it is: a file must not take its place. Raises `FileExistsError` where there is a
+    database of that name.
     """
+    if is_database(path):
+        raise FileExistsError(EEXIST, "it is a database: name another file", str(path))
     if is_special(path):
         with path.open("wb") as file:
             yield file

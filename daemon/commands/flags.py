@@ -4,6 +4,7 @@ Options for experts have no flag of their own: all of a command's are set by `--
 """
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, is_dataclass
 from functools import wraps
@@ -14,6 +15,7 @@ import typer
 
 from hierogram.daemon.commands.common import STORE_HELP, was_given
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.files import is_database
 from hierogram.daemon.library.options import options_of
 from hierogram.storage.options import DEFAULT_STORE, Declared, Option
 
@@ -90,11 +92,35 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
                 given[name] = value
             elif name not in experts or name in chosen:
                 values[group][name] = value
+        _check_output({name: (values[group] if group else given).get(name) for name, (group, _) in fields.items()})
         return command(**given, **{group: _made(kind, values[group]) for group, kind in groups.items()})
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+_OUTPUTS = ("output", "draws")
+"""Options whose files are written."""
+_REWRITTEN = frozenset({*_OUTPUTS, "weights"})
+"""Options whose files may be written again."""
+
+
+def _check_output(values: Mapping[str, Any]) -> None:
+    """Raise `UsageError` where an output would take the place of a store, or of a file that is read."""
+    files = [
+        (name, Path(one))
+        for name, value in values.items()
+        for one in (value if isinstance(value, list | tuple) else [value])
+        # Not by `Path`, which raises where a text is too long for a name.
+        if isinstance(one, str | Path) and os.path.isfile(one)
+    ]
+    read = [path for name, path in files if name not in _REWRITTEN]
+    for output in (path for name, path in files if name in _OUTPUTS):
+        if is_database(output):
+            raise UsageError(f"{output} is a database, as a store is: name another file to write")
+        if any(map(output.samefile, read)):
+            raise UsageError(f"{output} is read by this command: name another file to write")
 
 
 def given(context: typer.Context, options: type) -> set[str]:

@@ -177,10 +177,12 @@ class _Writer:
 
     def write(self, number: int, translation: "TextTranslation") -> None:
         """The translations of line `number`."""
-        parts = translation.translation.parts
-        if parts > 1 and not translation.paragraphs:
+        if translation.divided:
             words = plural(len(translation.translation.source), "word")
-            note(f"{self._name}: line {number} has {words}: translated in {parts} parts")
+            told = f"in {translation.translation.parts} parts"
+            if translation.paragraphs:
+                told = f"{plural(translation.divided, 'sentence')} in parts"
+            note(f"{self._name}: line {number} has {words}: translated {told}")
         lines = self._lines(number, translation)
         if self._put is None:
             sys.stdout.write("".join(line + "\n" for line in lines))
@@ -262,6 +264,8 @@ def tune(
 
     with ExitStack() as stack, interruptible("no weights were written"):
         if files:
+            if not reference:
+                raise UsageError("name the references of the sentences, line for line: -r FILE")
             grammar, sentences = grammar_and_sentences(context, files, stack)
         elif options.lm is not None:
             raise UsageError("--lm goes with a FILE: without one the language model is made of the store's pairs")

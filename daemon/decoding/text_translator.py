@@ -71,7 +71,8 @@ class TextTranslation:
 
     `translation` has the tokens, scores, links and rules of all its sentences one after the other; `numbers` says which
     of its candidates each text is, and is empty where there are no words. `paragraphs` are those of the best one; there
-    are none where translations are tokens. `corrected` is what people made of the translation of this very text; the
+    are none where translations are tokens. `divided` sentences had too many words, and were translated in parts.
+    `corrected` is what people made of the translation of this very text; the
     others are by the rules.
     """
 
@@ -80,6 +81,7 @@ class TextTranslation:
     numbers: list[int]
     translation: Translation
     paragraphs: list[TextParagraph]
+    divided: int = 0
     corrected: str | None = None
 
     @property
@@ -162,7 +164,8 @@ class TextTranslator:
                 paragraphs = paragraphs or found
             if len(texts) > alternatives:
                 break
-        return TextTranslation(text, texts, taken if translation.candidates else [], translation, paragraphs)
+        divided = sum(sentence.pieces > 1 for own in sentences.values() for sentence in own)
+        return TextTranslation(text, texts, taken if translation.candidates else [], translation, paragraphs, divided)
 
     def translate_all(
         self,
@@ -339,7 +342,8 @@ class TextTranslator:
 def of_tokens(line: str, translation: Translation) -> TextTranslation:
     """Return the translation of tokens as one of text."""
     texts = [candidate.text for candidate in translation.candidates]
-    return TextTranslation(line, texts or [""], list(range(len(texts))), translation, [])
+    divided = int(translation.parts > 1)
+    return TextTranslation(line, texts or [""], list(range(len(texts))), translation, [], divided)
 
 
 def as_plain(translated: TextTranslation) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.files import appearing
 from hierogram.daemon.grammar.options import ChainOptions
 from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, Trial, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
@@ -182,7 +183,7 @@ class Draws(NamedTuple):
             for k, grammar in enumerate(getattr(self, name))
             for field in RuleCounts._fields
         }
-        with path.open("wb") as file:
+        with appearing(path.absolute()) as file:
             np.savez_compressed(
                 file,
                 draws=self.draws,

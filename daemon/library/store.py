@@ -16,7 +16,8 @@ from hierogram.daemon.corpora.entries import Entries
 from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs, known_links
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits, RejectionError
-from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError
+from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError, WrongKindError
+from hierogram.daemon.files import is_database
 from hierogram.daemon.library.options import PathLike, a_text, options_of, whole_number
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.progress import silence
@@ -607,11 +608,14 @@ class GrammarStore:
 
         `KnownLinks()` takes all of it back; its links may be in any collection. The pairs are aligned again, by who
         writes the grammar, who is returned, or here and now, where nobody does. Raises `InputError`, and then nothing
-        is stored.
+        is stored; `WrongKindError` where the store learns from pairs without links.
         """
         from hierogram.daemon.alignment.incremental import correct_requested
         from hierogram.daemon.corpora.segments import InWords
 
+        notation = self.notation()
+        if not notation.linked:
+            raise WrongKindError(f"{self.url}: {notation.cannot('use links')}: nothing was stored")
         self._end_learning()
         view = InWords(self.settings().joins)
         of_tokens: dict[int, KnownLinks] = {}
@@ -662,6 +666,8 @@ class GrammarStore:
         wanted = options_of(ExportOptions, options, chosen)
         if isinstance(path, str) and path.endswith("/"):
             raise UsageError(f"{path} names a folder: name a file")
+        if isinstance(path, str | Path) and is_database(Path(path)):
+            raise UsageError(f"{path} is a database, as a store is: name another file")
         if path is None or isinstance(path, str | Path):
             return export(self.store, None if path is None else Path(path), wanted, progress)
         return export_to(self.store, path, wanted, progress)

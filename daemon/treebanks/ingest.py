@@ -134,4 +134,7 @@ def _settled(store: Store, how: Transformations, known: Iterable[str]) -> KnownW
 
 def _check_settled(store: Store, settled: Treebank, how: Transformations) -> None:
     if settled.how != how:
-        raise UsageError(f"{store.url}: its trees are transformed by {settled.how}, for its life, not by {how}")
+        fixed, wanted = asdict(settled.how), asdict(how)
+        others = [name for name in fixed if fixed[name] != wanted[name]]
+        had, asked = (" ".join(f"{name}={plain[name]}" for name in others) for plain in (fixed, wanted))
+        raise UsageError(f"{store.url}: its trees are transformed with {had}, for its life, not with {asked}")

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from hierogram.daemon.corpora.lines import write_lines
 from hierogram.daemon.corpora.segments import InWords
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import UsageError, WrongKindError
 from hierogram.daemon.language_models.files import make
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import Progress
+from hierogram.samplers.grammar.kinds import TRANSLATION, notation_of
 from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.store import Store, open_store
 
@@ -39,8 +40,11 @@ class HeldOut:
 def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[HeldOut]:
     """Hold back at most `most` pairs, drawn by the seed, in a copy that lasts as long as the context.
 
-    Raises `UsageError` where the store is none of SQLite's, or has too few pairs.
+    Raises `UsageError` where the store is none of SQLite's, or has too few pairs, `WrongKindError` of other kinds.
     """
+    notation = notation_of(store.settings().grammar)
+    if TRANSLATION not in notation.offers:
+        raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
     if sqlite_file(parse_url(store.url)) is None:
         raise UsageError(f"{store.url}: pairs are held back in a copy, which SQLite makes: name sentences to tune on")
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:

@@ -405,6 +405,33 @@ def test_rules_are_found_without_accents(learned_url: str, hierogram: Run) -> No
     assert "house" not in hierogram("--store", learned_url, "rules", "hous").err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "-o", "here.db", "--format", "tsv"),
+        ("terms", "-o", "here.db", "--format", "tsv"),
+        ("lm", "in.fr", "--tokenized", "-o", "here.db"),
+        ("translate", "in.fr", "-o", "here.db"),
+        ("diagnose", "--pairs", "2", "--draws", "here.db"),
+        ("lm", "in.fr", "--tokenized", "-o", "in.fr"),
+        ("translate", "in.fr", "-o", "./in.fr"),
+        ("align", "in.fr", "in.en", "-o", "in.en"),
+    ],
+)
+def test_an_output_takes_the_place_of_no_store_and_of_no_input(
+    arguments: tuple[str, ...], hierogram: Run, tmp_path: Path
+) -> None:
+    store = f"sqlite:///{tmp_path}/here.db"
+    hierogram("--store", store, "init")
+    for name in ("in.fr", "in.en"):
+        (tmp_path / name).write_text("a b\n")
+    ran = hierogram("--store", store, *arguments)
+    assert ran.code == 2
+    assert "is a database, as a store is" in ran.err or "is read by this command" in ran.err
+    assert json.loads(hierogram("--store", store, "status", "--json").out)["pairs"]["waiting"] == 0
+    assert [(tmp_path / name).read_text() for name in ("in.fr", "in.en")] == ["a b\n"] * 2
+
+
 def test_init_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> None:
     hierogram("--store", "sqlite:///words.db", "init")
     hierogram("--store", "sqlite:///words.db", "ingest", str(corpus))
@@ -414,5 +441,7 @@ def test_init_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> N
     )
     assert not re.search(r"^ *joins", hierogram("--store", "sqlite:///parts.db", "init").out, re.MULTILINE)
     again = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
-    assert again.code == 3
-    assert "already" in again.err
+    assert (again.code, again.out) == (0, made.out)
+    hierogram("--store", "sqlite:///other.db", "init")
+    other = hierogram("--store", "sqlite:///other.db", "init", "--parts-of", "words.db")
+    assert (other.code, "already" in other.err) == (3, True)

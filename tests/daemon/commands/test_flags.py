@@ -48,6 +48,26 @@ def test_whole_numbers_are_no_larger_than_databases_hold(value: object) -> None:
     assert Option("n", least=2).problem([2, 1]) == "1 has to be at least 2"
 
 
+def test_weights_may_be_written_where_they_were_read(tmp_path: Path) -> None:
+    weights = tmp_path / "w.toml"
+    weights.write_text("[weights]\n")
+    mixing = typer.Typer()
+
+    @mixing.command()
+    @with_options
+    def mix(
+        weights: Annotated[Path | None, Option("Weights.", metavar="FILE")] = None,
+        output: Annotated[Path | None, Option("Output.", metavar="FILE")] = None,
+        more: Annotated[list[str] | None, Option("More.")] = None,
+    ) -> None:
+        """Mix."""
+
+    arguments = ["--weights", str(weights), "--output", str(weights), "--more", "word " * 1_000]
+    assert CliRunner().invoke(mixing, arguments, catch_exceptions=False).exit_code == 0
+    with pytest.raises(UsageError, match="is read by this command"):
+        CliRunner().invoke(mixing, [*arguments, "--more", str(weights)], catch_exceptions=False)
+
+
 app = typer.Typer(rich_markup_mode=None)
 seen: list[tuple[Paint, set[str], bool]] = []
 

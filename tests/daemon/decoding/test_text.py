@@ -90,6 +90,17 @@ def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: 
     assert texts.translate(source).text == target
 
 
+def test_sentences_of_too_many_words_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "text.cdec"
+    path.write_text(RULES)
+    made = equipment(tmp_path, with_lm=False, max_words=3)
+    translator = replace_texts(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
+    found = TextTranslator(translator).translate("La maison. Elle vient la maison. Elle ne vient pas la maison!")
+    assert (found.divided, found.translation.parts) == (2, 6)
+    assert TextTranslator(translator).translate("la maison", format="tokens").divided == 0
+    assert TextTranslator(translator).translate("la maison la maison", format="tokens").divided == 1
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [

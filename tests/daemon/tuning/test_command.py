@@ -107,6 +107,8 @@ def test_what_does_not_go_together_is_told(hierogram: Run, inputs: Path) -> None
     assert (ran.code, "grammar.cdec has 6 lines, dev.fr has 5" in ran.err) == (3, True)
     ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "dev2.en", "-o", "weights.toml")
     assert (ran.code, "dev2.en: line 1: there is no reference" in ran.err) == (3, True)
+    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-o", "weights.toml")
+    assert (ran.code, "-r FILE" in ran.err) == (2, True)
     assert not (inputs / "weights.toml").exists()
 
 
