@@ -472,6 +472,13 @@ def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:
     assert "waits to be sampled" in new.pair(1)._repr_html_()
 
 
+def test_a_store_of_itg_rules_uses_no_links(tmp_path: Path) -> None:
+    with hg.open(tmp_path / "itg.db", create=True, grammar="itg") as store:
+        store.add([("a b", "x y")])
+        with pytest.raises(WrongKindError, match="cannot use links: nothing was stored"):
+            store.set_links({1: hg.KnownLinks(frozenset({(0, 1)}))})
+
+
 def test_links_that_people_know(new: hg.GrammarStore) -> None:
     new.add([(source, target) for source, target, _ in PAIRS])
     new.learn(sweeps=1).run()

@@ -66,7 +66,8 @@ def test_the_first_trees_settle_words_and_transformations(store_url: str, treeba
         assert store.pairs()[0].target.startswith("(TOP (S (NP-SBJ-1 (DT the) (NN dog)) (@S (VP (VBD saw) (NP (DT the)")
         ingest_trees(store, TreebankFile(str(other)))
         assert store.pairs()[-1].target == "(TOP (S (NP (NNS UNK-LC-s)) (VP (VBP saw))))"
-        with pytest.raises(UsageError, match="for its life"):
+        other_options = "with functions=True rare=0, for its life, not with functions=False rare=1$"
+        with pytest.raises(UsageError, match=other_options):
             ingest_trees(store, TreebankFile(str(other)), Transformations())
 
 
