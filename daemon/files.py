@@ -62,9 +62,12 @@ _DATABASE = b"SQLite format 3\x00"
 
 def is_database(path: Path) -> bool:
     """Return whether there is an SQLite database, as a store is, of which nothing would be left."""
+    # To open a pipe would take what is for another reader.
+    if not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
-            return path.is_file() and file.read(len(_DATABASE)) == _DATABASE
+            return file.read(len(_DATABASE)) == _DATABASE
     except OSError:
         return False
 
