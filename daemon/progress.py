@@ -1,12 +1,13 @@
 """Progress of work: a bar with rates on a terminal, a plain line now and then elsewhere."""
 
-import logging
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
+
+from hierogram.samplers.compiled import LISTENERS
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -71,16 +72,8 @@ def silence() -> Iterator[None]:
 
 def print_compiling() -> None:
     """Print from now on why nothing moves, when kernels are compiled that have not run on this machine before."""
-    log = logging.getLogger("hierogram.samplers.compiled.cache")
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    log.addHandler(_Printed())
-
-
-class _Printed(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print it where a bar of progress may stand by now."""
-        print(record.getMessage(), file=sys.stderr, flush=True)
+    said = "compiling for this machine, which takes twenty seconds to a minute, once …"
+    LISTENERS.append(lambda: print(said, file=sys.stderr, flush=True))
 
 
 @contextmanager

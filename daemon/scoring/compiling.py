@@ -16,7 +16,7 @@ from hierogram.daemon.learning.kinds.compiling import can_keep, end_with_parent
 from hierogram.daemon.scoring.learned import Learned
 from hierogram.daemon.scoring.records import ScoreOptions
 from hierogram.daemon.scoring.scoring import Scorer
-from hierogram.samplers.compiled.cache import is_kept, log_compiling
+from hierogram.samplers.compiled.cache import is_kept, tell_compiling
 from hierogram.samplers.scores.scorer import score_pairs
 from hierogram.storage.store import open_store
 
@@ -30,7 +30,7 @@ def compile_scores(url: str, wait: Callable[[], None]) -> None:
     """
     if is_kept(score_pairs) or not can_keep():
         return
-    log_compiling()
+    tell_compiling()
     command = [sys.executable, "-P", "-m", "hierogram.daemon.scoring.compiling"]
     with (
         suppress(OSError),

@@ -6,7 +6,6 @@ its own folder, too. What is kept is loaded as code: a folder that another user 
 """
 
 import hashlib
-import logging
 import os
 import stat
 import sys
@@ -22,6 +21,7 @@ import numba
 from numba.core import caching
 from numba.core.runtime.nrt import rtsys
 
+from hierogram.samplers.compiled import LISTENERS
 from hierogram.samplers.compiled.internals import prepare_to_compile
 
 _PACKAGE = "hierogram.samplers."
@@ -31,7 +31,6 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
 _caching: Any = caching
-_log = logging.getLogger(__name__)
 
 
 class UnsafeFolderError(OSError):
@@ -93,9 +92,10 @@ def _warn(message: str) -> None:
 
 
 @cache
-def log_compiling() -> None:
-    """Log once that kernels are compiled, for which people wait."""
-    _log.info("compiling for this machine, which takes twenty seconds to a minute, once …")
+def tell_compiling() -> None:
+    """Call who listens, once, because kernels are compiled."""
+    for listener in LISTENERS:
+        listener()
 
 
 def _is_safe(folder: str) -> bool:
@@ -167,7 +167,7 @@ class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
             if _is_safe(self._cache_path):
                 kept = self._load_overload(signature, target)
         if kept is None:
-            log_compiling()
+            tell_compiling()
             prepare_to_compile()
         return kept
 

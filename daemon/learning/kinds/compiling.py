@@ -12,7 +12,7 @@ import tempfile
 import threading
 from contextlib import suppress
 
-from hierogram.samplers.compiled.cache import cache_folder, is_kept, log_compiling, make_folder
+from hierogram.samplers.compiled.cache import cache_folder, is_kept, make_folder, tell_compiling
 from hierogram.samplers.synchronous.sweeps import GIBBS, compile_sweep, kernel_of
 
 _SECONDS = 300.0
@@ -27,7 +27,7 @@ class SweepKernel:
         if is_kept(kernel_of(method)) or processors() < 2 or not can_keep():
             return
         command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.compiling", str(method)]
-        log_compiling()
+        tell_compiling()
         # Without a process to spare, all goes on as it would have.
         with suppress(OSError):
             self.process = subprocess.Popen(
