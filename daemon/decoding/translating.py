@@ -13,7 +13,7 @@ import numpy as np
 
 from hierogram.daemon.corpora.segments import Segmenter, joined, segmenter_of, words_of_parts, words_of_span
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
-from hierogram.daemon.decoding.consensus import CANDIDATES, most_agreed
+from hierogram.daemon.decoding.consensus import CANDIDATES, most_agreed, with_classes
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
 from hierogram.daemon.decoding.lengths import LengthFitter, text_lengths
@@ -437,7 +437,10 @@ class Translator:
         if not agreed:
             return piece
         scores = decoded.outputs.scores
-        number = most_agreed([piece.words(k) for k in range(len(scores))], scores)
+        texts = [piece.words(k) for k in range(len(scores))]
+        if self._model is not None and self._model.classes is not None:
+            scores = with_classes(texts, scores, self._model.classes)
+        number = most_agreed(texts, scores)
         return replace(piece, decoded=decoded._replace(outputs=_only(decoded.outputs, number)))
 
     def _candidates(self, piece: Piece) -> list[Candidate]:

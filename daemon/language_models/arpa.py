@@ -19,6 +19,7 @@ from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.language_models.building import LONGEST, ModelBuilder
+from hierogram.samplers.language_models.classes import ClassModel
 from hierogram.samplers.language_models.lines import (
     AT,
     BACKOFF_TOO_MANY,
@@ -131,6 +132,8 @@ class NamedModel(NamedTuple):
 
     model: LanguageModel
     vocabulary: Vocabulary
+    classes: ClassModel | None = None
+    """A model of whole words by their classes, of the same text."""
 
     def counts(self) -> list[int]:
         """Return the numbers of n-grams, by order from 1."""
@@ -267,8 +270,8 @@ class ArpaWriter:
             rows = Lines(np.ascontiguousarray(words[part]), log10[part], backoff[part], np.zeros(0, np.int64))
             self._file.write(lines_of(self._vocabulary, rows, order < self._order))
 
-    def finish(self) -> None:
-        """Write the end."""
+    def finish(self, classes: ClassModel | None = None) -> None:
+        """Write the end; ARPA files have no classes."""
         self._begin(self._order)
         self._put("", _END.decode())
 

@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -17,11 +18,15 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.corpora.lines import LineFile, open_lines
 from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES
+from hierogram.daemon.corpora.segments import joined
 from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.language_models.arpa import TextCursor
+from hierogram.daemon.language_models.arpa import NamedModel, TextCursor
 from hierogram.daemon.language_models.options import EstimationOptions
+from hierogram.daemon.language_models.word_classes import number_words
 from hierogram.daemon.progress import Progress
+from hierogram.samplers.language_models.building import ModelBuilder
+from hierogram.samplers.language_models.classes import ClassModel, word_classes
 from hierogram.samplers.language_models.lines import (
     AT,
     ENOUGH,
@@ -42,6 +47,11 @@ if TYPE_CHECKING:
 
 FALLBACK = (0.5, 1.0, 1.5)
 """Discounts where a text is too small to estimate them, as KenLM has them."""
+
+CLASSES, CLASS_ORDER = 40, 4
+"""Classes of words of a class model, and the words of its longest n-grams."""
+MOST_WORDS_IN_CLASSES = 1_000_000
+"""A longer text has no class model: only small stores have a use for it."""
 
 _ROWS = 1 << 18
 
@@ -181,8 +191,8 @@ class ModelWriter(Protocol):
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
         """Take n-grams of one order, not below the last one's."""
 
-    def finish(self) -> None:
-        """Complete the model."""
+    def finish(self, classes: ClassModel | None = None) -> None:
+        """Complete the model, to which a class model may belong."""
 
 
 OpenWriter = Callable[[Vocabulary, list[int]], ModelWriter]
@@ -218,11 +228,14 @@ def estimate(
     folder: Path,
     shown: Progress,
     side: TextSide = TOKENS,
+    *,
+    classes: bool = False,
 ) -> Report:
     """Estimate a model from files of sentences, one a line, and hand it to writers; empty lines are no sentences.
 
     Sentences go through `side`, which divides them into tokens where they are not. `folder` is where files go
-    meanwhile. Raises `InputError` where a text cannot be read or there is none, `ExportError` where there is no room.
+    meanwhile. With `classes`, writers get a class model, too, if the text is no longer than it may be. Raises
+    `InputError` where a text cannot be read or there is none, `ExportError` where there is no room.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
@@ -232,8 +245,10 @@ def estimate(
                 model = KneserNey(connection, options.order)
                 for numbers in _pieces(text.path, renumbered):
                     model.add(ngrams_at(numbers, options.order))
+                short = int(text.occurrences.sum()) <= MOST_WORDS_IN_CLASSES
+                of_classes = _class_model(text, options.memory, shown) if classes and short else None
                 text.path.unlink()
-                counts, without = _hand_over(model, vocabulary, writers, shown)
+                counts, without = _hand_over(model, vocabulary, writers, shown, of_classes)
     except OSError as error:
         raise ExportError(f"{folder}: no room to work in: {error.strerror or error}") from error
     unknown = int(text.occurrences[renumbered == UNKNOWN].sum())
@@ -360,7 +375,11 @@ def _database(folder: Path, memory: int) -> Iterator["DuckDBPyConnection"]:
 
 
 def _hand_over(
-    model: KneserNey, vocabulary: Vocabulary, open_writers: Sequence[OpenWriter], shown: Progress
+    model: KneserNey,
+    vocabulary: Vocabulary,
+    open_writers: Sequence[OpenWriter],
+    shown: Progress,
+    classes: ClassModel | None = None,
 ) -> tuple[list[int], list[int]]:
     """Count, smooth and list; return the numbers of n-grams, and the orders whose discounts could not be estimated."""
     top = model.order
@@ -381,5 +400,64 @@ def _hand_over(
                 for writer in writers:
                     writer.add(*ngrams)
     for writer in writers:
-        writer.finish()
+        writer.finish(classes)
     return counts, without
+
+
+class BinaryWriter:
+    """Builds the model in memory, and hands it on when it is whole."""
+
+    def __init__(self, take: Callable[[NamedModel], object], vocabulary: Vocabulary, counts: list[int]) -> None:
+        self._take = take
+        self._vocabulary, self._counts = vocabulary, counts
+        self._log10, self._backoff = (np.zeros(len(vocabulary), np.float32) for _ in range(2))
+        self._builder: ModelBuilder | None = None
+
+    def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
+        """Take n-grams of one order; those of one word come first."""
+        if words.shape[1] == 1:
+            self._log10[words[:, 0]] = log10
+            self._backoff[words[:, 0]] = backoff
+            return
+        twice = self._begun().add(words, log10, backoff)
+        assert twice is None
+
+    def finish(self, classes: ClassModel | None = None) -> None:
+        """Hand the model on."""
+        self._take(NamedModel(self._begun().finish(), self._vocabulary, classes))
+
+    def _begun(self) -> ModelBuilder:
+        if self._builder is None:
+            self._builder = ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])
+        return self._builder
+
+
+def _class_model(text: _Text, memory: int, shown: Progress) -> ClassModel:
+    """Estimate a class model of whole words, whose parts are joined, of a text that fits in memory."""
+    tokens = text.vocabulary.finish()
+    spelled = [tokens.word(number) for number in range(len(tokens))]
+    numbers = np.fromfile(text.path, np.int32)
+    sentences = np.split(numbers, np.flatnonzero(numbers == END) + 1)[:-1]
+    own, words, offsets = number_words(
+        joined(" ".join(spelled[number] for number in sentence[:-1].tolist())) for sentence in sentences
+    )
+    found = word_classes(words, offsets, CLASSES)
+    times = np.bincount(words, minlength=len(own))
+    sizes = np.bincount(found, times, minlength=CLASSES)
+    vocabulary, names = GrowingVocabulary(), GrowingVocabulary()
+    places, symbols = vocabulary.add(own), np.array(names.add(map(str, range(CLASSES))), np.int32)
+    whole = vocabulary.finish()
+    # A new word is one of the class of most words, met half a time.
+    classes = np.full(len(whole), symbols[0], np.int32)
+    log10 = np.full(len(whole), np.log10(0.5 / sizes[0]), np.float32)
+    classes[places], log10[places] = symbols[found], np.log10(times / sizes[found])
+    sequence = np.insert(symbols[found[words]], offsets[1:], END)
+    made: list[NamedModel] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="classes-", dir=text.path.parent) as scratch,
+        _database(Path(scratch), memory) as connection,
+    ):
+        model = KneserNey(connection, CLASS_ORDER)
+        model.add(ngrams_at(sequence, CLASS_ORDER))
+        _hand_over(model, names.finish(), [partial(BinaryWriter, made.append)], shown)
+    return ClassModel(whole, classes, log10, made[0].model)

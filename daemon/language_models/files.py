@@ -3,12 +3,12 @@
 The binary form is the model's arrays as kernels ask them, mapped into memory.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
@@ -16,16 +16,18 @@ from hierogram.daemon.corpora.lines import STANDARD_INPUT
 from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models.arpa import ArpaWriter, NamedModel, read_arpa, write_arpa
-from hierogram.daemon.language_models.estimation import OpenWriter, Report, estimate
+from hierogram.daemon.language_models.estimation import BinaryWriter, OpenWriter, Report, estimate
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
-from hierogram.samplers.language_models.building import ModelBuilder
+from hierogram.samplers.language_models.classes import ClassModel
 from hierogram.samplers.language_models.model import NGRAM, STATE, UNIGRAM, LanguageModel
 from hierogram.samplers.language_models.vocabulary import Vocabulary
 
-_KIND, _VERSION = "language model", 1
+_KIND, _VERSION = "language model", 2
 _TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
+_OF_CLASSES = "classes "
+"""Before the names of what is a class model's."""
 
 
 def open_language_model(path: str, shown: Progress) -> NamedModel:
@@ -36,12 +38,20 @@ def open_language_model(path: str, shown: Progress) -> NamedModel:
     if not is_binary(path):
         return read_arpa(path, shown)
     values, arrays = read_arrays(path, _KIND, _VERSION)
-    if any(arrays[name].dtype != kind for name, kind in _TYPES.items()):
+    if any(array.dtype != _TYPES[kind] for name, array in arrays.items() if (kind := name.split()[-1]) in _TYPES):
         raise InputError(f"{path}: was made by another version of hierogram: make it again")
-    model = LanguageModel(
-        arrays["unigrams"], arrays["ngrams"], arrays["states"], order=values["order"], begin=values["begin"]
-    )
-    return NamedModel(model, Vocabulary(*(arrays[name] for name in Vocabulary._fields)))
+
+    def named(mark: str) -> NamedModel:
+        unigrams, ngrams, states = (arrays[mark + name] for name in _TYPES)
+        model = LanguageModel(unigrams, ngrams, states, values[f"{mark}order"], values[f"{mark}begin"])
+        return NamedModel(model, Vocabulary(*(arrays[mark + name] for name in Vocabulary._fields)))
+
+    found = named("")
+    if f"{_OF_CLASSES}order" not in values:
+        return found
+    model, vocabulary, _ = named(_OF_CLASSES)
+    classes = ClassModel(vocabulary, arrays[f"{_OF_CLASSES}numbers"], arrays[f"{_OF_CLASSES}log10"], model)
+    return found._replace(classes=classes)
 
 
 def is_binary(path: str) -> bool:
@@ -51,10 +61,19 @@ def is_binary(path: str) -> bool:
 
 def write_binary(path: Path, named: NamedModel) -> None:
     """Write a model in our binary form; raises `ExportError`."""
-    model, vocabulary = named
-    arrays = {name: getattr(model, name) for name in _TYPES}
-    values = {"order": model.order, "begin": model.begin}
-    write_arrays(path, _KIND, _VERSION, values, {**arrays, **vocabulary._asdict()})
+    values: dict[str, int] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def put(mark: str, model: LanguageModel, vocabulary: Vocabulary) -> None:
+        values.update({f"{mark}order": model.order, f"{mark}begin": model.begin})
+        arrays.update({mark + name: getattr(model, name) for name in _TYPES})
+        arrays.update({mark + name: array for name, array in vocabulary._asdict().items()})
+
+    put("", named.model, named.vocabulary)
+    if named.classes is not None:
+        put(_OF_CLASSES, named.classes.model, named.classes.vocabulary)
+        arrays[f"{_OF_CLASSES}numbers"], arrays[f"{_OF_CLASSES}log10"] = named.classes.classes, named.classes.log10
+    write_arrays(path, _KIND, _VERSION, values, arrays)
 
 
 _ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
@@ -91,32 +110,5 @@ def make(
                 writers.append(partial(ArpaWriter, stack.enter_context(written(output))))
             else:
                 writers.append(partial(BinaryWriter, partial(write_binary, output)))
-        return estimate(texts, options, writers, outputs[0].absolute().parent, shown, side)
-
-
-class BinaryWriter:
-    """Builds the model in memory, and hands it on when it is whole."""
-
-    def __init__(self, take: Callable[[NamedModel], object], vocabulary: Vocabulary, counts: list[int]) -> None:
-        self._take = take
-        self._vocabulary, self._counts = vocabulary, counts
-        self._log10, self._backoff = (np.zeros(len(vocabulary), np.float32) for _ in range(2))
-        self._builder: ModelBuilder | None = None
-
-    def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
-        """Take n-grams of one order; those of one word come first."""
-        if words.shape[1] == 1:
-            self._log10[words[:, 0]] = log10
-            self._backoff[words[:, 0]] = backoff
-            return
-        twice = self._begun().add(words, log10, backoff)
-        assert twice is None
-
-    def finish(self) -> None:
-        """Hand the model on."""
-        self._take(NamedModel(self._begun().finish(), self._vocabulary))
-
-    def _begun(self) -> ModelBuilder:
-        if self._builder is None:
-            self._builder = ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])
-        return self._builder
+        classes = any(not output.name.endswith(_ARPA_ENDINGS) for output in outputs)
+        return estimate(texts, options, writers, outputs[0].absolute().parent, shown, side, classes=classes)

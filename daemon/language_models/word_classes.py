@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.daemon.corpora.lines import read_sentences
 from hierogram.daemon.exceptions import UsageError
@@ -11,16 +13,29 @@ from hierogram.samplers.grammar.numbers import MOST_CLASSES
 from hierogram.samplers.language_models.classes import word_classes
 
 
-def learn_classes(lines: Iterable[str], different: int) -> tuple[str, ...]:
-    """Return the words of the classes from 1 on, learned from lines of tokens; class 0 has most words, and new ones."""
+class NumberedWords(NamedTuple):
+    """Words of lines: each word's number, and the numbers of line after line, int32[words], int64[lines + 1]."""
+
+    numbers: dict[str, int]
+    words: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+
+def number_words(lines: Iterable[str]) -> NumberedWords:
+    """Number the words of lines of tokens, in the order in which they come."""
     numbers: dict[str, int] = {}
     words: list[int] = []
     offsets = [0]
     for line in lines:
         words += [numbers.setdefault(word, len(numbers)) for word in line.split()]
         offsets.append(len(words))
-    found = word_classes(np.array(words, np.int32), np.array(offsets, np.int64), different).tolist()
-    return _in_classes(zip(numbers, found, strict=True), different)
+    return NumberedWords(numbers, np.array(words, np.int32), np.array(offsets, np.int64))
+
+
+def learn_classes(lines: Iterable[str], different: int) -> tuple[str, ...]:
+    """Return the words of the classes from 1 on, learned from lines of tokens; class 0 has most words, and new ones."""
+    numbers, words, offsets = number_words(lines)
+    return _in_classes(zip(numbers, word_classes(words, offsets, different).tolist(), strict=True), different)
 
 
 def classes_of_file(path: str | Path, different: int, tokens: Callable[[str], str]) -> tuple[str, ...]:

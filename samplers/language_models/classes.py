@@ -3,22 +3,23 @@
 
 Each word in turn, the most frequent first, goes to the class where a text is likeliest, P(w | v) = P(w | c(w))
 P(c(w) | c(v)), until no word moves. A sentence's beginning and end are a class of their own.
+
+A class model has longer histories: n-grams of classes, each word by its class [Brown et al. 1992].
 """
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.language_models.model import END, LanguageModel, score
+from hierogram.samplers.language_models.vocabulary import Vocabulary
 
 _SWEEPS = 30
 _GAIN = 1e-9
-
-
-@njit_inline
-def _entropy(n):
-    return n * math.log(n) if n > 0 else 0.0
 
 
 @njit
@@ -36,8 +37,11 @@ def _add_word(word, c, change, followers, between, sizes, counts, classes):
 
 
 @njit
-def _neighbours(word, followers, classes, before, after):
-    """Count the words of each class before and after a word, itself left out, and how often it follows itself."""
+def _neighbours(word, followers, classes, before, after, near):
+    """Count the words of each class before and after a word, itself left out, and how often it follows itself.
+
+    Also returns how many classes there are beside it: the first of `near`, in order.
+    """
     start, neighbour, number = followers
     before[:] = 0
     after[:] = 0
@@ -49,26 +53,38 @@ def _neighbours(word, followers, classes, before, after):
         else:
             before[classes[other]] += number[k, 0]
             after[classes[other]] += number[k, 1]
-    return twice
+    found = 0
+    for d in range(len(before)):
+        if before[d] or after[d]:
+            near[found] = d
+            found += 1
+    return twice, found
 
 
 @njit_inline
-def _gain(c, count, twice, before, after, between, sizes):
-    """By how much ln P rises where a word that is in no class comes to class c."""
+def _gain(c, count, twice, before, after, near, between, sizes, entropy):
+    """By how much ln P rises where a word that is in no class comes to class c; `near` are the classes beside it."""
     gain = 0.0
-    for d in range(len(sizes)):
+    for d in near:
         if d != c:
-            gain += _entropy(between[c, d] + after[d]) - _entropy(between[c, d])
-            gain += _entropy(between[d, c] + before[d]) - _entropy(between[d, c])
-    gain += _entropy(between[c, c] + before[c] + after[c] + twice) - _entropy(between[c, c])
-    return gain - 2.0 * (_entropy(sizes[c] + count) - _entropy(sizes[c]))
+            gain += entropy[between[c, d] + after[d]] - entropy[between[c, d]]
+            gain += entropy[between[d, c] + before[d]] - entropy[between[d, c]]
+    gain += entropy[between[c, c] + before[c] + after[c] + twice] - entropy[between[c, c]]
+    return gain - 2.0 * (entropy[sizes[c] + count] - entropy[sizes[c]])
 
 
 @njit
-def _exchange(followers, counts, order, classes, between, sizes, scratch):
+def _fill_entropies(entropy):
+    """Write n ln n at each n, float64[numbers]."""
+    for n in range(len(entropy)):
+        entropy[n] = n * math.log(n) if n > 0 else 0.0
+
+
+@njit
+def _exchange(followers, counts, order, classes, between, sizes, entropy, scratch):
     """Move each word to its best class, in place; how many moved. The last class is that of sentences' ends.
 
-    `scratch` is int64[2, classes].
+    `entropy` has n ln n by n, `scratch` is int64[3, classes].
     """
     moved = 0
     different = len(sizes) - 1
@@ -76,12 +92,13 @@ def _exchange(followers, counts, order, classes, between, sizes, scratch):
     for word in order:
         now = classes[word]
         _add_word(word, now, -1, followers, between, sizes, counts, classes)
-        twice = _neighbours(word, followers, classes, before, after)
+        twice, beside = _neighbours(word, followers, classes, before, after, scratch[2])
+        near = scratch[2, :beside]
         best = now
-        most = _gain(now, counts[word], twice, before, after, between, sizes) + _GAIN
+        most = _gain(now, counts[word], twice, before, after, near, between, sizes, entropy) + _GAIN
         for c in range(different):
             if c != now:
-                gain = _gain(c, counts[word], twice, before, after, between, sizes)
+                gain = _gain(c, counts[word], twice, before, after, near, between, sizes, entropy)
                 if gain > most:
                     best, most = c, gain
         classes[word] = best
@@ -118,9 +135,11 @@ def word_classes(words: NDArray[np.int32], offsets: NDArray[np.int64], different
     between = np.zeros((different + 1, different + 1), np.int64)
     np.add.at(between, (classes[pairs[0]], classes[pairs[1]]), number)
     sizes = np.bincount(classes[:types], counts, minlength=different + 1).astype(np.int64)
-    scratch = np.zeros((2, different + 1), np.int64)
+    entropy = np.empty(len(bounds) + 1)
+    _fill_entropies(entropy)
+    scratch = np.zeros((3, different + 1), np.int64)
     for _ in range(_SWEEPS):
-        if not _exchange(followers, counts, order, classes, between, sizes, scratch):
+        if not _exchange(followers, counts, order, classes, between, sizes, entropy, scratch):
             break
     return _by_size(classes[:types], different)
 
@@ -130,3 +149,37 @@ def _by_size(classes: NDArray[np.int64], different: int) -> NDArray[np.int64]:
     ranks = np.empty(different, np.int64)
     ranks[np.argsort(-np.bincount(classes, minlength=different), kind="stable")] = np.arange(different)
     return ranks[classes]
+
+
+class ClassModel(NamedTuple):
+    """An n-gram model of the classes of words, P(w | history) = P(c(w) | classes before) P(w | c(w)).
+
+    `vocabulary`: the words; `classes` int32[V]: the word of `model` that is a word's class; `log10` float32[V]: of a
+    word in its class; `model`: n-grams of classes. The vocabulary's <unk> stands for words that it lacks.
+    """
+
+    vocabulary: Vocabulary
+    classes: NDArray[np.int32]
+    log10: NDArray[np.float32]
+    model: LanguageModel
+
+    def scores(self, texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        """Return the log10 probability of each text, of words each, with its end, float64[texts]."""
+        words = self.vocabulary.numbers([word for text in texts for word in text])
+        starts = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=starts[1:])
+        found = np.empty(len(texts))
+        _score_texts(self.model, self.classes[words], self.log10[words], starts, found)
+        return found
+
+
+@njit
+def _score_texts(model, classes, log10, starts, found):
+    """Write the log10 probability of each text, of the words from starts[k] to starts[k + 1]."""
+    for k in range(len(found)):
+        state = np.int32(model.begin)
+        found[k] = 0.0
+        for place in range(starts[k], starts[k + 1]):
+            own, state = score(model, state, classes[place])
+            found[k] += own + log10[place]
+        found[k] += score(model, state, END)[0]

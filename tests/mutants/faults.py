@@ -1422,6 +1422,27 @@ FAULTS = (
         (_CONSENSUS, "-k", "agree"),
     ),
     Fault(
+        "a class model shortens translations",
+        "daemon/decoding/consensus.py",
+        "(found - _PER_LETTER * mean * letters)",
+        "found",
+        (_CONSENSUS, "-k", "lengths"),
+    ),
+    Fault(
+        "what a class model says of translations is not heard",
+        "daemon/decoding/translating.py",
+        "            scores = with_classes(texts, scores, self._model.classes)\n",
+        "            with_classes(texts, scores, self._model.classes)\n",
+        (_CONSENSUS, "-k", "hears"),
+    ),
+    Fault(
+        "classes are of parts of words",
+        "daemon/language_models/estimation.py",
+        'joined(" ".join(spelled',
+        '(" ".join(spelled',
+        ("tests/daemon/language_models/test_estimation.py", "-k", "whole_words"),
+    ),
+    Fault(
         "a known name stands in for one that is spelled almost so",
         "daemon/decoding/unknown_words.py",
         "        if is_name(word, before):\n",

@@ -126,8 +126,8 @@ LABEL_FAULTS = (
     Fault(
         "a word after itself is forgotten",
         "language_models/classes.py",
-        "before[c] + after[c] + twice)",
-        "before[c] + after[c])",
+        "before[c] + after[c] + twice]",
+        "before[c] + after[c]]",
         _CLASSES,
     ),
     Fault(
@@ -142,6 +142,20 @@ LABEL_FAULTS = (
         "language_models/classes.py",
         "return ranks[classes]",
         "return classes",
+        _CLASSES,
+    ),
+    Fault(
+        "all words of a class are as likely",
+        "language_models/classes.py",
+        "found[k] += own + log10[place]",
+        "found[k] += own",
+        _CLASSES,
+    ),
+    Fault(
+        "a text's end is not scored by classes",
+        "language_models/classes.py",
+        "found[k] += score(model, state, END)[0]",
+        "found[k] += 0.0",
         _CLASSES,
     ),
     # Decoding.

@@ -109,7 +109,7 @@ def test_a_header_that_boasts_takes_no_memory(tmp_path: Path) -> None:
 
 def test_a_model_that_never_saw_the_end_of_a_sentence(tmp_path: Path) -> None:
     text = "\\data\\\nngram 1=2\n\n\\1-grams:\n-0.5\t<unk>\n-0.2\tla\n\\end\\\n"
-    model, vocabulary = read_text(tmp_path, text)
+    model, vocabulary, _ = read_text(tmp_path, text)
     assert score(model, model.begin, END)[0] == np.float32(-0.5)
     assert vocabulary.numbers(["la", "<s>", "un"]).tolist() == [3, BEGIN, UNKNOWN]
     assert model.order == 1

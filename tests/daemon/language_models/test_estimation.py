@@ -13,9 +13,11 @@ from tests.reference.language_models.kneser_ney import KneserNey
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models import estimation
 from hierogram.daemon.language_models.arpa import NamedModel, read_arpa
-from hierogram.daemon.language_models.estimation import FALLBACK, Report, discounts_of, estimate
-from hierogram.daemon.language_models.files import BinaryWriter, make, open_language_model
+from hierogram.daemon.language_models.estimation import FALLBACK, BinaryWriter, Report, discounts_of, estimate
+from hierogram.daemon.language_models.files import convert, make, open_language_model
 from hierogram.daemon.language_models.options import EstimationOptions
+from hierogram.daemon.language_models.word_classes import number_words
+from hierogram.samplers.language_models.classes import ClassModel, word_classes
 from hierogram.samplers.language_models.model import END, ngrams_of, score
 
 
@@ -123,6 +125,53 @@ def test_files_in_both_forms(tmp_path: Path) -> None:
                 probability(expected, (*sentence[:-1],), sentence[-1]), abs=1e-7
             )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.arpa.gz", "model.lm", "one", "text", "two"]
+
+
+def classes_of(folder: Path, text: str) -> ClassModel | None:
+    """The class model of a text, as it is read from the binary form."""
+    (folder / "text").write_text(text)
+    make([str(folder / "text")], [folder / "model.lm"], EstimationOptions(order=2), Quiet())
+    return open_language_model(str(folder / "model.lm"), Quiet()).classes
+
+
+def test_a_class_model_is_that_of_the_words_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimation, "CLASSES", 6)
+    text = random_text(Random(10), 200, 25)
+    found = classes_of(tmp_path, "".join(" ".join(sentence) + "\n" for sentence in text))
+    assert found is not None
+    numbered = number_words(map(" ".join, text))
+    own = dict(zip(numbered.numbers, word_classes(numbered.words, numbered.offsets, 6).tolist(), strict=True))
+    times = Counter(word for sentence in text for word in sentence)
+    sizes = Counter(own[word] for sentence in text for word in sentence)
+    reference = KneserNey([[str(own[word]) for word in sentence] for sentence in text], 4)
+    texts = [*text[:20], ["w3", "new", "w1"], []]
+    for words, score10 in zip(texts, found.scores(texts), strict=True):
+        history, expected = ("<s>",), 0.0
+        for word in words:
+            of_class = own.get(word, 0)
+            expected += np.log10(reference.probability(history, str(of_class)))
+            expected += np.log10(times.get(word, 0.5) / sizes[of_class])
+            history = (*history, str(of_class))
+        assert score10 == pytest.approx(expected + np.log10(reference.probability(history, "</s>")), abs=1e-4)
+
+
+def test_classes_are_of_whole_words(tmp_path: Path) -> None:
+    found = classes_of(tmp_path, "ma ￭ji na ￭fa ￭hamu\nna ￭fa ￭hamu\n")
+    assert found is not None
+    assert [found.vocabulary.word(k) for k in range(3, len(found.vocabulary))] == ["maji", "nafahamu"]
+
+
+def test_long_texts_and_files_of_others_have_no_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert classes_of(tmp_path, "a b a\n" * 3) is not None
+    again = [tmp_path / "again.arpa", tmp_path / "again.lm"]
+    assert convert(str(tmp_path / "model.lm"), again, Quiet()).classes is not None
+    assert open_language_model(str(again[0]), Quiet()).classes is None
+    assert open_language_model(str(again[1]), Quiet()).classes is not None
+    # Sentences' ends are counted, too.
+    monkeypatch.setattr(estimation, "MOST_WORDS_IN_CLASSES", 12)
+    assert classes_of(tmp_path, "a b a\n" * 3) is not None
+    monkeypatch.setattr(estimation, "MOST_WORDS_IN_CLASSES", 11)
+    assert classes_of(tmp_path, "a b a\n" * 3) is None
 
 
 def test_discounts_where_a_text_is_too_small() -> None:

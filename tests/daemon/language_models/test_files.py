@@ -59,7 +59,7 @@ def test_every_damage_is_seen(tmp_path: Path) -> None:
 def test_another_version_is_told(tmp_path: Path) -> None:
     path = tmp_path / "model.lm"
     write_binary(path, read_text(tmp_path, KENLM))
-    path.write_bytes(path.read_bytes().replace(b"model 1\n", b"model 7\n", 1))
+    path.write_bytes(path.read_bytes().replace(b"model 2\n", b"model 7\n", 1))
     with pytest.raises(InputError, match="this version of hierogram"):
         open_language_model(str(path), Quiet())
 

@@ -7,8 +7,12 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.reference.language_models.backoff import random_model
+from tests.samplers.language_models.models import built
 
-from hierogram.samplers.language_models.classes import word_classes
+from hierogram.samplers.language_models.classes import ClassModel, word_classes
+from hierogram.samplers.language_models.model import BEGIN, END
+from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 
 
 def arrays(sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -60,3 +64,25 @@ def test_no_word_can_be_moved_for_the_better(different: int) -> None:
         sizes = np.bincount(found, minlength=different)
         assert (np.diff(sizes) <= 0).all()
     assert better > 30
+
+
+def test_a_text_has_the_classes_probability_and_that_of_each_word_in_its_class() -> None:
+    random = Random(5)
+    of_classes = random_model(random, 3, 7)
+    vocabulary = GrowingVocabulary()
+    vocabulary.add(["a", "b", "c", "d"])
+    # A new word is one of class 6.
+    classes = np.array([6, 6, 6, 3, 4, 4, 5], np.int32)
+    log10 = -np.arange(1, 8, dtype=np.float32) / 8
+    found = ClassModel(vocabulary.finish(), classes, log10, built(of_classes, 7))
+    texts = [["a", "b", "new", "c"], [], ["d", "d", "c", "b", "a"], ["other"]]
+    expected = []
+    for text in texts:
+        history, total = [BEGIN], 0.0
+        for word in text:
+            number = 3 + "abcd".index(word) if len(word) == 1 else 0
+            total += of_classes.probability(history, int(classes[number])) + float(log10[number])
+            history.append(int(classes[number]))
+        expected.append(total + of_classes.probability(history, END))
+    assert found.scores(texts).tolist() == pytest.approx(expected, abs=1e-5)
+    assert found.scores([]).tolist() == []
