@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.language_models.classes import ClassModel
 
-CANDIDATES = 50
-"""Translations, of different words, among which there is one to be found."""
+CANDIDATES, MORE_CANDIDATES = 50, 150
+"""Translations, of different words, among which there is one to be found; and of which they are the likeliest, where a
+class model says what is likely, too."""
 _LETTERS, _WORDS = 6, 2
 """The longest n-grams of chrF++, of letters and of words."""
 _RECALL = 2.0
@@ -40,10 +41,11 @@ def with_classes(
 def most_agreed(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> int:
     """Return the place of the text, of words each, whose expected chrF++ is the highest; the first of equals.
 
-    `scores` are log-likelihoods, float64[k], but for a constant.
+    `scores` are log-likelihoods, float64[k], but for a constant. Only the likeliest texts are looked at.
     """
-    likely = np.exp(_SHARP * (scores - scores.max()))
-    return int(np.argmax(likenesses(texts) @ likely))
+    likeliest = np.argsort(-scores, kind="stable")[:CANDIDATES]
+    likely = np.exp(_SHARP * (scores[likeliest] - scores.max()))
+    return int(likeliest[np.argmax(likenesses([texts[k] for k in likeliest]) @ likely)])
 
 
 def likenesses(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:

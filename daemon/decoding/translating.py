@@ -13,7 +13,7 @@ import numpy as np
 
 from hierogram.daemon.corpora.segments import Segmenter, joined, segmenter_of, words_of_parts, words_of_span
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
-from hierogram.daemon.decoding.consensus import CANDIDATES, most_agreed, with_classes
+from hierogram.daemon.decoding.consensus import CANDIDATES, MORE_CANDIDATES, most_agreed, with_classes
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
 from hierogram.daemon.decoding.lengths import LengthFitter, text_lengths
@@ -427,7 +427,9 @@ class Translator:
         )
         sources = [position.words for position in positions]
         agreed = self._agreed and best == 1
-        best, distinct = (CANDIDATES, True) if agreed else (best, distinct)
+        classes = None if self._model is None else self._model.classes
+        if agreed:
+            best, distinct = CANDIDATES if classes is None else MORE_CANDIDATES, True
         if self._fitter is None:
             decoded = self._decoder.decode(sentence, best, distinct=distinct)
         else:
@@ -438,8 +440,8 @@ class Translator:
             return piece
         scores = decoded.outputs.scores
         texts = [piece.words(k) for k in range(len(scores))]
-        if self._model is not None and self._model.classes is not None:
-            scores = with_classes(texts, scores, self._model.classes)
+        if classes is not None:
+            scores = with_classes(texts, scores, classes)
         number = most_agreed(texts, scores)
         return replace(piece, decoded=decoded._replace(outputs=_only(decoded.outputs, number)))
 

@@ -1417,8 +1417,8 @@ FAULTS = (
     Fault(
         "all candidates are as likely",
         "daemon/decoding/consensus.py",
-        "    likely = np.exp(_SHARP * (scores - scores.max()))\n",
-        "    likely = np.exp(0 * (scores - scores.max()))\n",
+        "    likely = np.exp(_SHARP * (scores[likeliest] - scores.max()))\n",
+        "    likely = np.exp(0 * (scores[likeliest] - scores.max()))\n",
         (_CONSENSUS, "-k", "agree"),
     ),
     Fault(
@@ -1431,8 +1431,8 @@ FAULTS = (
     Fault(
         "what a class model says of translations is not heard",
         "daemon/decoding/translating.py",
-        "            scores = with_classes(texts, scores, self._model.classes)\n",
-        "            with_classes(texts, scores, self._model.classes)\n",
+        "            scores = with_classes(texts, scores, classes)\n",
+        "            with_classes(texts, scores, classes)\n",
         (_CONSENSUS, "-k", "hears"),
     ),
     Fault(

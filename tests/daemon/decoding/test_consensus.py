@@ -11,7 +11,7 @@ from tests.daemon.language_models.arpa_files import Quiet
 
 import hierogram as hg
 from hierogram.daemon.decoding import consensus
-from hierogram.daemon.decoding.consensus import CANDIDATES, likenesses, most_agreed, with_classes
+from hierogram.daemon.decoding.consensus import CANDIDATES, MORE_CANDIDATES, likenesses, most_agreed, with_classes
 from hierogram.daemon.language_models.files import open_language_model
 
 words = st.text("abc", min_size=1, max_size=5)
@@ -35,6 +35,14 @@ def test_the_likeliest_is_not_taken_where_others_agree() -> None:
     assert most_agreed(texts, np.array([0.5, 0.3, 0.0, 0.0])) == 2
     # By far the likeliest is.
     assert most_agreed(texts, np.array([2.0, 0.3, 0.0, 0.0])) == 0
+
+
+def test_only_the_likeliest_are_looked_at() -> None:
+    texts = [["she", "has", "bread"]] * 9 + [["we", "eat", "tea"]] * CANDIDATES
+    assert most_agreed(texts, np.array([0.0] * 9 + [1.0] * CANDIDATES)) == 9
+    assert most_agreed(texts, np.array([0.0] * 9 + [-9.0] * CANDIDATES)) == 0
+    # The likeliest stand last.
+    assert most_agreed(texts[:8] + texts[9:], np.array([0.0] * (CANDIDATES + 7) + [20.0])) == CANDIDATES + 7
 
 
 def test_one_translation_of_a_small_store_is_agreed_upon(parts: hg.GrammarStore) -> None:
@@ -73,7 +81,7 @@ def test_a_small_store_hears_its_language_models_classes(
     (tmp_path / "text").write_text("i eat fish we like chai\nfish we eat like i tea\n" * 9)
     hg.lm(tmp_path / "text", tmp_path / "text.lm", store=parts)
     translator = hg.Decoder(parts, lm=tmp_path / "text.lm").translator()
-    several = translator.translate("ninakula samaki tunapenda chai", CANDIDATES, distinct=True)
+    several = translator.translate("ninakula samaki tunapenda chai", MORE_CANDIDATES, distinct=True)
     texts = [one.words for one in several.candidates]
     scores = np.array([one.score for one in several.candidates])
     classes = open_language_model(str(tmp_path / "text.lm"), Quiet()).classes
