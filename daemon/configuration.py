@@ -61,7 +61,7 @@ class DaemonSection(Section):
     give_up_after: int = Field(
         default=8,
         ge=1,
-        description="Failures in a row, those of the database apart, after which a loop ends the daemon with an error.",
+        description="Failures in a row, other than of the database, after which a loop ends the daemon with an error.",
     )
     lease_seconds: Seconds = Field(
         default=60.0, description="After so long without a sign of life another process may take the store over."
@@ -109,7 +109,7 @@ class IntakeSection(Section):
     max_rejected_share: float = _declared(Limits, "max_rejected_share")
     reader_seconds: Seconds = Field(
         default=SILENT_SECONDS,
-        description="How long reading a file of the spool may stand still, twice before it is set apart.",
+        description="How long reading a file may stand still; the second time it is set apart.",
     )
     reader_memory_bytes: int = Field(
         default=MEMORY_BYTES, ge=1 << 27, description="Most memory of the process that reads files of the spool."
