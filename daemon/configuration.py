@@ -49,10 +49,10 @@ class DaemonSection(Section):
 
     grace_seconds: Seconds = Field(
         default=30.0,
-        description="How long the loops may take to finish what they are at after SIGTERM; then the daemon ends.",
+        description="How long the loops may take to finish after SIGTERM; then the daemon ends.",
     )
     stall_seconds: Seconds = Field(
-        default=900.0, description="A loop that gives no sign of life for so long ends the daemon with an error."
+        default=900.0, description="A loop without a sign of life for so long ends the daemon with an error."
     )
     pause_seconds: Seconds = Field(
         default=1.0, description="Pause before a failed loop is started again; it doubles with every failure in a row."
@@ -61,11 +61,10 @@ class DaemonSection(Section):
     give_up_after: int = Field(
         default=8,
         ge=1,
-        description="Failures in a row after which a loop ends the daemon with an error. Failures of the database do "
-        "not count: the loops wait until it is back.",
+        description="Failures in a row, other than of the database, after which a loop ends the daemon with an error.",
     )
     lease_seconds: Seconds = Field(
-        default=60.0, description="After so long without a sign of life, another process may take over the store."
+        default=60.0, description="After so long without a sign of life another process may take the store over."
     )
 
 
@@ -83,19 +82,13 @@ class LogSection(Section):
 class SpoolSection(Section):
     """The folder in which files are dropped."""
 
-    folder: Path | None = Field(
-        default=None, description="The folder; made if it does not exist. Without one, none is watched."
-    )
-    corpus: str = Field(
-        default="default", min_length=1, description="Corpus of the files that lie in the folder itself."
-    )
+    folder: Path | None = Field(default=None, description="The folder; made if it does not exist.")
+    corpus: str = Field(default="default", min_length=1, description="Corpus of files in the folder itself.")
     poll_seconds: Seconds = Field(default=1.0, description="How often the folder is looked at.")
     languages: str | None = Field(
-        default=None, description="Languages of source and target, as in `fr,en`; without any, those of the store."
+        default=None, description="Languages of source and target, as in `fr,en`; without them, the store's."
     )
-    tokenize: bool = Field(
-        default=False, description="Whether text without links is divided into tokens, by the rules of the languages."
-    )
+    tokenize: bool = Field(default=False, description="Whether text without links is divided into tokens.")
     unaligned_after: Seconds | None = Field(
         default=None, description="Seconds after which `.source` and `.target` are taken without an `.alignment`."
     )
@@ -116,10 +109,10 @@ class IntakeSection(Section):
     max_rejected_share: float = _declared(Limits, "max_rejected_share")
     reader_seconds: Seconds = Field(
         default=SILENT_SECONDS,
-        description="How long reading a file of the spool may stand still. A file that does so twice is set apart.",
+        description="How long reading a file may stand still; the second time it is set apart.",
     )
     reader_memory_bytes: int = Field(
-        default=MEMORY_BYTES, ge=1 << 27, description="Most memory of the process that reads the files of the spool."
+        default=MEMORY_BYTES, ge=1 << 27, description="Most memory of the process that reads files of the spool."
     )
 
     def limits(self) -> Limits:
@@ -134,7 +127,7 @@ class SamplingSection(Section):
     pairs_at_once: int = Field(
         default=10_000,
         ge=1,
-        description="Pairs that are in memory and sampled together; the others wait for their turn.",
+        description="Pairs in memory, sampled together; the others wait.",
     )
     commit_seconds: Seconds = Field(
         default=5.0, description="Work is committed at least so often (a sweep is never cut short)."
@@ -143,14 +136,14 @@ class SamplingSection(Section):
         default=0.9,
         gt=0,
         le=1,
-        description="The share of the time that new pairs have while there are any; the rest rejuvenates settled ones.",
+        description="Share of the time for new pairs while there are any; the rest is for settled ones.",
     )
     idle_share: float = Field(
-        default=0.5, ge=0, le=1, description="The share of the time that rejuvenation has while no pair is new."
+        default=0.5, ge=0, le=1, description="Share of the time for settled pairs while no pair is new."
     )
     likelihood_seconds: Seconds = Field(
         default=60.0,
-        description="How often the log-likelihood is computed, which takes time in proportion to the rules.",
+        description="How often the log-likelihood is computed, in time proportional to the rules.",
     )
 
 
@@ -177,9 +170,7 @@ class AlignmentSection(Section):
     """Alignment of pairs that come without one."""
 
     pairs_at_once: int = Field(default=10_000, ge=1, description="Pairs that are aligned together.")
-    train: bool = Field(
-        default=True, description="Whether pairs with given alignments train the aligner (they keep them in any case)."
-    )
+    train: bool = Field(default=True, description="Whether pairs with given alignments train the aligner.")
 
 
 class TranslatingSection(Section):
@@ -219,21 +210,19 @@ class WebhooksSection(Section):
     url: str | None = Field(
         default=None,
         pattern=r"^https?://\S+$",
-        description="Where events are sent to, each in a POST; without one, none.",
+        description="Where events are sent to, each in a POST.",
     )
-    secret: SecretStr | None = Field(
-        default=None, description="What they are signed with; without one, they are not signed."
-    )
+    secret: SecretStr | None = Field(default=None, description="What they are signed with.")
     events: tuple[str, ...] = Field(
-        default=(EXPORT_DONE, EXPORT_FAILED), description="Which kinds of events are sent; see [events.md](events.md)."
+        default=(EXPORT_DONE, EXPORT_FAILED), description="Kinds that are sent; see [events.md](events.md)."
     )
     timeout_seconds: Seconds = Field(
         default=10.0,
-        description="How long an attempt may take in all, from looking up the name to the end of the answer.",
+        description="How long an attempt may take in all.",
     )
-    attempts: int = Field(default=8, ge=1, le=100, description="How often it is tried before a delivery has failed.")
+    attempts: int = Field(default=8, ge=1, le=100, description="Attempts before a delivery has failed.")
     pause_seconds: Seconds = Field(
-        default=2.0, description="Pause before the second attempt; it doubles with every further one, up to an hour."
+        default=2.0, description="Pause before the second attempt; it doubles with each further one, up to an hour."
     )
 
     @model_validator(mode="after")
@@ -257,7 +246,7 @@ def is_loopback(host: str) -> bool:
 class HttpConfiguration(Section):
     """Where the daemon listens, who may ask, and how much of everything it takes."""
 
-    enabled: bool = Field(default=True, description="Whether the daemon answers HTTP at all.")
+    enabled: bool = Field(default=True, description="Whether the daemon answers HTTP.")
     host: str = Field(default="127.0.0.1", description="Address to listen at; any but loopback needs a token.")
     port: int = Field(default=8470, ge=0, le=65535, description="Port to listen at; 0 takes any free one.")
     token: SecretStr | None = Field(default=None, description="What clients have to show as a bearer token.")
@@ -270,24 +259,23 @@ class HttpConfiguration(Section):
     max_burst: Positive = Field(default=200, description="Requests that a client may make at once before `max_rate`.")
     max_connections: Positive = Field(
         default=100,
-        description="Connections and running requests at a time; beyond, the client that is waited for longest has to "
-        "leave.",
+        description="Connections and running requests at a time; beyond, the client waited for longest leaves.",
     )
     max_intakes: Positive = Field(default=4, description="Bodies of pairs taken in at a time.")
     max_lag: Positive = Field(
-        default=100_000, description="Pairs waiting for sampling beyond which new ones are taken slowly, then refused."
+        default=100_000, description="Waiting pairs beyond which new ones are taken slowly, then refused."
     )
     lag_patience: Seconds = Field(
-        default=30.0, description="Seconds that a body of pairs waits for the lag to fall before it is refused."
+        default=30.0, description="Seconds that a body waits for the lag to fall before it is refused."
     )
     client_timeout: Seconds = Field(
         default=30.0,
-        description="Seconds in which a request has to arrive, head and body; its body may take longer while it comes "
-        "faster than `min_bytes_per_second`.",
+        description="Seconds in which a request has to arrive; a body "
+        "faster than `min_bytes_per_second` may take longer.",
     )
     min_bytes_per_second: Positive = Field(
         default=256,
-        description="Slowest body or reader of an answer that is waited for, once the client's timeout is over.",
+        description="Slowest body, or reader of an answer, that is waited for after `client_timeout`.",
     )
     idempotency_hours: float = Field(
         default=48.0, gt=0, description="Hours for which the answer to an Idempotency-Key is kept."
@@ -306,7 +294,7 @@ class HttpConfiguration(Section):
     ask: bool = Field(default=True, description="Whether people may ask SQL on a page.")
     ask_url: SecretStr | None = Field(
         default=None,
-        description="On Postgres, the store under the role that questions are asked by, as `--store` takes it; "
+        description="On Postgres, the store under the role that questions are asked by; "
         "without it they are refused; see [pages.md](pages.md).",
     )
     ask_seconds: Seconds = Field(default=10.0, description="Seconds that such a question may take.")

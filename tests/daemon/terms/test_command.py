@@ -218,5 +218,5 @@ def test_the_document_tells_what_was_judged() -> None:
     told = dict(re.findall(r"^\| `(\w+)`: .*? \| (\d+) \|", DOCUMENT, re.MULTILINE))
     assert told == {verdict: str(number) for verdict, number in verdicts.items()}
     assert f"{100 - verdicts['wrong']} of 100 are right translations, and {verdicts['term']} of 100" in DOCUMENT
-    shown = DOCUMENT.split("## The best 10 of the demo")[1].split("##")[0]
-    assert len(re.findall(r"^\| .* \|$", shown, re.MULTILINE)) == 1 + 10
+    shown = DOCUMENT.split("## The best 5 of the demo")[1].split("##")[0]
+    assert len(re.findall(r"^\| .* \|$", shown, re.MULTILINE)) == 1 + 5

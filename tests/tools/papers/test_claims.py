@@ -11,7 +11,8 @@ from tests.tools.programs import ran
 from hierogram.tools.papers.claims import EXPERIMENTS, Finding, Inputs, above
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "papers.md").read_text(encoding="utf-8")
-ROWS = [line for line in DOCUMENT.splitlines() if line.startswith("| ") and not line.startswith("| table or figure")]
+TABLES = re.findall(r"^\| table or figure .*\n\|---.*\n((?:\|.*\n)+)", DOCUMENT, re.MULTILINE)
+ROWS = [line for table in TABLES for line in table.splitlines()]
 
 
 def findings_of(program: str, work: Path, said: str = "") -> dict[str, Finding]:
