@@ -246,7 +246,10 @@ def estimate(
                 for numbers in _pieces(text.path, renumbered):
                     model.add(ngrams_at(numbers, options.order))
                 short = int(text.occurrences.sum()) <= MOST_WORDS_IN_CLASSES
-                of_classes = _class_model(text, options.memory, shown) if classes and short else None
+                of_classes = None
+                if classes and short:
+                    shown.update(0, 3 * options.order, 0, "learning classes of words")
+                    of_classes = _class_model(text, options.memory)
                 text.path.unlink()
                 counts, without = _hand_over(model, vocabulary, writers, shown, of_classes)
     except OSError as error:
@@ -378,13 +381,14 @@ def _hand_over(
     model: KneserNey,
     vocabulary: Vocabulary,
     open_writers: Sequence[OpenWriter],
-    shown: Progress,
+    shown: Progress | None,
     classes: ClassModel | None = None,
 ) -> tuple[list[int], list[int]]:
     """Count, smooth and list; return the numbers of n-grams, and the orders whose discounts could not be estimated."""
     top = model.order
     for n in model.count():
-        shown.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
+        if shown is not None:
+            shown.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
     counts = [len(vocabulary), *(model.number(n) for n in range(2, top + 1))]
     writers = [begin(vocabulary, counts) for begin in open_writers]
     without = []
@@ -393,7 +397,8 @@ def _hand_over(
         if not estimated:
             without.append(n)
         model.smooth(n, len(vocabulary), discounts)
-        shown.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
+        if shown is not None:
+            shown.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
         # Backoff weights of an order are known with the next one.
         for known in range(max(n - 1, 1), n + (n == top)):
             for ngrams in model.list(known):
@@ -432,7 +437,7 @@ class BinaryWriter:
         return self._builder
 
 
-def _class_model(text: _Text, memory: int, shown: Progress) -> ClassModel:
+def _class_model(text: _Text, memory: int) -> ClassModel:
     """Estimate a class model of whole words, whose parts are joined, of a text that fits in memory."""
     tokens = text.vocabulary.finish()
     spelled = [tokens.word(number) for number in range(len(tokens))]
@@ -459,5 +464,5 @@ def _class_model(text: _Text, memory: int, shown: Progress) -> ClassModel:
     ):
         model = KneserNey(connection, CLASS_ORDER)
         model.add(ngrams_at(sequence, CLASS_ORDER))
-        _hand_over(model, names.finish(), [partial(BinaryWriter, made.append)], shown)
+        _hand_over(model, names.finish(), [partial(BinaryWriter, made.append)], None)
     return ClassModel(whole, classes, log10, made[0].model)
