@@ -37,6 +37,8 @@ IN_REQUESTS = ("a store made by `hierogram init --languages fr,en --tokenize`", 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
 """A line's end where the last word has a full stop, an exclamation or a question mark attached."""
+_NO_TEXT = re.compile(rb"[\0\r\n]")
+"""What no line of text holds; validation says so."""
 _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
 _LOOKED_AT = 1_000
 
@@ -196,7 +198,11 @@ class TextPipeline:
         words = TextSide(None, self.lower)
         bare = [alignment is None and k not in fields.known for k, alignment in enumerate(fields.alignments)]
         sources, targets = (
-            [(side if own else words).tokens_of_bytes(line) for line, own in zip(lines, bare, strict=True)]
+            [
+                # Tokenizers would make spaces of these, or leave them out.
+                line if _NO_TEXT.search(line) else (side if own else words).tokens_of_bytes(line)
+                for line, own in zip(lines, bare, strict=True)
+            ]
             for side, lines in ((source, fields.sources), (target, fields.targets))
         )
         prepared = replace(fields, sources=sources, targets=targets)
