@@ -110,7 +110,7 @@ async def _values(request: Request) -> Values:
 
 def _lines(text: str) -> str:
     """Return a text of a form with ends of lines as JSON has them."""
-    return "\n".join(text.splitlines())
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _asked(values: Values, name: str) -> str:
