@@ -19,8 +19,9 @@ from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.rules import Symbol, parse_side, render_side
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
-from hierogram.storage.records import KEPT, LOWERED, Settings
+from hierogram.storage.records import KEPT, LOWERED, PART_MARK, Settings
 
 Languages = tuple[str, str]
 """Source and target, as in ("fr", "en")."""
@@ -110,6 +111,15 @@ class TextSide:
                 at = min(start + len(part), len(text))
                 found.append(TextWord(part.lower() if self.lower else part, start, at, False))
         return found
+
+    def typed(self, text: str) -> str:
+        """Return a rule's side as a store holds it, from one with words as people type it."""
+        symbols: list[Symbol] = []
+        for symbol in parse_side(text):
+            # What begins with a mark is a part already.
+            divided = isinstance(symbol, str) and not symbol.startswith(PART_MARK)
+            symbols += self.tokens(str(symbol)).split(" ") if divided else [symbol]
+        return render_side(tuple(symbols))
 
     def separators(self, tokens: Sequence[str]) -> list[str]:
         """Return what stands before each token in text."""

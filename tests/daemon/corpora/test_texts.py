@@ -200,6 +200,19 @@ def test_tokens_that_would_be_divided_again_are_noticed(hierogram: Run, raw_stor
     assert "most sentences" not in hierogram("translate", raw_store, "hand.fr", "--tokenized").err
 
 
+def test_rules_are_found_as_people_write_them(hierogram: Run, raw_store: str) -> None:
+    def found(*arguments: str) -> list[tuple[str, str]]:
+        ran = hierogram("--store", raw_store, "rules", "--json", *arguments)
+        return [(rule["source"], rule["target"]) for rule in json.loads(ran.out)]
+
+    assert found("--containing", "l'eau") == found("--containing", "l'", "eau") != []
+    assert found("--target", "that's") == found("--target", "that 's")
+    source = next(source for source, _ in found("--limit", "1000") if "l' " in source)
+    assert found(source.replace("' ", "'")) == found(source) != []
+    # Words that the store does not have either way.
+    assert found("l'or") == []
+
+
 def test_most_lines_decide_what_text_looks_like() -> None:
     assert looks(False, ["La maison.", "Un chat", b"Qui?"])
     assert not looks(False, ["La maison .", "M.", "Un chat !"])

@@ -98,7 +98,8 @@ def test_a_store_that_divides_text_gets_the_correction_as_text(connect: Connect,
 
 def test_a_store_that_divides_text_finds_words_as_people_write_them(connect: Connect, tmp_path: Path) -> None:
     settings = replace(QUICK, languages=("fr", "en"), tokenize=True)
-    (tmp_path / "lines").write_text("l' eau ||| the water ||| 0-1 1-1\nne pas . ||| didn 't . ||| 0-0 0-1 1-0 1-1 2-2\n" * 3)
+    lines = "l' eau ||| the water ||| 0-1 1-1\nne pas . ||| didn 't . ||| 0-0 0-1 1-0 1-1 2-2\n"
+    (tmp_path / "lines").write_text(lines * 3)
     with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store:
         with Input([str(tmp_path / "lines")]) as source:
             ingest(store, source)
