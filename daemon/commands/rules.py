@@ -49,8 +49,9 @@ def rules(
     """Show rules, most used first, with their expected uses, the error of these, and probabilities both ways.
 
     A side is written as in `la [X,1] de`: words, and nonterminals numbered in source order. Where no rule has it,
-    rules are shown whose words differ from it in accents or capital letters. In a store of a tree
-    grammar WORDS is the label of the fragments' roots, and the probability that of the fragment given it.
+    rules are shown whose words differ from it in accents or capital letters; in a store that divides text `l'eau` finds
+    `l' eau`. In a store of a tree grammar WORDS is the label of the fragments' roots, and the probability that of the
+    fragment given it.
 
     --pairs brings the table rule_pairs up to date first: only pairs that were sampled since the last time are counted
     again. Without WORDS nothing else is done.

@@ -10,7 +10,7 @@ from hierogram.daemon.commands.common import chosen_store, interruptible, note, 
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
-from hierogram.daemon.terms.options import FOR_GLOSSARIES, FORMATS, GLOSSARY, TABLE, TBX, TermOptions, TermOutput
+from hierogram.daemon.terms.options import FOR_GLOSSARIES, FORMATS, GLOSSARY, JSON, TABLE, TBX, TermOptions, TermOutput
 
 _ENDINGS = ", ".join(f".{name}" for name in FORMATS if name != TABLE)
 
@@ -23,7 +23,7 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
     and no daemon is needed; the store's pairs need links, not rules. A glossary (-o terms.glossary) has single words
     too, and only what has its usual rendering in nine of ten pairs, unless options say otherwise.
     """
-    from hierogram.daemon.corpora.texts import two_languages
+    from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 
     form = _format(written)
     languages = two_languages(written.languages, "--languages") if written.languages else ()
@@ -43,6 +43,8 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
             departures=written.departures, options=options,
             progress=lambda doing, done, total: shown.update(done, total, done, doing),
         )  # fmt: skip
+        if form not in (GLOSSARY, JSON):
+            found = found.as_text(pipeline_of(opened.store.settings()).to_words())
         url = opened.url
     if form != TABLE:
         _write(written.output, list(pieces(found, form, written.departures > 0, languages, url, written.dialect)))

@@ -222,8 +222,22 @@ class LineFile:
         return read_blocks(self.read, self.name, self._limits)
 
     def chunks(self, size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
-        """Yield the lines from here on, in lists of `size`; raises `InputError` where the file is damaged."""
-        return in_chunks(split_lines(self.blocks(), self.name), size)
+        """Yield the lines from here on, in lists of `size`.
+
+        Raises `InputError` where the file is damaged, or is one line with carriage returns in it.
+        """
+        return in_chunks(self._lines(), size)
+
+    def _lines(self) -> Iterator[list[bytes]]:
+        lists = split_lines(self.blocks(), self.name)
+        first = list(islice(lists, 2))
+        if len(first) == 1 == len(first[0]) and b"\r" in first[0][0]:
+            raise InputError(
+                f"{self.name}: its lines end in carriage returns alone, and only a line feed ends a line: convert it, "
+                "as in tr '\\r' '\\n' < FILE"
+            )
+        yield from first
+        yield from lists
 
 
 @contextmanager

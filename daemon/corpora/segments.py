@@ -276,17 +276,6 @@ class InWords:
         """Return words as the store has them on its source (0) or target (1) side."""
         return segmenter_of(self.joins[side]).tokens(words) if self.joins else words
 
-    def typed(self, side: int, text: str) -> str:
-        """Return a rule's side as the store has it, from one with words as people type it."""
-        if not self.joins:
-            return text
-        symbols: list[Symbol] = []
-        for symbol in parse_side(text):
-            # What begins with a mark is a part already.
-            divided = isinstance(symbol, str) and not symbol.startswith(PART_MARK)
-            symbols += self.parts(side, str(symbol)).split(" ") if divided else [symbol]
-        return render_side(tuple(symbols))
-
     def symbols(self, side: Side) -> list[Symbol]:
         """Return the symbols of a rule's side, parts that follow each other joined."""
         if not self.joins:

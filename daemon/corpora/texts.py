@@ -19,8 +19,9 @@ from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.rules import Symbol, parse_side, render_side
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
-from hierogram.storage.records import KEPT, LOWERED, Settings
+from hierogram.storage.records import KEPT, LOWERED, PART_MARK, Settings
 
 Languages = tuple[str, str]
 """Source and target, as in ("fr", "en")."""
@@ -37,6 +38,8 @@ IN_REQUESTS = ("a store made by `hierogram init --languages fr,en --tokenize`", 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
 """A line's end where the last word has a full stop, an exclamation or a question mark attached."""
+_NO_TEXT = re.compile(rb"[\0\r\n]")
+"""What no line of text holds; validation says so."""
 _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
 _LOOKED_AT = 1_000
 
@@ -108,6 +111,15 @@ class TextSide:
                 at = min(start + len(part), len(text))
                 found.append(TextWord(part.lower() if self.lower else part, start, at, False))
         return found
+
+    def typed(self, text: str) -> str:
+        """Return a rule's side as a store holds it, from one with words as people type it."""
+        symbols: list[Symbol] = []
+        for symbol in parse_side(text):
+            # What begins with a mark is a part already.
+            divided = isinstance(symbol, str) and not symbol.startswith(PART_MARK)
+            symbols += self.tokens(str(symbol)).split(" ") if divided else [symbol]
+        return render_side(tuple(symbols))
 
     def separators(self, tokens: Sequence[str]) -> list[str]:
         """Return what stands before each token in text."""
@@ -196,7 +208,11 @@ class TextPipeline:
         words = TextSide(None, self.lower)
         bare = [alignment is None and k not in fields.known for k, alignment in enumerate(fields.alignments)]
         sources, targets = (
-            [(side if own else words).tokens_of_bytes(line) for line, own in zip(lines, bare, strict=True)]
+            [
+                # Tokenizers would make spaces of these, or leave them out.
+                line if _NO_TEXT.search(line) else (side if own else words).tokens_of_bytes(line)
+                for line, own in zip(lines, bare, strict=True)
+            ]
             for side, lines in ((source, fields.sources), (target, fields.targets))
         )
         prepared = replace(fields, sources=sources, targets=targets)

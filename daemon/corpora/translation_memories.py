@@ -3,17 +3,24 @@
 The file is streamed: one unit is in memory at a time, and of a unit no more than a store takes.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hierogram.daemon.corpora import xml_streams
+from hierogram.daemon.corpora.kept import kept_in
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK
 from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, MISSING_FIELD, RejectionError
 from hierogram.daemon.corpora.validation import LineColumns, reject
 from hierogram.storage.records import RejectedLine
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
-"""Elements that hold formatting of the original document, no words."""
+"""Elements that hold codes of the original document, no words."""
+_PLACE = "ph"
+"""The code that may stand for a part of the text: a placeholder, or the end of a line."""
+_BREAKS = frozenset({"lb", "pb", "cb"})
+_BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
+_LONGEST_PLACE = 100
 _MOST_CHARACTERS = 1 << 20
 """A unit whose segments have more characters is no pair of any store."""
 _MOST_VARIANTS = 1_000
@@ -36,6 +43,8 @@ class _Reader(xml_streams.UnitReader[_Unit]):
         self._text: list[str] | None = None
         self._size = 0
         self._codes = 0
+        self._place = ""
+        self._breaks = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         super().start(tag, attributes)
@@ -48,10 +57,17 @@ class _Reader(xml_streams.UnitReader[_Unit]):
             self._text, self._codes = [], 0
         elif tag in _CODES:
             self._codes += 1
+            self._place, self._breaks = "", attributes.get("type") in _BREAKS
 
     def data(self, text: str) -> None:
         super().data(text)
-        if self._text is not None and not self._codes:
+        if self._codes:
+            self._place += text[: _LONGEST_PLACE - len(self._place)]
+        else:
+            self._take(text)
+
+    def _take(self, text: str) -> None:
+        if self._text is not None:
             self._size += len(text)
             if self._size <= _MOST_CHARACTERS:
                 self._text.append(text)
@@ -68,6 +84,15 @@ class _Reader(xml_streams.UnitReader[_Unit]):
             self._variants = []
         elif tag in _CODES:
             self._codes -= 1
+            if tag == _PLACE and not self._codes:
+                self._take(self._stands_for())
+
+    def _stands_for(self) -> str:
+        """Return what a place is in the text: a placeholder, a space at the end of a line, nothing for other codes."""
+        place = self._place.strip()
+        if any((one.start, one.end) == (0, len(place)) for one in kept_in(place, tags=False)):
+            return place
+        return " " if self._breaks or _BREAK.match(place) else ""
 
 
 def memory_fields(

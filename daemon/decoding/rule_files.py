@@ -290,10 +290,10 @@ def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tu
         known = ", ".join((*LAYOUTS, *TABLES))
         raise InputError(f"{path}: {named} is not a format of translation rules; there are {known}")
     names = tuple(manifest.get("features") or FORMATS[named].features)
-    if named in TABLES:
-        reader = _read_table(path, named, names, shown)
-    else:
-        with open_lines(str(path)) as file:
+    with open_lines(str(path)) as file:
+        if named in TABLES:
+            reader = _read_table(path, named, names, shown)
+        else:
             reader = RuleReader(file.name, named, names, LAYOUTS[named])
             for rules in reader.read(file.blocks()):
                 shown.update(file.bytes_read, file.size, rules)

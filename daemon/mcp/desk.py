@@ -90,6 +90,7 @@ class Desk:
             return containing.lower() in f"{term.source}\n{term.target}".lower()
 
         found = self._store.terms(top=MOST_TERMS, min_words=1)
+        found = found.as_text(pipeline_of(self._store.store.settings()).to_words())
         chosen = [term for term in found.terms if wanted(term)][: min(limit, MOST_LINES)]
         return [UsualTerm(term.source, term.target, term.pairs, term.source_pairs) for term in chosen]
 

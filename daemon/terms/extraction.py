@@ -37,7 +37,7 @@ from hierogram.daemon.terms.phrases import (
     rows_of,
     sides_of,
 )
-from hierogram.daemon.terms.reports import Departure, Rendering, Term, Terms
+from hierogram.daemon.terms.reports import GAP, Departure, Rendering, Term, Terms
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
 from hierogram.storage.exports.snapshot import TERM_COLUMNS, Block, Snapshot
 from hierogram.storage.store import Store
@@ -350,7 +350,6 @@ def _parts(words: Numbers, known: TermVocabulary) -> "list[tuple[Hashes, Numbers
 _INSIDE_A_SENTENCE = 1 << 20
 """Weight of the case of a phrase that does not begin a sentence; that of one that does is 1."""
 _RENDERINGS = 6
-_GAP = " … "
 _EPOCH = date(1970, 1, 1)
 _FIRST_STEP = np.uint64(0x9E3779B97F4A7C15)
 _LAST_DAY = 1 << 30
@@ -444,7 +443,7 @@ class Details:
             reach = np.searchsorted(pairs.source_links, (begin, begin + length))
             linked = np.unique(pairs.target_links[reach[0] : reach[1]])
             runs = np.split(linked, np.flatnonzero(np.diff(linked) > 1) + 1)
-            there = _GAP.join(self._words[1].text(target.words[run]) for run in runs if len(run))
+            there = GAP.join(self._words[1].text(target.words[run]) for run in runs if len(run))
             self._departed.append((term, int(pairs.ids[pair]), there, *pairs.texts(pair, self._words)))
 
     def reported(self, scores: Scores, names: Mapping[int, str]) -> list[Term]:

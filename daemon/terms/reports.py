@@ -9,11 +9,13 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import partial
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
+from hierogram.daemon.corpora.texts import TextPipeline, TextSide
 from hierogram.daemon.decoding.fixed_words import TOKENS_LINE
 from hierogram.daemon.terms.options import BASIC_2, BASIC_3, CSV, GLOSSARY, JSON, TBX
 
@@ -78,6 +80,41 @@ class Terms:
     terms: tuple[Term, ...]
     departures: tuple[Departure, ...]
     languages: tuple[str, ...]
+
+    def as_text(self, texts: TextPipeline) -> "Terms":
+        """Return the same as people write it, where the store divides text: `aujourd'hui`, not `aujourd' hui`."""
+        if texts.rules is None:
+            return self
+        source, target = (partial(_written, side) for side in (texts.source, texts.target))
+        terms = tuple(
+            replace(
+                term,
+                source=source(term.source),
+                target=target(term.target),
+                renderings=tuple(replace(one, text=target(one.text)) for one in term.renderings),
+            )
+            for term in self.terms
+        )
+        departures = tuple(
+            replace(
+                one,
+                term=source(one.term),
+                usual=target(one.usual),
+                rendering=GAP.join(map(target, one.rendering.split(GAP))),
+                source=source(one.source),
+                target=target(one.target),
+            )
+            for one in self.departures
+        )
+        return replace(self, terms=terms, departures=departures)
+
+
+GAP = " … "
+"""Stands for words between those that a term is linked to."""
+
+
+def _written(side: TextSide, tokens: str) -> str:
+    return side.joined(tokens.split(" "))
 
 
 NAMESPACE = "urn:iso:std:iso:30042:ed-2"

@@ -18,7 +18,7 @@ from starlette.types import Scope
 
 from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.answering.languages import base, named
-from hierogram.daemon.answering.translating import FORMS, TEXT, PlainTranslator
+from hierogram.daemon.answering.translating import FORMS, TEXT, PlainTranslation, PlainTranslator
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.web.protocol.bodies import whole
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_of
@@ -110,7 +110,7 @@ async def _values(request: Request) -> Values:
 
 def _lines(text: str) -> str:
     """Return a text of a form with ends of lines as JSON has them."""
-    return "\n".join(text.splitlines())
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _asked(values: Values, name: str) -> str:
@@ -202,10 +202,16 @@ class _Door:
 
         def work() -> object:
             detected = [self._detected(text) for text in texts] if source == AUTO else []
-            for code in {one["language"] for one in detected} if detected else {source}:
+            # A text that is found to be of the target language stays as it is, as LibreTranslate leaves it.
+            stays = [base(one["language"]) == base(target) for one in detected] or [False] * len(texts)
+            codes = [one["language"] for one in detected] or [source] * len(texts)
+            for code in {code for code, same in zip(codes, stays, strict=True) if not same}:
                 self.checked(code, target)
             try:
-                found = [self._translator.translate(text, alternatives, form) for text in texts]
+                found = [
+                    PlainTranslation(text, []) if same else self._translator.translate(text, alternatives, form)
+                    for text, same in zip(texts, stays, strict=True)
+                ]
             except (DaemonError, StoreError) as error:
                 raise _RefusalError(f"Cannot translate text: {error}", HTTPStatus.INTERNAL_SERVER_ERROR) from error
             columns: dict[str, list[Any]] = {"translatedText": [one.text for one in found]}

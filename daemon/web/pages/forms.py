@@ -51,7 +51,7 @@ def _typed(field: Declared, text: str) -> Any:
         return text
     number = whole_number(text)
     if number is None:
-        raise _wrong(field.name, f"is a whole number, not {text[:40]!r}")
+        raise _wrong(field.name, f"is a whole number from 0 to {LARGEST_ID:,}, not {text[:40]!r}")
     return number
 
 

@@ -1,6 +1,6 @@
 """The pages to begin with: what the store holds, and rules that hold a word or a phrase."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -9,6 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.corpora.segments import InWords
+from hierogram.daemon.corpora.texts import pipeline_of
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.web.pages.forms import options
 from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
 from hierogram.daemon.web.protocol.bodies import LARGEST_ID
@@ -32,7 +34,7 @@ from hierogram.storage.browsing.search import (
 from hierogram.storage.browsing.words import word_count
 from hierogram.storage.options import Declared
 from hierogram.storage.pairs.vocabulary import like_words
-from hierogram.storage.records import PART_MARK
+from hierogram.storage.records import PART_MARK, Settings
 
 _EXAMPLES = 12
 _MOST = 200
@@ -58,6 +60,7 @@ def search_routes(page: PageContext) -> APIRouter:
         with page.reader.look() as look:
             status = progress.store_status(look, page.reader.url)
             settings = look.settings()
+            phrase = _in_tokens(look, phrase, settings)
             notation = notation_of(settings.grammar)
             content: dict[str, Any] = {
                 "typed": given.get("q", ""),
@@ -89,6 +92,30 @@ def search_routes(page: PageContext) -> APIRouter:
         return page.answer(request, "search", content)
 
     return router
+
+
+def _in_tokens(look: Look, phrase: Phrase, settings: Settings) -> Phrase:
+    """Return a phrase with tokens in the place of words that no pair has, where the store divides text."""
+    if not settings.tokenize:
+        return phrase
+    try:
+        texts = pipeline_of(settings).to_words()
+    except UsageError:
+        # What divides text is not installed where somebody only looks.
+        return phrase
+    view = InWords(settings.joins)
+
+    def known(side: str, words: Sequence[str]) -> bool:
+        return occurs_on(look, side, _divided(Phrase(tuple(words)), view, side == TARGET))
+
+    def tokens_of(word: str) -> Sequence[str]:
+        if not any(known(side, [word]) for side in (SOURCE, TARGET)):
+            for side, rules in ((SOURCE, texts.source), (TARGET, texts.target)):
+                if known(side, tokens := rules.tokens(word).split(" ")):
+                    return tokens
+        return [word]
+
+    return Phrase(tuple(part for word in phrase.parts for part in ([None] if word is None else tokens_of(word))))
 
 
 def _divided(phrase: Phrase, view: InWords, side: int) -> Phrase:

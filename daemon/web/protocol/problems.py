@@ -90,7 +90,7 @@ def _reason(error: Mapping[str, Any]) -> str:
     else:
         wanted = _TYPES.get(kind.removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float"), "")
     if not wanted:
-        return str(error["msg"])
+        return str(error["msg"]).removeprefix("Value error, ")
     value = error.get("input")
     shown = json.dumps(value, ensure_ascii=False, default=str)
     if len(shown) > _SHOWN_CHARACTERS:

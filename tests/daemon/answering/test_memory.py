@@ -84,4 +84,6 @@ def test_pairs_leave_as_a_memory(opened: hg.GrammarStore, connect: Connect) -> N
     answer = client.get("/v1/memory.tmx?corpus=news")
     assert (answer.headers["content-type"], answer.text.count("<tu ")) == ("application/x-tmx+xml", 3)
     assert client.get("/v1/memory.tmx?since=2999-01-01T00:00:00Z").text.count("<tu ") == 0
-    assert client.get("/v1/memory.tmx?since=yesterday").status_code == 422
+    wrong = client.get("/v1/memory.tmx?since=yesterday")
+    detail = "query.since: give a date and a time, as 2026-01-31T00:00:00Z"
+    assert (wrong.status_code, wrong.json()["detail"]) == (422, detail)

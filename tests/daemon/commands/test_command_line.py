@@ -7,13 +7,16 @@ import re
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import zstandard
 from sqlalchemy import text
 from tests.daemon.conftest import LINES, Run
 
+from hierogram.__main__ import main
 from hierogram.daemon.main import app
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.storage.database.connection import make_engine, parse_url
@@ -445,3 +448,44 @@ def test_init_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> N
     hierogram("--store", "sqlite:///other.db", "init")
     other = hierogram("--store", "sqlite:///other.db", "init", "--parts-of", "words.db")
     assert (other.code, "already" in other.err) == (3, True)
+
+
+class Cut(ModuleType):
+    """A module whose loading is interrupted."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__("cut")
+        self._error = error
+
+    def __getattr__(self, name: str) -> object:
+        raise self._error
+
+
+def wrapped(cause: BaseException) -> RuntimeError:
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), wrapped(KeyboardInterrupt())])
+def test_whoever_interrupts_the_loading_sees_no_traceback(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"hierogram": "hierogram.__main__:main"}
+    monkeypatch.setitem(sys.modules, "hierogram.daemon.main", Cut(error))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+
+
+def test_other_errors_of_the_loading_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hierogram.daemon.main", Cut(wrapped(ValueError())))
+    with pytest.raises(RuntimeError, match="__set_name__"):
+        main()
+
+
+def test_the_package_is_run_as_the_command_is() -> None:
+    command = [sys.executable, "-m", "hierogram", "--version"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("hierogram ")

@@ -4,6 +4,7 @@ import gzip
 import io
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -49,6 +50,22 @@ def test_compression_changes_nothing(data: bytes) -> None:
 
 def test_only_a_line_feed_ends_a_line() -> None:
     assert read_all("a\u2028b\x0bc\x0cd\x85e\rf\ng".encode()) == ["a\u2028b\x0bc\x0cd\x85e\rf".encode(), b"g"]
+
+
+@pytest.mark.parametrize("content", [b"a\rb\rc\r", b"a\rb", b"\xef\xbb\xbfa\rb\r\n"])
+def test_a_file_without_line_feeds_is_not_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "mac").write_bytes(content)
+    with open_lines(str(tmp_path / "mac")) as file:
+        chunks = file.chunks()
+        with pytest.raises(InputError, match=r"mac: its lines end in carriage returns alone.* tr '\\r' '\\n' < FILE"):
+            list(chunks)
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"a\r", b"a\r\n", b"\r\nb", b"a\rb\nc"])
+def test_carriage_returns_elsewhere_are_no_reason_to_refuse_a_file(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(content)
+    with open_lines(str(tmp_path / "text")) as file:
+        assert [line for chunk in file.chunks() for line in chunk] == expected_lines(content)
 
 
 @given(st.lists(st.lists(st.binary(max_size=2), max_size=7)), st.integers(1, 5))

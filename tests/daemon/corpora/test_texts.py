@@ -13,7 +13,7 @@ from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, looks, pipeline_of
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, marked_parts
 from hierogram.daemon.learning.learning import learn
-from hierogram.storage.records import Settings
+from hierogram.storage.records import IngestTotals, Settings
 from hierogram.storage.store import open_store
 
 RAW = [
@@ -54,6 +54,22 @@ def test_text_is_divided_by_the_rules_of_its_side() -> None:
     lowered = pipeline_of({"languages": ["fr", "en"], "tokenize": True, "case": "lowered"})
     assert lowered.source.tokens("L'Eau.") == "l' eau ."
     assert pipeline_of(lowered.as_plain()) == lowered
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(), Settings(languages=("fr", "en"), tokenize=True), Settings(languages=("fr", "en"), case="lowered")],
+)
+def test_what_no_text_holds_is_rejected_whether_text_is_divided_or_not(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b"La vie.\nUn mot.\rUn autre.\nUn m\0ot.\nOui.\r\n")
+    (tmp_path / "t").write_bytes(b"Life.\nA word.\nA word.\nYe\rs.\n")
+    with (
+        open_store(str(tmp_path / "made.db"), create=True, settings=settings) as store,
+        Input([str(tmp_path / name) for name in "st"]) as source,
+    ):
+        report = ingest(store, source)
+    assert report.totals == IngestTotals(accepted=1, rejected=3)
+    assert report.reasons == {"line-break": 2, "nul-byte": 1}
 
 
 def test_given_translations_are_divided_as_sentences_are() -> None:
@@ -182,6 +198,19 @@ def test_tokens_that_would_be_divided_again_are_noticed(hierogram: Run, raw_stor
     assert "hand.fr: most sentences have spaces before full stops" in ran.err
     assert "--tokenized leaves it as it is" in ran.err
     assert "most sentences" not in hierogram("translate", raw_store, "hand.fr", "--tokenized").err
+
+
+def test_rules_are_found_as_people_write_them(hierogram: Run, raw_store: str) -> None:
+    def found(*arguments: str) -> list[tuple[str, str]]:
+        ran = hierogram("--store", raw_store, "rules", "--json", *arguments)
+        return [(rule["source"], rule["target"]) for rule in json.loads(ran.out)]
+
+    assert found("--containing", "l'eau") == found("--containing", "l'", "eau") != []
+    assert found("--target", "that's") == found("--target", "that 's")
+    source = next(source for source, _ in found("--limit", "1000") if "l' " in source)
+    assert found(source.replace("' ", "'")) == found(source) != []
+    # Words that the store does not have either way.
+    assert found("l'or") == []
 
 
 def test_most_lines_decide_what_text_looks_like() -> None:

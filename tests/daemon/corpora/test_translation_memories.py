@@ -28,6 +28,26 @@ def test_units_become_pairs() -> None:
         assert found == [(1, b"la maison", b"the & house"), (2, b"chat", b"cat")]
 
 
+@pytest.mark.parametrize(
+    ("segment", "text"),
+    [
+        # What stays as it is in running text stays as a placeholder, too; other codes are formatting.
+        ("<ph>{0}</ph> mails", "{0} mails"),
+        ("a <ph x='1'>%d</ph><ph x='2'> %(name)s </ph>", "a %d%(name)s"),
+        ("<ph type='image'>&lt;img src='x'/&gt;</ph>a<ph>\\f1 </ph>b<ph>{0} {1}</ph>", "ab"),
+        (f"a <ph>{'{0}' * 1000}</ph><ph/>", "a"),
+        # Codes that stand for no part of the text, whatever is in them.
+        ("<bpt i='1'>{0}</bpt>a<ept i='1'>%s</ept><it pos='begin'>{1}</it><ut>{2}</ut>", "a"),
+        ("a<bpt i='1'>&lt;a title='<sub>b</sub>'<ph>{0}</ph>></bpt>", "a"),
+        # Words on two lines are two words.
+        ("a<ph type='lb'/>b<ph>&lt;br/&gt;</ph>c<ph type='fnote'>d<sub>e</sub></ph>f", "a b cf"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_codes_within_a_segment(segment: str, text: str, size: int) -> None:
+    assert read(HEAD + unit(("fr", segment), ("en", "b")) + TAIL, size=size) == [(1, text.encode(), b"b")]
+
+
 def test_languages_are_those_of_the_first_unit() -> None:
     text = HEAD + unit(("fr-FR", "la"), ("en", "the")) + unit(("en", "a"), ("fr-FR", "un")) + TAIL
     assert read(text) == [(1, b"la", b"the"), (2, b"un", b"a")]

@@ -8,6 +8,7 @@ from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, a_divided_wor
 
 import hierogram as hg
 from hierogram.daemon.corpora.segments import InWords, PairInWords, joined
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.mcp.desk import Desk
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import PART_MARK
@@ -26,13 +27,13 @@ def test_a_side_of_parts_is_read_in_words() -> None:
 
 
 def test_typed_words_are_divided() -> None:
-    view = InWords(("a b", ""))
-    assert view.typed(0, "abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
-    assert InWords(("", "x y")).typed(1, "ab") == f"a {PART_MARK}b"
+    texts = TextPipeline(joins=("a b", ""))
+    assert texts.source.typed("abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
+    assert TextPipeline(joins=("", "x y")).target.typed("ab") == f"a {PART_MARK}b"
     # Words of a side without joins are whole.
-    assert view.typed(1, "ab") == "ab"
-    assert view.typed(0, f"{PART_MARK}c") == f"{PART_MARK}c"
-    assert InWords(()).typed(0, "abc") == "abc"
+    assert texts.target.typed("ab") == "ab"
+    assert texts.source.typed(f"{PART_MARK}c") == f"{PART_MARK}c"
+    assert AS_IT_IS.source.typed("abc") == "abc"
 
 
 def test_links_of_a_pair_are_of_its_words() -> None:

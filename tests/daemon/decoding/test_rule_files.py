@@ -155,6 +155,12 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
         read(path, "fragments")
 
 
+@pytest.mark.parametrize("name", ["g.cdec", "g.jsonl", "g.tsv", "g.parquet"])
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=rf"/{name}: cannot be opened: No such file or directory$"):
+        read(tmp_path / name)
+
+
 def test_the_binary_form_is_the_grammar(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
     grammar = packed(read(path, "parquet"), 2)

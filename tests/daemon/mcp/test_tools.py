@@ -20,7 +20,10 @@ from hierogram.daemon.mcp.server import desk_of, make_server
 
 READING = ["evidence", "translate", "align", "terms", "concordance"]
 TOKEN = "a token of sixteen"
-PAIRS = [("La maison est verte.", "The house is green."), ("La porte", "The door"), ("La maison", "The house")]
+PAIRS = [
+    ("La maison est verte.", "The house is green."), ("La porte", "The door"), ("La maison", "The house"),
+    ("L'eau", "The water"),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +59,9 @@ async def round_trip(client: Client) -> None:
     assert (linked["source"], [link[:2] for link in linked["links"]]) == (["la", "maison"], [[0, 0], [1, 1]])
     [term] = await ask(client, "terms", containing="porte")
     assert (term["source"], term["target"], term["pairs"]) == ("la porte", "the door", 5)
+    # As text, not as its tokens.
+    [term] = await ask(client, "terms", containing="l'eau")
+    assert (term["source"], term["target"]) == ("l'eau", "the water")
     for phrase in ("la porte", "the door"):
         lines = await ask(client, "concordance", phrase=phrase, limit=2)
         assert [line["source"] for line in lines] == ["la porte"] * 2

@@ -15,6 +15,7 @@ from lxml import etree
 from tests.daemon.conftest import LINES, Run
 from translate.storage.tbx import tbxfile
 
+import hierogram as hg
 from hierogram.daemon.corpora.dictionaries import concepts
 from hierogram.daemon.decoding.fixed_words import SentencePart, read_glossary
 from hierogram.daemon.terms.options import BASIC_3
@@ -154,6 +155,34 @@ def test_what_cannot_be_is_told(
 ) -> None:
     ran = hierogram("--store", learned_url, "terms", *arguments)
     assert (ran.code, said in ran.err) == (code, True), ran.err
+
+
+@pytest.mark.database("sqlite")
+def test_terms_of_a_store_that_divides_text_are_text(hierogram: Run, tmp_path: Path) -> None:
+    # What comes with links is tokens, as those that text is divided into.
+    verbs = [("voit", "sees"), ("prend", "takes"), ("demande", "demands"), ("goûte", "tastes")]
+    pairs = [
+        (f"{one} {phrase} .", f"{other} {rendering} .", "0-0 1-1 2-1 3-2")
+        for phrase, rendering in (("l' eau", "water"), ("aujourd' hui", "today"))
+        for one, other in verbs
+    ]
+    with hg.open(tmp_path / "text.db", create=True, languages=("fr", "en"), tokenize=True) as store:
+        store.add([*pairs, ("Jean boit l' eau .", "John drinks it .", "0-0 1-1 3-2 4-3")])
+    command = ("--store", str(tmp_path / "text.db"), "terms", "--min-count", "2", "--min-words", "1")
+    tokens = {one["source"] for one in json.loads(hierogram(*command, "--format", "json").out)["terms"]}
+    assert {"aujourd' hui", "l' eau"} <= tokens
+    assert "aujourd' hui\ttoday" in hierogram(*command, "--format", "glossary").out.splitlines()
+    text = {source.replace("' ", "'") for source in tokens}
+    assert hierogram(*command, "-o", "text.tbx").code == 0
+    assert {source for source, _ in read_by_toolkit("text.tbx")} == text
+    for form, delimiter in (("csv", ","), ("tsv", "\t")):
+        rows = csv.DictReader(hierogram(*command, "--format", form).out.splitlines(), delimiter=delimiter)
+        assert {row["source"] for row in rows} == text
+    [departure] = csv.DictReader(
+        hierogram(*command, "--departures", "9", "--format", "tsv").out.splitlines(), delimiter="\t"
+    )
+    shown = ("term", "rendering", "source", "target")
+    assert [departure[name] for name in shown] == ["l'eau", "it", "Jean boit l'eau.", "John drinks it."]
 
 
 def test_tbx_is_whole_whatever_the_words(tmp_path: Path) -> None:

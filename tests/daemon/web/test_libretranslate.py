@@ -99,13 +99,24 @@ def test_a_text_has_a_text_and_a_list_a_list(asked: TestClient) -> None:
     assert some["detectedLanguage"][0]["language"] == "fr"
 
 
+def test_texts_of_the_target_language_stay_as_they_are(asked: TestClient) -> None:
+    """As LibreTranslate leaves them: one of them among many must not keep the others from being translated."""
+    body = {"q": ["the <b>green</b> house", "la maison"], "source": "auto", "target": "en", "format": "html"}
+    found = asked.post("/translate", json=body).json()
+    assert found["translatedText"][0] == "the <b>green</b> house"
+    assert "house" in found["translatedText"][1]
+    assert [one["language"] for one in found["detectedLanguage"]] == ["en", "fr"]
+    refused = asked.post("/translate", json=body | {"target": "fr"})
+    assert (refused.status_code, "not available" in refused.json()["error"]) == (400, True)
+
+
 def test_forms_are_read_as_json_is(asked: TestClient) -> None:
-    wanted = asked.post("/translate", json={"q": "la maison\nla porte", **FR_EN}).json()
-    assert "\n" in wanted["translatedText"]
-    assert asked.post("/translate", data={"q": "la maison\r\nla porte", **FR_EN}).json() == wanted
-    parts = {name: (None, value) for name, value in {"q": "la maison\r\nla porte", **FR_EN}.items()}
+    wanted = asked.post("/translate", json={"q": "la maison\n\nla porte\n", **FR_EN}).json()
+    assert wanted["translatedText"].count("\n") == 3
+    assert asked.post("/translate", data={"q": "la maison\r\n\rla porte\r\n", **FR_EN}).json() == wanted
+    parts = {name: (None, value) for name, value in {"q": "la maison\r\n\r\nla porte\r\n", **FR_EN}.items()}
     assert asked.post("/translate", files=parts).json() == wanted
-    assert asked.post("/translate?q=la+maison%0Ala+porte&source=fr&target=en").json() == wanted
+    assert asked.post("/translate?q=la+maison%0A%0Ala+porte%0A&source=fr&target=en").json() == wanted
 
 
 def test_languages_with_a_region_are_those_without(asked: TestClient) -> None:

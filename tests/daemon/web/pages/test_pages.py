@@ -249,6 +249,12 @@ def test_no_number_is_too_large(reading_client: TestClient, number: str) -> None
         assert answer.status_code in (200, 422), (path, answer.text)
 
 
+@pytest.mark.parametrize("number", ["9" * 20, "-1", "1.5", "many"])
+def test_a_filter_says_which_numbers_it_takes(reading_client: TestClient, number: str) -> None:
+    detail = reading_client.get("/search.json", params={"q": "maison", "min_count": number}).json()["detail"]
+    assert detail == f"min_count: is a whole number from 0 to 9,223,372,036,854,775,807, not {number!r}"
+
+
 def test_words_are_found_however_they_are_spelled(reading_client: TestClient) -> None:
     for typed in ("MAISON", "Maïson", "mai\u0308son"):
         found = reading_client.get("/search.json", params={"q": typed}).json()

@@ -96,6 +96,30 @@ def test_a_store_that_divides_text_gets_the_correction_as_text(connect: Connect,
         assert (store.pairs()[-1].source, store.pairs()[-1].target) == ("L' eau .", "The water .")
 
 
+def test_a_store_that_divides_text_finds_words_as_people_write_them(connect: Connect, tmp_path: Path) -> None:
+    settings = replace(QUICK, languages=("fr", "en"), tokenize=True)
+    lines = "l' eau ||| the water ||| 0-1 1-1\nne pas . ||| didn 't . ||| 0-0 0-1 1-0 1-1 2-2\n"
+    (tmp_path / "lines").write_text(lines * 3)
+    with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store:
+        with Input([str(tmp_path / "lines")]) as source:
+            ingest(store, source)
+        learn(store, sweeps=2)
+        client = connect(FakeService(store))
+
+        def found(typed: str) -> tuple[str, list[str], list[str]]:
+            answer = client.get("/search.json", params={"q": typed}).json()
+            side = answer["query"]["side"]
+            return side, [rule[side] for rule in answer["rules"]], answer["unknown_words"]
+
+        for typed, tokens, side in (("l'eau", "l' eau", "source"), ("didn't", "didn 't", "target")):
+            assert found(typed) == found(tokens)
+            assert found(typed)[0] == side
+            assert all(tokens in text for text in found(typed)[1])
+            assert found(typed)[1]
+        assert found("pas.") == found("pas .") != ("source", [], [])
+        assert found("l'or") == ("source", [], ["l'or"])
+
+
 def test_a_store_that_has_learned_nothing_says_so(empty_client: TestClient) -> None:
     assert "nothing is learned yet" in empty_client.get("/translate", params={"q": "la"}).text
 
