@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import warnings
@@ -23,6 +24,9 @@ from hierogram.storage.store import Store, open_store
 # Tests start hundreds of processes, and each would compile all modules for itself.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# What a shell starts in the background ignores Ctrl-C, and so would the processes that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BACKENDS = ("sqlite", "postgres")
 MOST_WORKERS = 8
@@ -48,6 +52,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if wanted and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
+
+
+@pytest.fixture(autouse=True)
+def _signals_arrive() -> Iterator[None]:
+    """No test may leave signals blocked or ignored: processes that others start and interrupt would not hear them."""
+    yield
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert not ignored and not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.hookimpl(optionalhook=True)
