@@ -61,7 +61,8 @@ def _signals_arrive() -> Iterator[None]:
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if ignored:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    assert not ignored and not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert not ignored
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.hookimpl(optionalhook=True)
