@@ -31,7 +31,10 @@ Without such a share short texts would win; by the whole of it texts become long
 def with_classes(
     texts: Sequence[Sequence[str]], scores: NDArray[np.float64], classes: ClassModel
 ) -> NDArray[np.float64]:
-    """Return log-likelihoods of texts, float64[k], with those of a class model, but for what they owe to lengths."""
+    """Return log-likelihoods (natural) of texts, of words each, float64[k], with a class model's share in them.
+
+    That is without most of what it owes to lengths; docs/model.md, section 9.
+    """
     found = math.log(10) * classes.scores(texts)
     letters = np.array([sum(map(len, text)) for text in texts])
     mean: float = found.sum() / max(int(letters.sum()), 1)

@@ -454,7 +454,7 @@ def _class_model(text: _Text, memory: int) -> ClassModel:
     whole = vocabulary.finish()
     # A new word is one of the class of most words, met half a time.
     classes = np.full(len(whole), symbols[0], np.int32)
-    log10 = np.full(len(whole), np.log10(0.5 / sizes[0]), np.float32)
+    log10 = np.full(len(whole), np.log10(0.5 / max(int(sizes[0]), 1)), np.float32)
     classes[places], log10[places] = symbols[found], np.log10(times / sizes[found])
     sequence = np.insert(symbols[found[words]], offsets[1:], END)
     made: list[NamedModel] = []

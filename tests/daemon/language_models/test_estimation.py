@@ -159,6 +159,10 @@ def test_classes_are_of_whole_words(tmp_path: Path) -> None:
     found = classes_of(tmp_path, "ma ￭ji na ￭fa ￭hamu\nna ￭fa ￭hamu\n")
     assert found is not None
     assert [found.vocabulary.word(k) for k in range(3, len(found.vocabulary))] == ["maji", "nafahamu"]
+    # A part alone, of which no word is left.
+    none = classes_of(tmp_path, "￭\n")
+    assert none is not None
+    assert np.isfinite(none.scores([[], ["maji"]])).all()
 
 
 def test_long_texts_and_files_of_others_have_no_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
