@@ -85,7 +85,7 @@ def measure_learning(corpus: Corpus) -> Figures:
 def _renamed(text: str, copy: int) -> str:
     """Another text of the same shape, a third of whose words are the copy's own.
 
-    So a store of copies grows in words and in rules about as one of a growing text does; see docs/performance.md.
+    So a store of copies grows in words and in rules about as one of a growing text does.
     """
     if copy == 0:
         return text

@@ -151,6 +151,7 @@ def test_what_pairs_are_held_back_of(hierogram: Run, inputs: Path) -> None:
 @pytest.mark.slow
 def test_the_commands_of_the_document_run(hierogram: Run, inputs: Path) -> None:
     (inputs / "test.fr").write_text("la maison verte\n")
+    (inputs / "news.en").write_bytes((inputs / "dev.en").read_bytes())
     shown = [shlex.split(line) for line in re.findall(r"^hierogram (.*)$", DOCUMENT, re.MULTILINE)]
     of_store = ["--store", "news.db", "tune", "-o", "weights.toml"]
     assert [arguments for arguments in shown if arguments[0].startswith("-")] == [of_store]
