@@ -129,6 +129,10 @@ class TextSide:
         """Return the text that tokens are."""
         return self.rules.join(tokens)
 
+    def written(self, line: str) -> str:
+        """Return a line of words as people write it where this side divides text, and as it is elsewhere."""
+        return line if self.language is None else self.joined(line.split(" "))
+
     def text_of(self, line: str) -> str:
         """Return the text that a stored line is, of words or of parts of them."""
         return self.joined(joined(line).split(" "))

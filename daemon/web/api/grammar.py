@@ -224,6 +224,7 @@ _Tokenized = Annotated[bool, Query(**_OF_EVIDENCE["tokenized"].constraints())]
 def evidence_routes(service: Service) -> APIRouter:
     """Return the route of evidence."""
     # The pages alone need no numpy.
+    from hierogram.daemon.corpora.texts import pipeline_of
     from hierogram.daemon.evidence.budget import within
     from hierogram.daemon.evidence.gathering import Evidence, as_prompt
 
@@ -260,11 +261,11 @@ def evidence_routes(service: Service) -> APIRouter:
         """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
         if characters is not None:
             found = service.store.evidence(source, options=to_choose_from(tokenized=tokenized))
-            return PlainTextResponse(within(found, characters))
+            return PlainTextResponse(within(found, characters, pipeline_of(service.store.settings())))
         wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
         found = service.store.evidence(source, options=wanted)
         if format == "prompt":
-            return PlainTextResponse(as_prompt(found, source, tuple(service.store.settings().languages or ())))
+            return PlainTextResponse(as_prompt(found, source, pipeline_of(service.store.settings())))
         return JSONResponse(asdict(found))
 
     return router

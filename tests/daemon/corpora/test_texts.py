@@ -213,6 +213,19 @@ def test_rules_are_found_as_people_write_them(hierogram: Run, raw_store: str) ->
     assert found("l'or") == []
 
 
+def test_evidence_for_a_prompt_is_text(hierogram: Run, raw_store: str) -> None:
+    def prompt(*arguments: str) -> str:
+        ran = hierogram("--store", raw_store, "evidence", WANTED, "--format", "prompt", *arguments)
+        assert ran.code == 0, ran.err
+        return ran.out
+
+    whole = prompt()
+    assert "fr: L'homme boit l'eau.\nen: The man drinks the water.\n" in whole
+    assert not looks(True, whole.splitlines())
+    bounded = prompt("--set", "characters=200")
+    assert not any(token in whole + bounded for token in ("l' eau", "L' eau", "L' homme"))
+
+
 def test_most_lines_decide_what_text_looks_like() -> None:
     assert looks(False, ["La maison.", "Un chat", b"Qui?"])
     assert not looks(False, ["La maison .", "M.", "Un chat !"])

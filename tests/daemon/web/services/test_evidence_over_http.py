@@ -4,6 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
+import hierogram as hg
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -28,6 +29,17 @@ def test_text_for_a_prompt(reading_client: TestClient) -> None:
     answer = reading_client.get("/v1/evidence", params={"source": "la porte", "format": "prompt"})
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.text.endswith("source: la porte\ntarget:\n")
+
+
+@pytest.mark.database("sqlite")
+@pytest.mark.parametrize("bounds", [{}, {"characters": 60}])
+def test_text_for_a_prompt_is_written_as_people_do(store_url: str, connect: Connect, bounds: dict[str, int]) -> None:
+    with hg.open(store_url, create=True, languages=("fr", "en"), tokenize=True) as store:
+        store.add([("l'eau", "it's"), ("la porte", "the door")] * 5)
+        store.learn(1).run()
+        client = connect(FakeService(store.store))
+        text = client.get("/v1/evidence", params={"source": "l'eau", "format": "prompt", **bounds}).text
+    assert ("l'eau" in text, "it's" in text, " '" in text) == (True, True, False)
 
 
 def test_text_within_characters(client: TestClient) -> None:
