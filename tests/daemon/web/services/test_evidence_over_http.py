@@ -65,6 +65,20 @@ def test_what_is_wrong_is_refused(reading_client: TestClient, query: str, code: 
     assert reading_client.get(f"/v1/evidence?{query}").status_code == code
 
 
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("", "source: is missing"),
+        ("source=", "source: is empty: give a sentence"),
+        ("source=%20%E2%80%8B", "source: is empty: give a sentence"),
+        ("source=la%00", "source: has a NUL byte"),
+    ],
+)
+def test_what_is_no_sentence_is_said_in_words(reading_client: TestClient, query: str, says: str) -> None:
+    answer = reading_client.get(f"/v1/evidence?{query}")
+    assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
+
+
 def test_a_store_of_trees_has_none(store_url: str, connect: Connect) -> None:
     with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
         answer = connect(FakeService(store)).get("/v1/evidence?source=a")
