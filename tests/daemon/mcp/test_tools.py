@@ -101,6 +101,9 @@ def test_what_is_wrong_is_said_to_the_model(opened: hg.GrammarStore) -> None:
             assert (answer.is_error, "at most 200" in str(answer.content)) == (True, True)
             answer = await client.call_tool("evidence", {"sentence": "la", "characters": 0})
             assert answer.is_error
+            answer = await client.call_tool("evidence", {"sentence": "la", "limit": 3, "chars": 9})
+            assert answer.is_error
+            assert "evidence has no chars, limit: its arguments are sentence, characters" in str(answer.content)
 
     asyncio.run(run())
 
