@@ -31,8 +31,9 @@ def of_store(reader: Reader, characters: int) -> Callable[[str], Shown]:
 
     def show(sentence: str) -> Shown:
         with reader.look() as look:
-            tokens = pipeline_of(look.settings()).running().source.tokens(sentence)
-            found = within(gather(look, tokens, wanted), characters)
+            texts = pipeline_of(look.settings())
+            tokens = texts.running().source.tokens(sentence)
+            found = within(gather(look, tokens, wanted), characters, texts)
         # A line holds its target side behind =, or alone behind a tab.
         targets = [
             line.partition(" = ")[2].replace(",", " ") or line

@@ -189,6 +189,7 @@ def evidence(
 
     Rules with gaps match too. Nothing is changed, and no daemon is needed.
     """
+    from hierogram.daemon.corpora.texts import pipeline_of
     from hierogram.daemon.evidence.budget import within
     from hierogram.daemon.evidence.gathering import as_prompt
 
@@ -201,13 +202,13 @@ def evidence(
             raise UsageError(f"--set characters bounds rules and pairs together: leave out {min(chosen)}")
         wanted = to_choose_from(tokenized=wanted.tokenized)
     with chosen_store(context) as opened:
-        found, languages = opened.evidence(sentence, options=wanted), tuple(opened.settings().languages or ())
+        found, texts = opened.evidence(sentence, options=wanted), pipeline_of(opened.settings())
     if as_json or format == JSON:
         print_json(asdict(found))
     elif characters is not None:
-        print(within(found, characters))
+        print(within(found, characters, texts))
     elif format == PROMPT:
-        print(as_prompt(found, sentence, languages), end="")
+        print(as_prompt(found, sentence, texts), end="")
     else:
         _print_evidence(found)
 

@@ -38,23 +38,24 @@ def serve(
         "http_port": port,
     }
     configuration = load_configuration(config, **given)
-    opened = open_or_make(configuration.store)
-    from hierogram.daemon.serving.service import Daemon
-    from hierogram.daemon.serving.service import serve as run
-    from hierogram.daemon.web.server import HttpLoop
+    with open_or_make(configuration.store) as opened:
+        # Before anything is loaded, which takes longer than to look.
+        opened.store.check_lease()
+        from hierogram.daemon.serving.service import Daemon
+        from hierogram.daemon.serving.service import serve as run
+        from hierogram.daemon.web.server import HttpLoop
 
-    def doors(service: Daemon) -> list[HttpLoop]:
-        return [
-            HttpLoop(
-                service,
-                lambda: service.configuration.http,
-                configuration.daemon.grace_seconds / 2,
-                lambda: service.configuration.intake.limits(),
-                lambda: service.configuration.translating.options(),
-            )
-        ]
+        def doors(service: Daemon) -> list[HttpLoop]:
+            return [
+                HttpLoop(
+                    service,
+                    lambda: service.configuration.http,
+                    configuration.daemon.grace_seconds / 2,
+                    lambda: service.configuration.intake.limits(),
+                    lambda: service.configuration.translating.options(),
+                )
+            ]
 
-    with opened:
         if opened.made:
             note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
         run(opened, configuration, config, given, doors)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hierogram.daemon.compressing import divided_name
 from hierogram.daemon.corpora.kept import Kept, kept_in
-from hierogram.daemon.corpora.languages import GENERAL, Language, language_of
+from hierogram.daemon.corpora.languages import GENERAL, Language, Spot, language_of
 from hierogram.daemon.corpora.segments import joined, segmenter_of, spread_links
 from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
@@ -34,6 +34,9 @@ LOOKS_DIVIDED = "most sentences have spaces before full stops and commas, so the
 
 IN_REQUESTS = ("a store made by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
 """What answers to requests say that divides text, and that leaves it as it is."""
+
+SOFT_HYPHEN = "\u00ad"
+"""Says where a word may be hyphenated. Nobody sees it, and words are the same without."""
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
@@ -82,7 +85,7 @@ class TextSide:
         elif kept := kept_in(text := unicodedata.normalize("NFC", text)):
             line = " ".join(word.token for word in self.words(text, kept))
         else:
-            line = " ".join(self.rules.tokens(text))
+            line = " ".join(self.rules.tokens(text.replace(SOFT_HYPHEN, "")))
             line = line.lower() if self.lower else line
         return segmenter_of(self.joins).tokens(line) if self.joins is not None else line
 
@@ -90,14 +93,14 @@ class TextSide:
         """Return the tokens of a text in NFC, with what is to be kept in it, each with its place."""
         # What is kept stands in for a word meanwhile.
         mark = "Qk"
-        while mark in text:
+        while mark in text.replace(SOFT_HYPHEN, ""):
             mark += "k"
         pieces, at = [], 0
         for number, one in enumerate(kept):
             pieces += [text[at : one.start], mark, _letters(number), "Zz"]
             at = one.end
         found: list[TextWord] = []
-        tokens = self.rules.tokens("".join((*pieces, text[at:])))
+        tokens = self.rules.tokens("".join((*pieces, text[at:])).replace(SOFT_HYPHEN, ""))
         at = 0
         for token in tokens:
             for part, stands_for in _parts(token, mark):
@@ -106,9 +109,7 @@ class TextSide:
                     found.append(TextWord(one.token, one.start, one.end, True))
                     at = one.end
                     continue
-                place = text.find(part, at)
-                start = place if place >= 0 else at
-                at = min(start + len(part), len(text))
+                start, at = _spot_of(part, text, at)
                 found.append(TextWord(part.lower() if self.lower else part, start, at, False))
         return found
 
@@ -129,6 +130,10 @@ class TextSide:
         """Return the text that tokens are."""
         return self.rules.join(tokens)
 
+    def written(self, line: str) -> str:
+        """Return a line of words as people write it where this side divides text, and as it is elsewhere."""
+        return line if self.language is None else self.joined(line.split(" "))
+
     def text_of(self, line: str) -> str:
         """Return the text that a stored line is, of words or of parts of them."""
         return self.joined(joined(line).split(" "))
@@ -141,6 +146,17 @@ class TextSide:
             return self.tokens(line.decode()).encode()
         except UnicodeDecodeError:
             return line
+
+
+def _spot_of(token: str, text: str, at: int) -> Spot:
+    """Return where a token stands in a text, from a place on; there, soft hyphens may be in it."""
+    if SOFT_HYPHEN in text:
+        letters = (re.escape(letter) + SOFT_HYPHEN + "*" for letter in token)
+        if (found := re.compile("".join(letters)).search(text, at)) is not None:
+            return found.span()
+    place = text.find(token, at)
+    start = place if place >= 0 else at
+    return start, min(start + len(token), len(text))
 
 
 def _letters(number: int) -> str:

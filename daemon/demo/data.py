@@ -65,8 +65,8 @@ def cache_folder() -> Path:
 def fetch() -> Path:
     """Return the wheel, from the cache or else from the package index by pip; raises `DaemonError`."""
     kept = cache_folder() / WHEEL
-    if kept.is_file():
-        check(kept)
+    # A damaged copy is fetched again.
+    if kept.is_file() and _digest(kept) == SHA256:
         return kept
     try:
         kept.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -102,15 +102,20 @@ def _download(folder: Path) -> Path:
 
 def check(wheel: Path) -> None:
     """Raise `DaemonError` where the file is not the wheel that the demo knows, byte for byte."""
-    try:
-        with wheel.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise DaemonError(f"{wheel}: cannot be read: {error.strerror or error}") from error
+    found = _digest(wheel)
     if found != SHA256:
         raise DaemonError(
-            f"{wheel}: is not {WHEEL}: its SHA-256 is {found}, not {SHA256}: delete it and run the demo again"
+            f"{wheel}: is not the demo's data, {WHEEL}: its SHA-256 is {found}, not {SHA256}: leave out --data, and "
+            f"the demo fetches it, or give what `pip download --no-deps {PACKAGE}` fetches"
         )
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DaemonError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def read_verses(wheel: Path) -> Iterator[VersePair]:

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.evidence.gathering import Evidence, shown
 from hierogram.samplers.grammar.rules import terminal_of
 
@@ -30,15 +31,15 @@ class _Piece:
         return len(self.target) + (len(_OR) if has_line else len(self.source) + len(_IS) + len(_END))
 
 
-def within(found: Evidence, characters: int) -> str:
+def within(found: Evidence, characters: int, texts: TextPipeline = AS_IT_IS) -> str:
     """Return evidence as text of at most so many characters: lines `source = target, target`, and pairs in two lines.
 
     A target word is expected in a reference by the probabilities of the rules that match where it would stand. What is
     taken next is what shows most of that, of what nothing before it shows, for its length. Lines stand in the order of
-    the sentence, pairs after them.
+    the sentence, pairs after them. `texts` are those of the store: what it divided into tokens is written as people do.
     """
     expected = _expected_words(found)
-    pieces = list(_pieces(found))
+    pieces = list(_pieces(found, texts))
     chosen: dict[str, list[_Piece]] = {}
     pairs: list[_Piece] = []
     seen: Counter[str] = Counter()
@@ -99,15 +100,19 @@ def _expected_words(found: Evidence) -> dict[str, float]:
     return {word: 1 - none for word, none in missing.items() if any(map(str.isalnum, word))}
 
 
-def _pieces(found: Evidence) -> Iterator[_Piece]:
+def _pieces(found: Evidence, texts: TextPipeline) -> Iterator[_Piece]:
+    source, target = texts.source, texts.target
     for rule in found.rules:
         words = tuple(_words(rule.target))
         if words:
-            yield _Piece(shown(rule.source), shown(rule.target), words, True, set(rule.places[0].covered))
+            covered = set(rule.places[0].covered)
+            yield _Piece(shown(rule.source, source), shown(rule.target, target), words, True, covered)
     for entry in found.entries:
-        yield _Piece(entry.source, entry.target, tuple(entry.target.split(" ")), True, {-1})
+        words = tuple(entry.target.split(" "))
+        yield _Piece(source.written(entry.source), target.written(entry.target), words, True, {-1})
     for pair in found.pairs:
-        yield _Piece(pair.source, pair.target, tuple(pair.target.split(" ")), False)
+        words = tuple(pair.target.split(" "))
+        yield _Piece(source.written(pair.source), target.written(pair.target), words, False)
 
 
 def _words(side: str) -> Iterable[str]:

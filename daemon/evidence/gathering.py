@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import log
 
 from hierogram.daemon.corpora.segments import InWords, words_of_parts, words_of_span
-from hierogram.daemon.corpora.texts import pipeline_of
+from hierogram.daemon.corpora.texts import AS_IT_IS, TOKENS, TextPipeline, TextSide, pipeline_of
 from hierogram.daemon.evidence.matching import Chosen, Pattern, Place, Sentence, choose
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
@@ -203,27 +204,28 @@ LEAST_PROBABILITY, LEAST_USES = 0.1, 1.0
 """Of a rendering in a prompt's glossary: given its source; and expected, where its source is more than a word."""
 
 
-def as_prompt(found: Evidence, text: str, languages: tuple[str, ...] = ()) -> str:
+def as_prompt(found: Evidence, text: str, texts: TextPipeline = AS_IT_IS) -> str:
     """Return dictionary entries, a glossary, the pairs as examples, and the sentence, its translation left open.
 
     Renderings are those whose probability given their source is at least `LEAST_PROBABILITY`, of words, and of what is
-    used `LEAST_USES` times and has no gaps, or one inside. `languages` are the names of source and target, where they
-    are known.
+    used `LEAST_USES` times and has no gaps, or one inside. `texts` are those of the store: they name its languages, and
+    what it divided into tokens is written as people do.
     """
-    source, target = languages if len(languages) == 2 else ("source", "target")
+    source, target = texts.languages or ("source", "target")
+    written = texts.source.written, texts.target.written
     blocks = []
     if found.entries:
-        entries = [f"{entry.source} = {entry.target}" for entry in found.entries]
+        entries = [f"{written[0](entry.source)} = {written[1](entry.target)}" for entry in found.entries]
         blocks.append([f"Dictionary ({source} = {target}):", *entries])
-    glossary = _glossary(found.rules)
+    glossary = _glossary(found.rules, texts)
     if glossary:
         blocks.append([f"Glossary ({source} = {target}):", *glossary])
-    blocks += [[f"{source}: {pair.source}", f"{target}: {pair.target}"] for pair in found.pairs]
+    blocks += [[f"{source}: {written[0](pair.source)}", f"{target}: {written[1](pair.target)}"] for pair in found.pairs]
     blocks.append([f"{source}: {' '.join(text.split())}", f"{target}:"])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _glossary(rules: Iterable[MatchedRule]) -> list[str]:
+def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:
     renderings: dict[str, list[str]] = {}
     for rule in rules:
         words = rule.source.split(" ")
@@ -231,7 +233,7 @@ def _glossary(rules: Iterable[MatchedRule]) -> list[str]:
         ends_in_gaps = terminal_of(words[0]) is None or terminal_of(words[-1]) is None
         telling = rule.p_target_given_source >= LEAST_PROBABILITY and often and not ends_in_gaps
         if telling and _has_letters(rule.source) and _has_letters(rule.target):
-            renderings.setdefault(shown(rule.source), []).append(shown(rule.target))
+            renderings.setdefault(shown(rule.source, texts.source), []).append(shown(rule.target, texts.target))
     return [f"{source} = {', '.join(dict.fromkeys(some))}" for source, some in renderings.items()]
 
 
@@ -240,14 +242,18 @@ def _has_letters(side: str) -> bool:
     return any(sign.isalnum() for word in words if word is not None for sign in word)
 
 
-def shown(side: str) -> str:
+def shown(side: str, text: TextSide = TOKENS) -> str:
     """Return a side as people read it: an ellipsis for a gap, with its number where there are several."""
-    words = [(symbol, terminal_of(symbol)) for symbol in side.split(" ")]
-    gaps = sum(word is None for _, word in words)
-    return " ".join(
-        word if word is not None else GAP + ("" if gaps == 1 else symbol.strip("[]").rpartition(",")[2])
-        for symbol, word in words
-    )
+    symbols = [(symbol, terminal_of(symbol)) for symbol in side.split(" ")]
+    gaps = sum(word is None for _, word in symbols)
+    found: list[str] = []
+    # Words are joined only where they stand beside each other.
+    for is_gap, some in groupby(symbols, lambda symbol: symbol[1] is None):
+        if is_gap:
+            found += [GAP + ("" if gaps == 1 else symbol.strip("[]").rpartition(",")[2]) for symbol, _ in some]
+        else:
+            found.append(text.written(" ".join(word or "" for _, word in some)))
+    return " ".join(found)
 
 
 def table_of_rules(found: Evidence) -> list[list[str]]:

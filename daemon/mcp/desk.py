@@ -66,8 +66,10 @@ class Desk:
         from hierogram.daemon.evidence.gathering import gather
 
         with self._store.reader.look() as look:
-            tokens = pipeline_of(look.settings()).to_words().running().source.tokens(sentence)
-            return within(gather(look, tokens, to_choose_from(tokenized=True)), min(characters, MOST_CHARACTERS))
+            texts = pipeline_of(look.settings())
+            tokens = texts.to_words().running().source.tokens(sentence)
+            found = gather(look, tokens, to_choose_from(tokenized=True))
+            return within(found, min(characters, MOST_CHARACTERS), texts)
 
     def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
         """Translate a text; raises `DaemonError`, `StoreError`."""

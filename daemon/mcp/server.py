@@ -1,7 +1,7 @@
 """Offer a store's tools over the Model Context Protocol, on standard input and output, and over HTTP."""
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar
 
 from anyio import to_thread
 from pydantic import Field
@@ -53,7 +53,17 @@ def make_server(desk: Desk, *, may_add: bool) -> "MCPServer":
     except ImportError as error:
         raise UsageError("the Model Context Protocol needs mcp: pip install 'hierogram[mcp]'") from error
 
-    server: MCPServer = MCPServer("hierogram", instructions=_TOLD, version=version("hierogram"), log_level="WARNING")
+    class Server(MCPServer):
+        """Refuses arguments that a tool does not know, which `MCPServer` leaves out."""
+
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            for tool in await self.list_tools():
+                known = tool.input_schema["properties"]
+                if tool.name == name and (unknown := sorted(arguments.keys() - known.keys())):
+                    raise ToolError(f"{name} has no {', '.join(unknown)}: its arguments are {', '.join(known)}")
+            return await super().call_tool(name, arguments, context)
+
+    server = Server("hierogram", instructions=_TOLD, version=version("hierogram"), log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 

@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
-from functools import partial
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from hierogram.daemon.corpora.texts import TextPipeline, TextSide
+from hierogram.daemon.corpora.texts import TextPipeline
 from hierogram.daemon.decoding.fixed_words import TOKENS_LINE
 from hierogram.daemon.terms.options import BASIC_2, BASIC_3, CSV, GLOSSARY, JSON, TBX
 
@@ -83,9 +82,7 @@ class Terms:
 
     def as_text(self, texts: TextPipeline) -> "Terms":
         """Return the same as people write it, where the store divides text: `aujourd'hui`, not `aujourd' hui`."""
-        if texts.rules is None:
-            return self
-        source, target = (partial(_written, side) for side in (texts.source, texts.target))
+        source, target = texts.source.written, texts.target.written
         terms = tuple(
             replace(
                 term,
@@ -111,10 +108,6 @@ class Terms:
 
 GAP = " … "
 """Stands for words between those that a term is linked to."""
-
-
-def _written(side: TextSide, tokens: str) -> str:
-    return side.joined(tokens.split(" "))
 
 
 NAMESPACE = "urn:iso:std:iso:30042:ed-2"

@@ -129,6 +129,12 @@ def find_pair(look: Look, pair_id: int) -> PairRecord | None:
     return pairs.find_pair(look.connection, pair_id)
 
 
+def is_leaving(look: Look, pair_id: int) -> bool | None:
+    """Return whether a pair that someone wants out is still there; None where nobody ever wanted it out."""
+    row = look.row("SELECT done_at FROM withdrawals WHERE pair_id = :pair_id", False, pair_id=pair_id)
+    return None if row is None else row[0] is None
+
+
 @dataclass(frozen=True, slots=True)
 class NamedPair:
     """A pair with its corpus, the sender's own name of it, and when it came."""

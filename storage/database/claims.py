@@ -70,6 +70,12 @@ class Leases(Access):
         with self._reading() as connection:
             return _lease(connection)
 
+    def check_lease(self) -> None:
+        """Raise `StoreHeldError` where someone writes the grammar."""
+        held = self.lease()
+        if held is not None:
+            raise _held(held, self.url)
+
     def close_abandoned_batches(self) -> list[int]:
         """Close, as failed, the batches whose readers have ended without closing them; returns their ids."""
         closed = []

@@ -1,12 +1,13 @@
 """Rules, pairs, derivations and the evidence of a sentence to look at, and the withdrawal of a pair."""
 
+import re
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hierogram.daemon.corpora.segments import InWords, words_of_span
@@ -215,6 +216,21 @@ _UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\
 _SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
 """What has a word: white space and control characters alone have none."""
 
+
+def _has_word(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("has a NUL byte: leave it out")
+    if not re.search(f"[^{_UNSEEN}]", text):
+        raise ValueError("is empty: give a sentence, as in source=la")
+    return text
+
+
+# The document has the form, and whoever gets it wrong is answered in words.
+_Sentence = Annotated[
+    str,
+    Query(max_length=_LONGEST, json_schema_extra={"pattern": _SEEN}, description="The sentence."),
+    AfterValidator(_has_word),
+]
 _Pairs = Annotated[int, Query(**_OF_EVIDENCE["pairs"].constraints())]
 _Rules = Annotated[int, Query(**_OF_EVIDENCE["rules"].constraints())]
 _Renderings = Annotated[int, Query(**_OF_EVIDENCE["renderings"].constraints())]
@@ -224,6 +240,7 @@ _Tokenized = Annotated[bool, Query(**_OF_EVIDENCE["tokenized"].constraints())]
 def evidence_routes(service: Service) -> APIRouter:
     """Return the route of evidence."""
     # The pages alone need no numpy.
+    from hierogram.daemon.corpora.texts import pipeline_of
     from hierogram.daemon.evidence.budget import within
     from hierogram.daemon.evidence.gathering import Evidence, as_prompt
 
@@ -239,7 +256,7 @@ def evidence_routes(service: Service) -> APIRouter:
         },
     )
     def evidence(
-        source: Annotated[str, Query(max_length=_LONGEST, pattern=_SEEN, description="The sentence.")],
+        source: _Sentence,
         pairs: _Pairs = EvidenceOptions.pairs,
         rules: _Rules = EvidenceOptions.rules,
         renderings: _Renderings = EvidenceOptions.renderings,
@@ -260,11 +277,11 @@ def evidence_routes(service: Service) -> APIRouter:
         """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
         if characters is not None:
             found = service.store.evidence(source, options=to_choose_from(tokenized=tokenized))
-            return PlainTextResponse(within(found, characters))
+            return PlainTextResponse(within(found, characters, pipeline_of(service.store.settings())))
         wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
         found = service.store.evidence(source, options=wanted)
         if format == "prompt":
-            return PlainTextResponse(as_prompt(found, source, tuple(service.store.settings().languages or ())))
+            return PlainTextResponse(as_prompt(found, source, pipeline_of(service.store.settings())))
         return JSONResponse(asdict(found))
 
     return router

@@ -142,6 +142,8 @@ class Body:
 
     def add(self, lines: list[bytes]) -> IngestTotals:
         """Take in the next lines; returns what was added to the store now. Raises `ProblemError` and `StoreError`."""
+        if not self._seen and lines and lines[0].lstrip().startswith(b"["):
+            raise _no_lines("a JSON array", ": jq -c '.[]' makes them of an array")
         skipped = lines[: max(0, self.answer.lines - self._seen)]
         if skipped:
             self._skip(skipped)
@@ -181,6 +183,8 @@ class Body:
         """All lines have come: close the batch; returns the answer. Raises `ProblemError` and `StoreError`."""
         if self._seen < self.answer.lines:
             raise self._other("it had more lines")
+        if not self._seen:
+            raise _no_lines("empty")
         if not self.repeated:
             checks, batch = self._open()
             checks.close()
@@ -220,6 +224,11 @@ class Body:
             HTTPStatus.UNPROCESSABLE_ENTITY,
             f"Idempotency-Key {self._key!r} was used for another request: {how}; take a new key for new content",
         )
+
+
+def _no_lines(body: str, how: str = "") -> ProblemError:
+    wanted = 'send JSON lines, an object {"source": …, "target": …} a line'
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is {body}: {wanted}{how}")
 
 
 def _joined(lines: Sequence[bytes]) -> bytes:
@@ -274,7 +283,10 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
     409: {"description": "A request with this Idempotency-Key is being taken in, or the store takes no such pairs."},
     413: {"description": "The body is too large."},
     415: {"description": "The body is not called JSON lines, or is compressed."},
-    422: {"description": "A parameter or most lines are wrong, or the Idempotency-Key is that of another request."},
+    422: {
+        "description": "A parameter or most lines are wrong, the body has no JSON lines, or the Idempotency-Key is "
+        "that of another request."
+    },
     503: {"description": "Not now: too much waits, the store does not answer, or the daemon stops. See Retry-After."},
 }
 

@@ -19,7 +19,7 @@ from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
-from hierogram.storage.browsing.looking import find_pair, neighbours, uses_of
+from hierogram.storage.browsing.looking import find_pair, is_leaving, neighbours, uses_of
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.records import PairRecord
 
@@ -59,9 +59,11 @@ def pair_routes(page: PageContext) -> APIRouter:
 
     @router.get("/withdrawn/{pair_id:int}")
     def withdrawn(request: Request, pair_id: PairId) -> Response:
-        """Says whether the pair has left."""
+        """Says whether the pair has left; shows the pair where nobody wants it out."""
         with page.reader.look() as look:
-            still_there = find_pair(look, pair_id) is not None
+            still_there = is_leaving(look, pair_id)
+            if still_there is None:
+                return RedirectResponse(f"/pairs/{_found(look, pair_id).id}", HTTPStatus.SEE_OTHER)
             one = notation_of(look.settings().grammar).one
         return page.html(request, "withdrawn", {"id": pair_id, "one": one, "still_there": still_there})
 

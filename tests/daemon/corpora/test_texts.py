@@ -10,7 +10,7 @@ from tests.daemon.conftest import Run
 from hierogram.daemon.alignment.incremental import align_pending
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
-from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, looks, pipeline_of
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, looks, pipeline_of, side_of
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, marked_parts
 from hierogram.daemon.learning.learning import learn
 from hierogram.storage.records import IngestTotals, Settings
@@ -54,6 +54,19 @@ def test_text_is_divided_by_the_rules_of_its_side() -> None:
     lowered = pipeline_of({"languages": ["fr", "en"], "tokenize": True, "case": "lowered"})
     assert lowered.source.tokens("L'Eau.") == "l' eau ."
     assert pipeline_of(lowered.as_plain()) == lowered
+
+
+@pytest.mark.parametrize("code", ["de", "en", "und"])
+def test_soft_hyphens_divide_no_word(code: str) -> None:
+    side = side_of(code)
+    for text in ("Wort\u00adteil, %s Un\u00adter\u00adschied.", "Wort\u00adteil, Un\u00adter\u00adschied."):
+        assert side.tokens(text) == side.tokens(text.replace("\u00ad", ""))
+    assert TextPipeline().source.tokens("Wort\u00adteil") == "Wort\u00adteil"
+    text = "Wort\u00adteil\u00ad und Wortteil."
+    words = side.words(text, [])
+    assert [text[word.start : word.end].replace("\u00ad", "") for word in words] == [word.token for word in words]
+    assert words[0].start == 0
+    assert side.words("Q\u00adkaZz", [])[0].start == 0
 
 
 @pytest.mark.parametrize(
@@ -211,6 +224,19 @@ def test_rules_are_found_as_people_write_them(hierogram: Run, raw_store: str) ->
     assert found(source.replace("' ", "'")) == found(source) != []
     # Words that the store does not have either way.
     assert found("l'or") == []
+
+
+def test_evidence_for_a_prompt_is_text(hierogram: Run, raw_store: str) -> None:
+    def prompt(*arguments: str) -> str:
+        ran = hierogram("--store", raw_store, "evidence", WANTED, "--format", "prompt", *arguments)
+        assert ran.code == 0, ran.err
+        return ran.out
+
+    whole = prompt()
+    assert "fr: L'homme boit l'eau.\nen: The man drinks the water.\n" in whole
+    assert not looks(True, whole.splitlines())
+    bounded = prompt("--set", "characters=200")
+    assert not any(token in whole + bounded for token in ("l' eau", "L' eau", "L' homme"))
 
 
 def test_most_lines_decide_what_text_looks_like() -> None:

@@ -83,6 +83,8 @@ def texts(translator: Translator) -> TextTranslator:
         ("elle vient le 3 mai", "she come on May 3"),
         ("elle vient en 7 jours", "she come in 7 jours"),
         ("l'eau", "l'eau"),
+        ("La mai\u00adson blan\u00adche", "White the house"),
+        ("\u00ad", "\u00ad"),
         ("\x01", "\x01"),
     ],
 )  # fmt: skip
@@ -230,7 +232,7 @@ def test_nothing_is_lost_or_doubled_in_a_thousand_segments(texts: TextTranslator
 STRANGE = [
     *PIECES, "la maison", "Elle.", " ", "\n", "\u2028", "<b>", "</b>", "<i", "<p>", "</p>", "&nbsp;", "%s", "{x}",
     "3,5", "«", "»", "“", "”", "’", "(", ")", "。",
-    "e\u0301", "<script>", "<x/>", "\x00", "\u00a0", "Qk", "QkaZz", "ELLE",
+    "e\u0301", "<script>", "<x/>", "\x00", "\u00a0", "\u00ad", "Qk", "QkaZz", "ELLE",
     "...", "<b translate=no>", "http://a.b",
 ]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.evidence.budget import within
 from hierogram.daemon.evidence.gathering import Evidence, MatchedRule
 from hierogram.daemon.evidence.matching import Chosen, Place
@@ -32,10 +33,23 @@ def evidence(rules: list[MatchedRule], pairs: list[Chosen], entries: list[LikePa
     return Evidence(1, ["la", "maison", "verte"], [], rules, pairs, entries or [])
 
 
-@given(st.integers(0, 200), st.lists(st.sampled_from(RULES), max_size=6))
-def test_it_is_never_longer_than_it_may_be(characters: int, rules: list[MatchedRule]) -> None:
+DIVIDED = TextPipeline(rules=("fr", "en"))
+
+
+@given(st.integers(0, 200), st.lists(st.sampled_from(RULES), max_size=6), st.sampled_from([AS_IT_IS, DIVIDED]))
+def test_it_is_never_longer_than_it_may_be(characters: int, rules: list[MatchedRule], texts: TextPipeline) -> None:
     found = evidence(rules, [pair("la maison verte", "the green house")])
-    assert len(within(found, characters)) <= characters
+    assert len(within(found, characters, texts)) <= characters
+
+
+def test_what_is_written_together_leaves_room() -> None:
+    found = evidence([rule("l' eau", "water", 0.9, 0, 1)], [pair("l' eau est là .", "it 's here .")])
+    wanted = "l'eau = water"
+    assert within(found, len(wanted), DIVIDED) == wanted
+    assert within(found, len(wanted)) == ""
+    entry = LikePair(1, "d", "l' air", "it 's")
+    assert within(evidence([], [], [entry]), 200, DIVIDED) == "l'air = it's"
+    assert within(evidence([rule("là", "here", 0.9, 2)], found.pairs), 200, DIVIDED) == "là = here"
 
 
 def test_what_shows_most_for_its_length_comes_first() -> None:

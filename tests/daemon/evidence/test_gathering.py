@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
+from hierogram.daemon.corpora.texts import TextPipeline, TextSide
 from hierogram.daemon.evidence.gathering import MOST_WORDS, Evidence, as_prompt, gather, shown
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
@@ -55,7 +56,8 @@ def test_limits(learned_url: str) -> None:
 
 
 def test_the_text_for_a_prompt(learned_url: str) -> None:
-    text = as_prompt(told(learned_url, "une maison blanche", pairs=2), "une  maison blanche", ("fr", "en"))
+    found = told(learned_url, "une maison blanche", pairs=2)
+    text = as_prompt(found, "une  maison blanche", TextPipeline(("fr", "en")))
     first, *blocks, last = text.rstrip("\n").split("\n\n")
     assert first.startswith("Glossary (fr = en):\n")
     assert "maison = house" in first
@@ -64,6 +66,7 @@ def test_the_text_for_a_prompt(learned_url: str) -> None:
     assert last == "fr: une maison blanche\nen:"
     assert shown("ne [X,1] pas [X,2] \\[X,3]") == "ne …1 pas …2 [X,3]"
     assert shown("[X,1] la") == "… la"
+    assert shown("l' eau [X,1] . [X,2] aujourd' hui", TextSide("fr")) == "l'eau …1 . …2 aujourd'hui"
 
 
 def test_plain_values(learned_url: str) -> None:

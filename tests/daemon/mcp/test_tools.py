@@ -54,6 +54,7 @@ async def round_trip(client: Client) -> None:
     assert [tool.name for tool in (await client.list_tools()).tools][: len(READING)] == READING
     evidence = await ask(client, "evidence", sentence="La maison est verte", characters=60)
     assert ("house" in evidence, len(evidence) <= 60) == (True, True)
+    assert await ask(client, "evidence", sentence="L'eau") == "l'eau\n\tthe water"
     assert (await ask(client, "translate", text="La maison"))["text"] == "The house"
     linked = await ask(client, "align", source="La maison", target="The house")
     assert (linked["source"], [link[:2] for link in linked["links"]]) == (["la", "maison"], [[0, 0], [1, 1]])
@@ -100,6 +101,9 @@ def test_what_is_wrong_is_said_to_the_model(opened: hg.GrammarStore) -> None:
             assert (answer.is_error, "at most 200" in str(answer.content)) == (True, True)
             answer = await client.call_tool("evidence", {"sentence": "la", "characters": 0})
             assert answer.is_error
+            answer = await client.call_tool("evidence", {"sentence": "la", "limit": 3, "chars": 9})
+            assert answer.is_error
+            assert "evidence has no chars, limit: its arguments are sentence, characters" in str(answer.content)
 
     asyncio.run(run())
 

@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import sqlite3
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -82,6 +83,16 @@ def test_a_taken_port_ends_the_start(hierogram: Run, tmp_path: Path) -> None:
     assert code == 3
     assert said.startswith(f"hierogram: cannot listen at 127.0.0.1 port {port}: ")
     assert "--port" in said
+
+
+def test_a_second_daemon_is_refused_before_it_loads_what_it_needs(
+    hierogram: Run, quick_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hierogram.daemon.serving.service", None)
+    with open_store(quick_url) as store:
+        store.take_lease("hierogram learn", 60)
+        code, [said] = refused(hierogram, "--store", quick_url, "--port", "0")
+        assert (code, "`hierogram learn` (process " in said) == (3, True)
 
 
 @pytest.mark.parametrize("place", ["file/spool", "file"])

@@ -160,9 +160,25 @@ def test_few_unused_members_are_named_and_all_are_counted(client: TestClient) ->
     assert found["more_unused_fields"] == 12
 
 
-def test_an_empty_body(client: TestClient) -> None:
-    found = post(client, b"")
-    assert (found.status_code, found.json()["lines"]) == (200, 0)
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "the body is empty: send JSON lines"),
+        (b"\xef\xbb\xbf", "the body is empty"),
+        (b"[]", "the body is a JSON array: send JSON lines"),
+        (b' [{"source": "a", "target": "b"}]', "the body is a JSON array"),
+        (b'[\n{"source": "a", "target": "b"},\n{"source": "c", "target": "d"}\n]\n', "the body is a JSON array"),
+    ],
+)
+def test_a_body_without_lines_of_json_is_refused(
+    client: TestClient, store: Store, store_url: str, body: bytes, says: str
+) -> None:
+    for key in (None, "k1", "k1"):
+        answer = post(client, body, key)
+        assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
+    assert store.count_pairs() == 0
+    assert query(store_url, "SELECT count(*) FROM ingest_batches") == [(0,)]
+    assert post(client, BODY, "k1").json()["accepted"] == len(LINES)
 
 
 @pytest.mark.database("sqlite")
@@ -343,7 +359,7 @@ def test_a_request_recorded_by_another_daemon_meanwhile(
 def test_old_requests_are_forgotten(service: FakeService, connect: Connect, store: Store, store_url: str) -> None:
     post(connect(service), BODY, "k1")
     query(store_url, "UPDATE requests SET touched_at = '2020-01-01 00:00:00'")
-    post(connect(service), b"", "k2")
+    post(connect(service), as_json(LINES[0]), "k2")
     assert query(store_url, "SELECT key FROM requests") == [("k2",)]
     assert store.find_request("k1") is None
 

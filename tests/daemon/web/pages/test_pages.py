@@ -459,6 +459,14 @@ def test_a_pair_is_withdrawn_by_its_own_form_alone(learned_client: TestClient, l
     assert learned.integrity() == []
 
 
+def test_only_a_pair_that_someone_wants_out_is_leaving(learned_client: TestClient, learned: Store) -> None:
+    there = learned_client.get("/withdrawn/1", headers=HTML, follow_redirects=False)
+    assert (there.status_code, there.headers["location"]) == (303, "/pairs/1")
+    learned.request_withdrawals([1])
+    assert "is leaving" in learned_client.get("/withdrawn/1", headers=HTML).text
+    assert learned_client.get("/withdrawn/99", headers=HTML).status_code == 404
+
+
 def test_nothing_leaves_where_no_daemon_is(browser: TestClient) -> None:
     assert "Withdraw" not in browser.get("/pairs/1", headers=HTML).text
     assert browser.get("/pairs/1/withdraw", headers=HTML).status_code == 403

@@ -4,6 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
+import hierogram as hg
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -30,6 +31,17 @@ def test_text_for_a_prompt(reading_client: TestClient) -> None:
     assert answer.text.endswith("source: la porte\ntarget:\n")
 
 
+@pytest.mark.database("sqlite")
+@pytest.mark.parametrize("bounds", [{}, {"characters": 60}])
+def test_text_for_a_prompt_is_written_as_people_do(store_url: str, connect: Connect, bounds: dict[str, int]) -> None:
+    with hg.open(store_url, create=True, languages=("fr", "en"), tokenize=True) as store:
+        store.add([("l'eau", "it's"), ("la porte", "the door")] * 5)
+        store.learn(1).run()
+        client = connect(FakeService(store.store))
+        text = client.get("/v1/evidence", params={"source": "l'eau", "format": "prompt", **bounds}).text
+    assert ("l'eau" in text, "it's" in text, " '" in text) == (True, True, False)
+
+
 def test_text_within_characters(client: TestClient) -> None:
     asked = {"source": "la porte est verte", "format": "prompt", "characters": 60}
     found = client.get("/v1/evidence", params=asked).text
@@ -51,6 +63,20 @@ def test_text_within_characters(client: TestClient) -> None:
 )
 def test_what_is_wrong_is_refused(reading_client: TestClient, query: str, code: int) -> None:
     assert reading_client.get(f"/v1/evidence?{query}").status_code == code
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("", "source: is missing"),
+        ("source=", "source: is empty: give a sentence"),
+        ("source=%20%E2%80%8B", "source: is empty: give a sentence"),
+        ("source=la%00", "source: has a NUL byte"),
+    ],
+)
+def test_what_is_no_sentence_is_said_in_words(reading_client: TestClient, query: str, says: str) -> None:
+    answer = reading_client.get(f"/v1/evidence?{query}")
+    assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
 
 
 def test_a_store_of_trees_has_none(store_url: str, connect: Connect) -> None:
