@@ -4,8 +4,9 @@
 
 The folder holds `nt.CODE`: a verse a line, `BOOK.CHAPTER.VERSE`, a tab, and raw text. Verses are drawn from all books
 but one, and verses of that one are translated, with the built-in weights and a language model of the verses that were
-learned from. Each cell of the table has a process of its own; what is found is kept in the folder, and the same command
-goes on where it was interrupted.
+learned from. Raw text goes in and comes out: stores divide it into tokens by the languages' rules. Each cell of the
+table has a process of its own; what is found is kept in the folder, and the same command goes on where it was
+interrupted.
 """
 
 import multiprocessing
@@ -28,7 +29,7 @@ from hierogram.daemon.commands.common import print_table
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.corpora.texts import pipeline_of
-from hierogram.daemon.decoding.translating import Translator
+from hierogram.daemon.decoding.text_translator import TextTranslator
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option
 from hierogram.storage.records import JOINS
@@ -131,23 +132,6 @@ def divided(folder: Path, cell: Cell, wanted: SmallOptions, in_order: bool = Fal
     return Verses(*([(source[name], target[name]) for name in names] for names in (others[: cell.train], evenly)))
 
 
-class PlainText:
-    """Divides raw text into tokens, and joins them again, by the rules of English for all languages."""
-
-    def __init__(self) -> None:
-        from sacremoses import MosesDetokenizer, MosesTokenizer
-
-        self._divided, self._joined = MosesTokenizer(lang=ENGLISH), MosesDetokenizer(lang=ENGLISH)
-
-    def tokens(self, text: str) -> str:
-        """Return the tokens of a text, with spaces between them."""
-        return str(self._divided.tokenize(text, return_str=True, escape=False))
-
-    def text(self, tokens: str) -> str:
-        """Return the text of tokens."""
-        return str(self._joined.detokenize(tokens.split(), unescape=False))
-
-
 def of_plain_text(lines: list[str], references: list[str]) -> tuple[float, float]:
     """Return chrF++ and BLEU of raw text."""
     from sacrebleu import corpus_bleu, corpus_chrf
@@ -177,7 +161,10 @@ class _Learned:
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob("*.db*"):
             old.unlink()
-        words = hg.open(self._folder / "store.db", create=True, max_tokens=_LONGEST, seed=wanted.seed)
+        words = hg.open(
+            self._folder / "store.db", create=True, languages=(cell.source, cell.target), tokenize=True,
+            max_tokens=_LONGEST, seed=wanted.seed,
+        )  # fmt: skip
         store = stack.enter_context(words)
         store.add(train)
         if self._way.joins is not None:
@@ -192,13 +179,16 @@ class _Learned:
         self._targets += [target for _, target in pairs]
         self._store.learn(0, threads=self._threads).run()
 
-    def translator(self) -> Translator:
-        """Return what translates with all that is learned until now."""
-        texts = pipeline_of(self._store.settings()).target
+    def translator(self) -> TextTranslator:
+        """Return what translates text with all that is learned until now."""
         text, model = self._folder / "target", self._folder / "target.lm"
-        write_lines(text, map(texts.tokens, self._targets))
-        hg.lm(text, model, order=self._way.order)
-        return hg.Decoder(self._store, lm=model, **self._way.decoder).translator()
+        write_lines(text, self._targets)
+        hg.lm(text, model, store=self._store, order=self._way.order)
+        return hg.Decoder(self._store, lm=model, **self._way.decoder).texts()
+
+    def tokens(self, sources: Iterable[str]) -> list[str]:
+        """Return source texts as words with spaces between them."""
+        return [*map(pipeline_of(self._store.settings()).to_words().source.tokens, sources)]
 
     def keep(self, lines: Sequence[str], references: Sequence[str]) -> None:
         """Write translations and references to the cell's folder."""
@@ -208,25 +198,22 @@ class _Learned:
 
 def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
     """Learn, translate, and compare with the references; returns the figures of a cell."""
-    verses, plain = divided(folder, cell, wanted), PlainText()
-    train = [(plain.tokens(source), plain.tokens(target)) for source, target in verses.train]
-    test = [plain.tokens(source) for source, _ in verses.test]
-    references = [target for _, target in verses.test]
+    verses = divided(folder, cell, wanted)
+    test, references = ([pair[side] for pair in verses.test] for side in (0, 1))
     started = time.process_time()
     with ExitStack() as stack:
-        learned = _Learned(cell, wanted, train, stack)
+        learned = _Learned(cell, wanted, verses.train, stack)
         done_learning, learning_peak = time.process_time(), _peak_mb()
-        outputs = [found.text for found in learned.translator().translate_all(test, threads=wanted.threads)]
-    done = time.process_time()
-    lines = [plain.text(output) for output in outputs]
+        lines = [found.text for found in learned.translator().translate_all(test, threads=wanted.threads)]
+        done = time.process_time()
+        known, asked = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
     learned.keep(lines, references)
     chrf, bleu = of_plain_text(lines, references)
-    sources = [source for source, _ in train]
     return {
         "chrf": chrf,
         "bleu": bleu,
-        "unknown": 1 - overlap(sources, test, 1),
-        "overlap": overlap(sources, test, _NGRAM),
+        "unknown": 1 - overlap(known, asked, 1),
+        "overlap": overlap(known, asked, _NGRAM),
         "length": sum(map(len, lines)) / sum(map(len, references)),
         "learn_seconds": done_learning - started,
         "translate_seconds": done - done_learning,
@@ -241,18 +228,16 @@ def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
     Returns the chrF++ of all blocks so far, and the share of characters that need not be typed, where learning goes on
     and where the store stands still; and the seconds from a block's references to translations that use them.
     """
-    verses, plain = divided(folder, cell, wanted, in_order=True), PlainText()
-    train = [(plain.tokens(source), plain.tokens(target)) for source, target in verses.train]
-    book = [(plain.tokens(source), plain.tokens(target)) for source, target in verses.test]
-    references = [target for _, target in verses.test]
+    verses = divided(folder, cell, wanted, in_order=True)
+    book, references = verses.test, [target for _, target in verses.test]
     blocks = [book[k : k + wanted.block] for k in range(0, len(book), wanted.block)]
     growing, standing, seconds = list[str](), list[str](), list[float]()
     with ExitStack() as stack:
-        learned = _Learned(cell, wanted, train, stack)
+        learned = _Learned(cell, wanted, verses.train, stack)
         first = translator = learned.translator()
 
-        def lines(translator: Translator, block: Sequence[tuple[str, str]]) -> list[str]:
-            return [plain.text(translator.translate(source).text) for source, _ in block]
+        def lines(translator: TextTranslator, block: Sequence[tuple[str, str]]) -> list[str]:
+            return [translator.translate(source).text for source, _ in block]
 
         standing += [line for block in blocks for line in lines(first, block)]
         for block in blocks:
