@@ -39,7 +39,7 @@ def learn_casing(sentences: Iterable[str]) -> Casing:
     """
     words = [word for sentence in sentences for word in (_BETWEEN, *sentence.split(" "))]
     anywhere = set(words) - {_BETWEEN}
-    beginning = {word for word in anywhere if word[-1:] in _BEGINNING} | {_BETWEEN}
+    beginning = {word for word in anywhere if may_begin(word)} | {_BETWEEN}
     within = Counter(word for before, word in pairwise(words) if before not in beginning and word != _BETWEEN)
     capital = {word.lower() for word in anywhere if word.lower() != word}
     forms: dict[str, list[tuple[int, str]]] = {}
@@ -47,6 +47,11 @@ def learn_casing(sentences: Iterable[str]) -> Casing:
         if (small := word.lower()) in capital:
             forms.setdefault(small, []).append((-count, word))
     return Casing({small: _usual(sorted(found)) for small, found in forms.items()})
+
+
+def may_begin(before: str) -> bool:
+    """Return whether a sentence may begin behind a token: behind a full stop, a colon, a quotation mark."""
+    return before[-1:] in _BEGINNING
 
 
 def _usual(found: list[tuple[int, str]]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -77,15 +78,22 @@ _TABLE = "parquet"
 """The format whose features a store's grammar has."""
 _CASED_PAIRS = 100_000
 """Pairs whose target sides say which words have capital letters."""
+_USUAL = 0.9
+_SENTENCE_END, _NO_WORD = re.compile(r" [.!?…。！？]+(?= )"), re.compile(r"[\W_]+\Z")
+"""A token that ends a sentence, and what stands behind the last word of a line."""
 _MEMORY = 1 << 30
 """Bound of the scratch database's memory, bytes."""
 
 
 class TextLengths(NamedTuple):
-    """Letters of target sides by those of source sides, and of a target word; 0 where nobody knows."""
+    """Letters of target sides by those of source sides, and of a target word; 0 where nobody knows.
+
+    `sentences` are those that a source side has, at most in nine tenths of the pairs.
+    """
 
     ratio: float
     word: float
+    sentences: int = 1
 
 
 UNKNOWN_LENGTHS = TextLengths(0.0, 0.0)
@@ -286,15 +294,18 @@ class StoreGrammar:
 def _lengths(snapshot: Snapshot) -> TextLengths:
     """Return how long the pairs' texts are; of very many pairs, of the first ones."""
     taken = source = target = words = 0
+    sentences: list[int] = []
     for pairs, (sources, targets, _) in snapshot.pair_blocks():
-        source += sum(len(joined(side).replace(" ", "")) for side in sources.split("\n"))
+        sides = [joined(side) for side in sources.split("\n")]
+        source += sum(len(side.replace(" ", "")) for side in sides)
+        sentences += [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", side))) for side in sides]
         lines = [joined(side) for side in targets.split("\n")]
         target += sum(len(line.replace(" ", "")) for line in lines)
         words += sum(line.count(" ") + 1 for line in lines)
         taken += pairs
         if taken > _CASED_PAIRS:
             break
-    return TextLengths(target / source, target / words)
+    return TextLengths(target / source, target / words, int(np.quantile(sentences, _USUAL, method="inverted_cdf")))
 
 
 def _target_sides(snapshot: Snapshot) -> Iterator[str]:

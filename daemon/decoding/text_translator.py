@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hierogram.daemon.corpora.kept import Kept
 from hierogram.daemon.corpora.languages import Spot
-from hierogram.daemon.decoding.casing import all_capital, capitalized, first_cased
+from hierogram.daemon.decoding.casing import all_capital, capitalized, first_cased, may_begin
 from hierogram.daemon.decoding.documents import HTML, TEXT, Paragraph, divide
 from hierogram.daemon.decoding.fixed_words import SentencePart, Words, split_words
 from hierogram.daemon.decoding.placing import Event, with_tags
@@ -107,7 +107,8 @@ class TextTranslator:
     """Translates text by a translator of tokens; may be used from several threads at once.
 
     The translator's pipeline divides text, and joins it again. Where that takes tokens as they come, text is divided by
-    the rules of its languages, or by general ones. What people corrected word for word is said as they corrected it.
+    the rules of its languages, or by general ones. A sentence is translated by itself; where the grammar's pairs have
+    several, as verses do, as many together. What people corrected word for word is said as they corrected it.
     """
 
     def __init__(self, translator: Translator, corrected: Corrected | None = None) -> None:
@@ -116,6 +117,7 @@ class TextTranslator:
         self.usual = TOKENS if translator.texts.rules is None else TEXT
         """The format of what is to be translated, where nobody says it: text where the pipeline divides text."""
         self._casing = translator.grammar.casing
+        self._together = translator.grammar.lengths.sentences
         self._corrected = corrected
 
     def translate(
@@ -191,13 +193,14 @@ class TextTranslator:
                 end = stop
 
     def _spots(self, paragraph: Paragraph) -> list[Spot]:
-        """Return where sentences stand; none ends within what is kept."""
+        """Return where sentences stand, as many together as the store's pairs have; none ends within what is kept."""
         spots: list[Spot] = []
         for start, end in self.texts.source.rules.sentences(paragraph.text):
             if spots and any(one.start < spots[-1][1] < one.end for one in paragraph.kept):
                 start = spots.pop()[0]
             spots.append((start, end))
-        return spots
+        together = [spots[k : k + self._together] for k in range(0, len(spots), self._together)]
+        return [(some[0][0], some[-1][1]) for some in together]
 
     def _units(self, paragraph: Paragraph, offset: int, text: str, kept: Sequence[Kept]) -> Iterator[_Unit]:
         source, target = self.texts.source, self.texts.target
@@ -329,7 +332,9 @@ class TextTranslator:
         if all_capital(own):
             return [word if j in stays else word.upper() for j, word in enumerate(words)]
         begins = next((j for j, word in enumerate(words) if j not in stays and any(map(str.isalpha, word))), None)
-        cased = [word if j in stays or j == begins else self._casing.within(word) for j, word in enumerate(words)]
+        # Behind a quotation mark, say, a word stays as the grammar has it.
+        own_case = {j for j, (before, _) in enumerate(pairwise(words), 1) if may_begin(before)} | {begins, *stays}
+        cased = [word if j in own_case else self._casing.within(word) for j, word in enumerate(words)]
         if begins is not None:
             first = first_cased(paragraph.text[start:end])
             if not first.islower():

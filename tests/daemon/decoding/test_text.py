@@ -12,10 +12,12 @@ import pytest
 from tests.daemon.decoding.small import equipment, grammar_file
 from tests.daemon.web.pages.texts import PIECES
 
+import hierogram as hg
 from hierogram.daemon.corpora.texts import TextPipeline
 from hierogram.daemon.decoding.casing import Casing, learn_casing
 from hierogram.daemon.decoding.documents import Pair
 from hierogram.daemon.decoding.fixed_words import Glossary
+from hierogram.daemon.decoding.grammars import TextLengths, TranslationGrammar
 from hierogram.daemon.decoding.placing import with_tags
 from hierogram.daemon.decoding.text_translator import TextTranslator, as_plain
 from hierogram.daemon.decoding.translating import Translator
@@ -342,6 +344,38 @@ def test_casing_is_that_within_sentences() -> None:
     assert casing.within("Man") == "Man"
     often = learn_casing(["x the"] * 50 + ["x The"])
     assert often.within("The") == "the"
+
+
+def test_a_word_behind_a_colon_keeps_the_letters_that_the_grammar_has(translator: Translator) -> None:
+    shouting = replace(translator.grammar, casing=Casing({"the": ("THE",)}))
+    texts = TextTranslator(_with_grammar(translator, shouting))
+    assert texts.translate("Zut, la maison").text == "Zut, THE house"
+    assert texts.translate("Zut: la maison").text == "Zut: the house"
+    assert texts.translate("Zut: «la maison»").text == "Zut: «the house»"
+
+
+def test_as_many_sentences_are_translated_together_as_pairs_have(translator: Translator) -> None:
+    source = "Elle ne vient pas. La maison! La maison."
+    for sentences, parts in ((1, 3), (2, 2), (3, 1)):
+        verses = replace(translator.grammar, lengths=TextLengths(0.0, 0.0, sentences))
+        found = TextTranslator(_with_grammar(translator, verses)).translate(source)
+        assert found.translation.parts == parts
+        assert found.text.startswith("She does not come. ")
+
+
+def test_pairs_say_how_many_sentences_they_have(tmp_path: Path) -> None:
+    sources = ["Elle vient.", "Elle vient. Il vient.", "Elle vient... Qui vient? «Moi.»"]
+    for more, usual in ((0, 3), (20, 2), (400, 1)):
+        with hg.open(tmp_path / f"{more}.db", create=True, languages=("fr", "en"), tokenize=True) as store:
+            store.add([(text, "She comes.") for text in [*sources, *sources[1:2] * min(more, 20), *sources[:1] * more]])
+            store.learn(0, threads=1).run()
+            assert hg.Decoder(store).translator().grammar.lengths.sentences == usual
+
+
+def _with_grammar(translator: Translator, grammar: TranslationGrammar) -> Translator:
+    changed = copy(translator)
+    changed.grammar = grammar
+    return changed
 
 
 def test_pairwise_sentences_keep_what_stands_between_them(texts: TextTranslator) -> None:
