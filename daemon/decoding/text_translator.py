@@ -320,7 +320,12 @@ class TextTranslator:
             if j - 1 in to_first and separators[j] == " ":
                 same = (words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower())
                 sign = (same[0] and not first.word[-1:].isalnum(), same[1] and not second.word[:1].isalnum())
-                if all(same) or any(sign) or first.written is not None or second.written is not None:
+                # A sign that became a word stands apart as words do.
+                signs = any(sign) and (_is_sign(words[j - 1]), _is_sign(words[j])) == (
+                    _is_sign(first.word),
+                    _is_sign(second.word),
+                )
+                if all(same) or signs or first.written is not None or second.written is not None:
                     separators[j] = ""
 
     def _cased(
@@ -371,6 +376,10 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
             for number, (text, candidate) in enumerate(zip(translated.texts, translated.candidates, strict=False))
         ],
     }
+
+
+def _is_sign(word: str) -> bool:
+    return not any(map(str.isalnum, word))
 
 
 def _speaks(paragraph: Paragraph) -> bool:

@@ -39,6 +39,7 @@ RULES = """\
 [X] ||| 7 jours ||| 7 7 days ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0 1-2
 [X] ||| en ||| in ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0
 [X] ||| de ||| ||| EGivenF=-0.1 FGivenE=-0.1
+[X] ||| ; ||| too ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0
 """
 
 
@@ -77,6 +78,7 @@ def texts(translator: Translator) -> TextTranslator:
         ("Maison à Londres", "House in London"),
         ("Zut, elle à Londres", "Zut, she in London"),
         ("«Elle», (la maison)", "«She», (the house)"),
+        ("«Elle»; elle", "«She» too she"),
         ("", ""),
         (" \n ", " \n "),
         ("... — !", "... — !"),
