@@ -68,7 +68,11 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
                 parameters.append(_parameter(field))
     experts = {name: field for name, (_, field) in fields.items() if field.option.expert}
     if experts:
-        info = typer.Option(SET, metavar="NAME=VALUE", help=expert_help(experts), show_default=False)
+        # Looked at first, so that what one is can be asked without the command's arguments.
+        info = typer.Option(
+            SET, metavar="NAME=VALUE", help=expert_help(experts), show_default=False, is_eager=True,
+            callback=lambda texts: texts if _chosen(texts or (), experts) else None,
+        )  # fmt: skip
         parameters.append(_keyword(EXPERTS, Annotated[list[str] | None, info], None))
     if "context" in hints:
         info = typer.Option(

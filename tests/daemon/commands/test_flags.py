@@ -186,3 +186,9 @@ def test_wrong_options_for_experts_are_named(wrong: str, why: str) -> None:
     ran = CliRunner().invoke(app, ["wall", "--set", wrong])
     assert isinstance(ran.exception, UsageError)
     assert why in str(ran.exception)
+
+
+def test_what_a_setting_is_can_be_asked_without_arguments() -> None:
+    ran = CliRunner().invoke(app, ["--set", "thinner=?"])
+    assert isinstance(ran.exception, UsageError)
+    assert "Thinner. [default: 0.5]" in str(ran.exception)
