@@ -79,6 +79,7 @@ _TABLE = "parquet"
 _CASED_PAIRS = 100_000
 """Pairs whose target sides say which words have capital letters."""
 _USUAL = 0.9
+"""The share of pairs that have no more sentences than are translated together."""
 _SENTENCE_END, _NO_WORD = re.compile(r" [.!?…。！？]+(?= )"), re.compile(r"[\W_]+\Z")
 """A token that ends a sentence, and what stands behind the last word of a line."""
 _MEMORY = 1 << 30

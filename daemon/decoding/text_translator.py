@@ -319,13 +319,10 @@ class TextTranslator:
         for j in to_second:
             if j - 1 in to_first and separators[j] == " ":
                 same = (words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower())
-                sign = (same[0] and not first.word[-1:].isalnum(), same[1] and not second.word[:1].isalnum())
-                # A sign that became a word stands apart as words do.
-                signs = any(sign) and (_is_sign(words[j - 1]), _is_sign(words[j])) == (
-                    _is_sign(first.word),
-                    _is_sign(second.word),
-                )
-                if all(same) or signs or first.written is not None or second.written is not None:
+                kept = (same[0] and not first.word[-1:].isalnum()) or (same[1] and not second.word[:1].isalnum())
+                # A sign whose translation is a word stands apart, as words do.
+                alike = [*map(_is_sign, words[j - 1 : j + 1])] == [_is_sign(first.word), _is_sign(second.word)]
+                if all(same) or (kept and alike) or first.written is not None or second.written is not None:
                     separators[j] = ""
 
     def _cased(
@@ -379,6 +376,7 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
 
 
 def _is_sign(word: str) -> bool:
+    """Return whether a word has neither letter nor digit."""
     return not any(map(str.isalnum, word))
 
 
