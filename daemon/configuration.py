@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES, Limits
-from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import ExportJob
-from hierogram.daemon.scoring.records import KeepOptions
+from hierogram.daemon.text.rejections import MAX_LINE_BYTES, Limits
 from hierogram.daemon.workers.options import Sharing
 from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
 from hierogram.storage.options import DEFAULT_STORE, Declared
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
+from hierogram.tools.scores.records import KeepOptions
+from hierogram.tools.translation.options import TranslateOptions
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

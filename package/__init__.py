@@ -14,18 +14,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hierogram.daemon.alignment.requests import Request as Request
-    from hierogram.daemon.corpora.entries import Entries as Entries
-    from hierogram.daemon.corpora.rejections import Limits as Limits
-    from hierogram.daemon.decoding.options import TranslateOptions as TranslateOptions
-    from hierogram.daemon.evidence.options import EvidenceOptions as EvidenceOptions
     from hierogram.daemon.exceptions import DaemonError as DaemonError
     from hierogram.daemon.exceptions import InputError as InputError
     from hierogram.daemon.exceptions import NothingLearnedError as NothingLearnedError
     from hierogram.daemon.exceptions import UsageError as UsageError
     from hierogram.daemon.exports.options import ExportOptions as ExportOptions
-    from hierogram.daemon.grammar.options import ChainOptions as ChainOptions
-    from hierogram.daemon.language_models.options import EstimationOptions as EstimationOptions
+    from hierogram.daemon.learning.alignment.requests import Request as Request
     from hierogram.daemon.library.learning import Learning as Learning
     from hierogram.daemon.library.pairs import StoredPair as StoredPair
     from hierogram.daemon.library.quality import diff as diff
@@ -44,12 +38,9 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.texts import Decoder as Decoder
     from hierogram.daemon.library.texts import align as align
     from hierogram.daemon.library.texts import parse as parse
-    from hierogram.daemon.scoring.records import ScoreOptions as ScoreOptions
-    from hierogram.daemon.terms.options import TermOptions as TermOptions
-    from hierogram.daemon.treebanks.requests import ParseRequest as ParseRequest
-    from hierogram.daemon.treebanks.transformations import Transformations as Transformations
-    from hierogram.daemon.tuning.options import EvaluationOptions as EvaluationOptions
-    from hierogram.daemon.tuning.options import TuningOptions as TuningOptions
+    from hierogram.daemon.text.entries import Entries as Entries
+    from hierogram.daemon.text.rejections import Limits as Limits
+    from hierogram.daemon.text.treebanks.transformations import Transformations as Transformations
     from hierogram.samplers.exceptions import SamplerError as SamplerError
     from hierogram.samplers.grammar.known_links import KnownLinks as KnownLinks
     from hierogram.samplers.grammar.rules import Rule as Rule
@@ -61,6 +52,15 @@ if TYPE_CHECKING:
     from hierogram.storage.exceptions import StoreHeldError as StoreHeldError
     from hierogram.storage.exceptions import StoreMissingError as StoreMissingError
     from hierogram.storage.records.settings import Settings as Settings
+    from hierogram.tools.diagnosis.options import ChainOptions as ChainOptions
+    from hierogram.tools.evidence.options import EvidenceOptions as EvidenceOptions
+    from hierogram.tools.scores.records import ScoreOptions as ScoreOptions
+    from hierogram.tools.terms.options import TermOptions as TermOptions
+    from hierogram.tools.translation.language_models.options import EstimationOptions as EstimationOptions
+    from hierogram.tools.translation.options import TranslateOptions as TranslateOptions
+    from hierogram.tools.translation.tuning.options import EvaluationOptions as EvaluationOptions
+    from hierogram.tools.translation.tuning.options import TuningOptions as TuningOptions
+    from hierogram.tools.treebanks.requests import ParseRequest as ParseRequest
 
     __version__: str
 

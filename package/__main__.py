@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line; whoever interrupts it while modules are loaded sees no traceback."""
     try:
-        from hierogram.daemon.main import main as run
+        from hierogram.daemon.cli.main import main as run
 
         run()
     except (KeyboardInterrupt, RuntimeError) as error:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hierogram.daemon.compressing import CompressedFile, Compression, compressed, divided_name
-from hierogram.daemon.corpora.texts import TextSide, pipeline_of
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
 from hierogram.daemon.exports.filters import TestSet, apply_filters, predicates, read_test_set
 from hierogram.daemon.exports.formats.decoders import CDEC
@@ -51,6 +50,7 @@ from hierogram.daemon.exports.scratch import (
     scratch,
 )
 from hierogram.daemon.files import is_special
+from hierogram.daemon.text.texts import TextSide, pipeline_of
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, notation_of
 from hierogram.samplers.grammar.numbers import SWEEPS_A_DRAW
 from hierogram.storage.exceptions import StoreError

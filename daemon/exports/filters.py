@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import FilterCount
 from hierogram.daemon.exports.scratch import Scratch
+from hierogram.daemon.text.texts import TOKENS, TextSide
 from hierogram.samplers.grammar.rules import NONTERMINAL, escape_terminal
 
 _INDEXED = 3

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import Averages, Chain, Drawn, Loaded, State
 from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.stored_links import withdrawal_of
 from hierogram.daemon.prefetch import ahead
-from hierogram.daemon.stored_links import withdrawal_of
 from hierogram.samplers.counts.texts import taken, text_order
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, part_of, split_blobs
 from hierogram.storage.records import WAITING, LabelRow, LearningRun, PairColumns, PairRow, Settings, SweepRecord

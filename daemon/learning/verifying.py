@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.registry import count_rules_of, kind_of
+from hierogram.daemon.learning.stored_links import DIRECTIONS, count_links
 from hierogram.daemon.prefetch import made_in_threads
-from hierogram.daemon.stored_links import DIRECTIONS, count_links
 from hierogram.samplers.counts.texts import same_texts, taken
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_blobs

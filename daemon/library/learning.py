@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from queue import SimpleQueue
 
-from hierogram.daemon.alignment.incremental import AlignReport, LotWorkers, align_pending, correct_requested
+from hierogram.daemon.learning.alignment.incremental import AlignReport, LotWorkers, align_pending, correct_requested
 from hierogram.daemon.learning.learner import LearnOptions, LearnProgress
 from hierogram.daemon.learning.learning import LearnReport, run_to_continue, take_up_run
 from hierogram.daemon.learning.learning import learn as learn_all

@@ -2,10 +2,10 @@
 
 from html import escape
 
-from hierogram.daemon.alignment.evaluation import links_of
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.grammar.derivations import derivation_of, expected_rules
-from hierogram.daemon.grammar.drawing import draw
+from hierogram.daemon.learning.alignment.evaluation import links_of
+from hierogram.daemon.learning.derivations import derivation_of, expected_rules
+from hierogram.daemon.learning.drawing import draw
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.browsing.search import Used

@@ -8,22 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hierogram.daemon.corpora.lines import read_sentences
-from hierogram.daemon.corpora.texts import TOKENS, pipeline_of, side_of, text_advice
-from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.library.options import PathLike, options_of
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress, silence
-from hierogram.daemon.tuning.options import EvaluationOptions, TuningOptions
+from hierogram.daemon.text.lines import read_sentences
+from hierogram.daemon.text.texts import TOKENS, pipeline_of, side_of, text_advice
+from hierogram.tools.translation.language_models.options import EstimationOptions
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
 
 if TYPE_CHECKING:
-    from hierogram.daemon.alignment.evaluation import AlignmentScore
     from hierogram.daemon.exports.difference import Difference
-    from hierogram.daemon.language_models.estimation import Report as LanguageModelReport
-    from hierogram.daemon.treebanks.evaluation import Score
-    from hierogram.daemon.tuning.evaluation import MetricScores
+    from hierogram.daemon.learning.alignment.evaluation import AlignmentScore
+    from hierogram.tools.translation.language_models.estimation import Report as LanguageModelReport
+    from hierogram.tools.translation.tuning.evaluation import MetricScores
+    from hierogram.tools.treebanks.evaluation import Score
 
 Files = PathLike | Sequence[PathLike]
 
@@ -50,7 +50,7 @@ def lm(
     text. `advise` hears of text that looks as if it should be divided and is not, or the other way about. Raises
     `InputError`, `ExportError`, `UsageError`.
     """
-    from hierogram.daemon.language_models.files import make
+    from hierogram.tools.translation.language_models.files import make
 
     if tokenize is not None and (tokenized or store is not None):
         raise UsageError(
@@ -76,7 +76,7 @@ def evaluate(
     Options are those of `EvaluationOptions`: `metrics=("bleu",)`. Needs the extra `evaluate`. Raises `InputError`,
     `UsageError`.
     """
-    from hierogram.daemon.tuning.evaluation import evaluate
+    from hierogram.tools.translation.tuning.evaluation import evaluate
 
     files, against = ([(path, read_sentences(path)) for path in _paths(given)] for given in (translations, references))
     wanted = options_of(EvaluationOptions, options, chosen)
@@ -86,7 +86,7 @@ def evaluate(
 
 def evaluate_links(links: PathLike, reference: PathLike) -> AlignmentScore:
     """Compare a file of links with those made by hand, sure `i-j` or possible `ipj`; raises `InputError`."""
-    from hierogram.daemon.alignment.evaluation import evaluate, read_gold, read_links
+    from hierogram.daemon.learning.alignment.evaluation import evaluate, read_gold, read_links
 
     right, found = read_gold(str(reference)), read_links(str(links))
     if len(found) < len(right):
@@ -102,8 +102,8 @@ def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, Score]:
 
     Raises `InputError`.
     """
-    from hierogram.daemon.treebanks.evaluation import evaluate
-    from hierogram.daemon.treebanks.reading import read_trees
+    from hierogram.daemon.text.treebanks.reading import read_trees
+    from hierogram.tools.treebanks.evaluation import evaluate
 
     right, found = read_trees(str(reference)), read_trees(str(trees))
     if len(found) != len(right):
@@ -147,11 +147,11 @@ def tune(
     that look as if they should be divided into tokens and are not, or the other way about. Needs the extra `tune`.
     Raises `InputError`, `ExportError`, `UsageError`.
     """
-    from hierogram.daemon.decoding.opening import equip
-    from hierogram.daemon.tuning.evaluation import check_lines
-    from hierogram.daemon.tuning.held_out import held_out
-    from hierogram.daemon.tuning.runs import GrammarDecoder, as_plain, split_references, write_tuned
-    from hierogram.daemon.tuning.tuning import need_scipy, tune
+    from hierogram.tools.translation.opening import equip
+    from hierogram.tools.translation.tuning.evaluation import check_lines
+    from hierogram.tools.translation.tuning.held_out import held_out
+    from hierogram.tools.translation.tuning.runs import GrammarDecoder, as_plain, split_references, write_tuned
+    from hierogram.tools.translation.tuning.tuning import need_scipy, tune
 
     need_scipy()
     wanted = options_of(TuningOptions, options, chosen)

@@ -14,8 +14,6 @@ from typing import Self
 
 import numpy as np
 
-from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs
-from hierogram.daemon.corpora.reading import AS_THE_STORE, Checks
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.kinds.kind import Course, Drawn, Means, State, SweepRequest
 from hierogram.daemon.learning.kinds.registry import kind_of
@@ -23,6 +21,8 @@ from hierogram.daemon.learning.learning import DEFAULT_SWEEPS
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.library.options import options_of
 from hierogram.daemon.library.tables import RuleTable, table_of_deltas
+from hierogram.daemon.text.given import Frame, GivenPair, GivenPairs
+from hierogram.daemon.text.reading import AS_THE_STORE, Checks
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, PITMAN_YOR, SYNCHRONOUS

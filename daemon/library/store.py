@@ -12,15 +12,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
-from hierogram.daemon.corpora.entries import Entries
-from hierogram.daemon.corpora.given import Frame, GivenPair, GivenPairs, known_links
-from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport
-from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits, RejectionError
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError, WrongKindError
 from hierogram.daemon.files import is_database
 from hierogram.daemon.library.options import PathLike, a_text, options_of, whole_number
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.progress import silence
+from hierogram.daemon.text.entries import Entries
+from hierogram.daemon.text.given import Frame, GivenPair, GivenPairs, known_links
+from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits, RejectionError
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.numbers import SUB_LABELS
@@ -40,36 +40,36 @@ from hierogram.storage.store import upgrade as bring_up_to_date
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hierogram.daemon.alignment.answering import AnsweringAligner
-    from hierogram.daemon.answering.corrections import Corrections
-    from hierogram.daemon.answering.exchange import Synchronized
-    from hierogram.daemon.answering.memory import NearPair
-    from hierogram.daemon.corpora.dictionaries import Dictionary
-    from hierogram.daemon.corpora.reading import Input
-    from hierogram.daemon.decoding.opening import Follower
-    from hierogram.daemon.decoding.text_translator import TextTranslation
-    from hierogram.daemon.evidence.gathering import Evidence
-    from hierogram.daemon.evidence.options import EvidenceOptions
     from hierogram.daemon.exports.exporting import Published
     from hierogram.daemon.exports.exporting import Report as ExportProgress
     from hierogram.daemon.exports.options import ExportOptions
     from hierogram.daemon.exports.publication import Manifest
-    from hierogram.daemon.grammar.diagnosis import Diagnosis
-    from hierogram.daemon.grammar.finding import FoundRules
-    from hierogram.daemon.grammar.options import ChainOptions
+    from hierogram.daemon.learning.alignment.answering import AnsweringAligner
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.repairing import RepairReport
     from hierogram.daemon.learning.verifying import VerifyReport
+    from hierogram.daemon.library.finding import FoundRules
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.library.pairs import StoredPair
     from hierogram.daemon.library.tables import RuleTable
-    from hierogram.daemon.scoring.records import PairScore, ScoreOptions
-    from hierogram.daemon.scoring.scoring import Scorer
-    from hierogram.daemon.terms.options import TermOptions
-    from hierogram.daemon.terms.reports import Terms
-    from hierogram.daemon.treebanks.reading import OpenTreebank
-    from hierogram.daemon.treebanks.transformations import Transformations
+    from hierogram.daemon.text.dictionaries import Dictionary
+    from hierogram.daemon.text.reading import Input
+    from hierogram.daemon.text.treebanks.reading import OpenTreebank
+    from hierogram.daemon.text.treebanks.transformations import Transformations
     from hierogram.storage.records import PairRow, SupportingPair
+    from hierogram.tools.diagnosis.diagnosis import Diagnosis
+    from hierogram.tools.diagnosis.options import ChainOptions
+    from hierogram.tools.evidence.gathering import Evidence
+    from hierogram.tools.evidence.options import EvidenceOptions
+    from hierogram.tools.integrations.tmx_exchange import Synchronized
+    from hierogram.tools.integrations.translation_memory import NearPair
+    from hierogram.tools.scores.records import PairScore, ScoreOptions
+    from hierogram.tools.scores.scoring import Scorer
+    from hierogram.tools.terms.options import TermOptions
+    from hierogram.tools.terms.reports import Terms
+    from hierogram.tools.translation.corrections import Corrections
+    from hierogram.tools.translation.opening import Follower
+    from hierogram.tools.translation.text_translator import TextTranslation
 
 Steps = Callable[[int, int], None]
 """Hears how much is done, of how much."""
@@ -131,7 +131,7 @@ def settings_of(chosen: dict[str, Any]) -> Settings:
     The settings levels and sweeps_per_level choose the schedule `paper`, where none is chosen, and a Dirichlet process
     gets that of annealed phrases, from T = 10 over 280 sweeps where nothing else is chosen.
     """
-    from hierogram.daemon.corpora.texts import check_settings
+    from hierogram.daemon.text.texts import check_settings
 
     settings = options_of(Settings, None, chosen)
     if "schedule" not in chosen and chosen.keys() & {"levels", "sweeps_per_level"}:
@@ -202,8 +202,8 @@ def _divided(settings: Settings, labels: int, classes_of: PathLike | None) -> Se
 
 
 def _refined(settings: Settings, labels: int, classes_of: PathLike | None) -> Settings:
-    from hierogram.daemon.corpora.texts import pipeline_of
-    from hierogram.daemon.language_models.word_classes import classes_of_file
+    from hierogram.daemon.text.texts import pipeline_of
+    from hierogram.tools.translation.language_models.word_classes import classes_of_file
 
     if settings.grammar != SYNCHRONOUS:
         raise UsageError(f"labels: a store of {notation_of(settings.grammar).holds} has none of word classes")
@@ -227,10 +227,10 @@ def open_input(
 
     A `dictionary` and a file of `trees`, or of `nbest` lists of these, is one file. Raises `InputError`, `UsageError`.
     """
-    from hierogram.daemon.corpora.burrito import BURRITO, burrito_pairs
-    from hierogram.daemon.corpora.dictionaries import Dictionary
-    from hierogram.daemon.corpora.reading import Input
-    from hierogram.daemon.treebanks.reading import TreebankFile, open_treebank
+    from hierogram.daemon.text.burrito import BURRITO, burrito_pairs
+    from hierogram.daemon.text.dictionaries import Dictionary
+    from hierogram.daemon.text.reading import Input
+    from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
 
     paths = list(map(str, files))
     if (trees or dictionary) and len(paths) != 1:
@@ -285,14 +285,14 @@ class GrammarStore:
     @property
     def corrections(self) -> Corrections:
         """Return what people corrected translations to, and take more of it."""
-        from hierogram.daemon.answering.corrections import Corrections
+        from hierogram.tools.translation.corrections import Corrections
 
         return Corrections(self.store, self.reader, self.withdraw)
 
     @property
     def aligner(self) -> AnsweringAligner:
         """Return an aligner of pairs that are not stored, each for itself; raises `WrongKindError`."""
-        from hierogram.daemon.alignment.answering import AnsweringAligner
+        from hierogram.daemon.learning.alignment.answering import AnsweringAligner
 
         with self._lock:
             if self._aligner is None:
@@ -387,10 +387,10 @@ class GrammarStore:
         names. Tokens are separated by spaces where the store, or `tokenize`, does not divide text. With `entries`, a
         file is a dictionary. What was stored before is left alone. Raises `InputError`, `UsageError`.
         """
-        from hierogram.daemon.corpora.ingest import ingest
-        from hierogram.daemon.corpora.reading import IngestOptions, OpenFiles
-        from hierogram.daemon.treebanks.ingest import ingest_open
-        from hierogram.daemon.treebanks.reading import OpenTreebank
+        from hierogram.daemon.text.ingest import ingest
+        from hierogram.daemon.text.reading import IngestOptions, OpenFiles
+        from hierogram.daemon.text.treebanks.ingest import ingest_open
+        from hierogram.daemon.text.treebanks.reading import OpenTreebank
 
         trees, dictionary = self.notation().takes == PARSES, entries is not None
         if (nbest or transformations is not None) and not (trees or isinstance(pairs, OpenTreebank)):
@@ -450,7 +450,7 @@ class GrammarStore:
 
         Where another process writes the grammar, it is waited for, for a minute. Raises `InputError`.
         """
-        from hierogram.daemon.answering.exchange import synchronize
+        from hierogram.tools.integrations.tmx_exchange import synchronize
 
         def leave(ids: Sequence[int]) -> None:
             left = self.withdraw(ids)
@@ -512,7 +512,7 @@ class GrammarStore:
         after: tuple[float, str, str] | None,
         drawn: bool,
     ) -> FoundRules:
-        from hierogram.daemon.grammar.finding import find_rules
+        from hierogram.daemon.library.finding import find_rules
 
         source = None if source is None else a_text("source", source)
         target = None if target is None else a_text("target", target)
@@ -522,7 +522,7 @@ class GrammarStore:
 
     def index(self, progress: Steps = lambda *_: None) -> int:
         """Count the rules of each pair, or tree, that was sampled since the last time; return how many these are."""
-        from hierogram.daemon.grammar.derivations import index_occurrences
+        from hierogram.daemon.learning.derivations import index_occurrences
 
         waiting = self.store.count_unindexed()
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
@@ -567,9 +567,9 @@ class GrammarStore:
         Where this was interrupted, it goes on. Raises `UsageError` where words have parts already, `StoreError` where
         there is another store at `url`.
         """
-        from hierogram.daemon.corpora.ingest import ingest
-        from hierogram.daemon.corpora.reading import IngestOptions
-        from hierogram.daemon.corpora.segments import settings_in_parts
+        from hierogram.daemon.text.ingest import ingest
+        from hierogram.daemon.text.reading import IngestOptions
+        from hierogram.daemon.text.segments import settings_in_parts
 
         settings = self.settings()
         if settings.joins:
@@ -610,8 +610,8 @@ class GrammarStore:
         writes the grammar, who is returned, or here and now, where nobody does. Raises `InputError`, and then nothing
         is stored; `WrongKindError` where the store learns from pairs without links.
         """
-        from hierogram.daemon.alignment.incremental import correct_requested
-        from hierogram.daemon.corpora.segments import InWords
+        from hierogram.daemon.learning.alignment.incremental import correct_requested
+        from hierogram.daemon.text.segments import InWords
 
         notation = self.notation()
         if not notation.linked:
@@ -720,9 +720,9 @@ class GrammarStore:
         number. `keep` has the store keep the scores of its pairs before they are yielded. Options are those of
         `ScoreOptions`. Raises `NothingLearnedError`, `InputError`.
         """
-        from hierogram.daemon.scoring.learned import Learned, rows_of
-        from hierogram.daemon.scoring.records import ScoreOptions
-        from hierogram.daemon.scoring.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
+        from hierogram.tools.scores.learned import Learned, rows_of
+        from hierogram.tools.scores.records import ScoreOptions
+        from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
 
         report = progress or (lambda *_: None)
         wanted = options_of(ScoreOptions, options, chosen)
@@ -731,7 +731,7 @@ class GrammarStore:
         scorer = self._scorer.with_options(wanted)
         threads = os.cpu_count() or 1
         if pairs is not None:
-            from hierogram.daemon.corpora.texts import pipeline_of
+            from hierogram.daemon.text.texts import pipeline_of
 
             texts = pipeline_of(self.settings())
             texts = texts.of_words() if tokenized else texts
@@ -752,7 +752,7 @@ class GrammarStore:
     def kept_scores(self, ids: Sequence[int] = (), after: int = 0) -> Iterator[ScoredPair]:
         """Yield the scores that the store keeps, of all pairs with a higher number than `after`, or of some; raises
         `InputError` where one is missing."""
-        from hierogram.daemon.scoring.records import score_of
+        from hierogram.tools.scores.records import score_of
 
         if ids:
             self._chosen(ids)
@@ -777,9 +777,9 @@ class GrammarStore:
         A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`,
         `UsageError`.
         """
-        from hierogram.daemon.decoding.opening import Follower, equip
-        from hierogram.daemon.decoding.options import TranslateOptions
-        from hierogram.daemon.decoding.text_translator import TextTranslator
+        from hierogram.tools.translation.opening import Follower, equip
+        from hierogram.tools.translation.options import TranslateOptions
+        from hierogram.tools.translation.text_translator import TextTranslator
 
         text, alternatives = a_text("text", text), whole_number("best", best, 1) - 1
         with silence():
@@ -793,14 +793,14 @@ class GrammarStore:
 
         `least` is the least quality: 100 less the edits of characters in percent of the longer text.
         """
-        from hierogram.daemon.answering.memory import nearest_pairs
+        from hierogram.tools.integrations.translation_memory import nearest_pairs
 
         with self.reader.look() as look:
             return nearest_pairs(look, text, least, most)
 
     def memory(self, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
         """Yield pairs as the text of a TMX file: all, those of a corpus, or that came since a time."""
-        from hierogram.daemon.answering.exchange import memory_file
+        from hierogram.tools.integrations.tmx_exchange import memory_file
 
         with self.reader.look(_MEMORY_SECONDS) as look:
             yield from memory_file(look, corpus, since)
@@ -817,8 +817,8 @@ class GrammarStore:
 
         Options are those of `TermOptions`. The store's pairs need links, not rules. Raises `UsageError`, `InputError`.
         """
-        from hierogram.daemon.terms.extraction import extract_terms
-        from hierogram.daemon.terms.options import TermOptions
+        from hierogram.tools.terms.extraction import extract_terms
+        from hierogram.tools.terms.options import TermOptions
 
         return extract_terms(self.store, options_of(TermOptions, options, chosen), departures, progress)
 
@@ -827,8 +827,8 @@ class GrammarStore:
 
         Options are those of `EvidenceOptions`. Raises `InputError` where the sentence is empty or too long.
         """
-        from hierogram.daemon.evidence.gathering import gather
-        from hierogram.daemon.evidence.options import EvidenceOptions
+        from hierogram.tools.evidence.gathering import gather
+        from hierogram.tools.evidence.options import EvidenceOptions
 
         wanted = options_of(EvidenceOptions, options, chosen)
         with self.reader.look() as look:
@@ -841,9 +841,9 @@ class GrammarStore:
 
         Options are those of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` where there are no pairs.
         """
-        from hierogram.daemon.grammar.chains import run_chains
-        from hierogram.daemon.grammar.diagnosis import diagnose
-        from hierogram.daemon.grammar.options import ChainOptions
+        from hierogram.tools.diagnosis.chains import run_chains
+        from hierogram.tools.diagnosis.diagnosis import diagnose
+        from hierogram.tools.diagnosis.options import ChainOptions
 
         wanted = options_of(ChainOptions, options, chosen)
         return diagnose(run_chains(self.store, wanted, progress or (lambda *_: None)))

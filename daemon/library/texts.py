@@ -7,21 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hierogram.daemon.corpora.texts import TextPipeline, pipeline_of
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, a_text, options_of, whole_number
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import silence
+from hierogram.daemon.text.texts import TextPipeline, pipeline_of
 
 if TYPE_CHECKING:
-    from hierogram.daemon.alignment.aligning import Aligned
-    from hierogram.daemon.alignment.requests import Request
-    from hierogram.daemon.decoding.options import TranslateOptions
-    from hierogram.daemon.decoding.text_translator import TextTranslation, TextTranslator
-    from hierogram.daemon.decoding.translating import Translator
-    from hierogram.daemon.treebanks.requests import ParseRequest
+    from hierogram.daemon.learning.alignment.aligning import Aligned
+    from hierogram.daemon.learning.alignment.requests import Request
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import LearnedCounts
+    from hierogram.tools.translation.options import TranslateOptions
+    from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
+    from hierogram.tools.translation.translating import Translator
+    from hierogram.tools.treebanks.requests import ParseRequest
 
 
 def align(
@@ -42,8 +42,8 @@ def align(
     leaves it as it is. Options are those of `Request`. Links count tokens from 0. The same input and seed give the same
     links, whatever the number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
-    from hierogram.daemon.alignment.aligning import align
-    from hierogram.daemon.alignment.requests import Request
+    from hierogram.daemon.learning.alignment.aligning import align
+    from hierogram.daemon.learning.alignment.requests import Request
 
     texts = texts_of(priors, tokenize, tokenized)
     sources, targets = (
@@ -67,14 +67,14 @@ def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, token
 def _sentences(given: PathLike | Iterable[str]) -> Iterable[str]:
     if not isinstance(given, str | Path):
         return given
-    from hierogram.daemon.corpora.lines import read_sentences
+    from hierogram.daemon.text.lines import read_sentences
 
     return read_sentences(str(given))
 
 
 def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
     """Return what gives the counts of the store's aligner for the words of two sides."""
-    from hierogram.daemon.stored_links import NamedCounts, names_of, units_of
+    from hierogram.daemon.learning.stored_links import NamedCounts, names_of, units_of
 
     def learned(source: Side, target: Side) -> LearnedCounts:
         names = names_of(*units_of(source, target))
@@ -96,8 +96,8 @@ class Decoder:
     def __init__(
         self, grammar: PathLike | GrammarStore, *, options: TranslateOptions | None = None, **chosen: Any
     ) -> None:
-        from hierogram.daemon.decoding.opening import Follower, equip
-        from hierogram.daemon.decoding.options import TranslateOptions
+        from hierogram.tools.translation.opening import Follower, equip
+        from hierogram.tools.translation.options import TranslateOptions
 
         wanted = options_of(
             TranslateOptions, options, {name: str(v) if isinstance(v, Path) else v for name, v in chosen.items()}
@@ -119,7 +119,7 @@ class Decoder:
 
     def pack(self, path: PathLike) -> int:
         """Write the grammar as a `Decoder` maps it into memory, so that it starts at once; return how many rules."""
-        from hierogram.daemon.decoding.grammars import write_grammar
+        from hierogram.tools.translation.grammars import write_grammar
 
         grammar = self.translator().grammar
         write_grammar(Path(path), grammar)
@@ -127,7 +127,7 @@ class Decoder:
 
     def texts(self) -> TextTranslator:
         """Return what translates text with the grammar as it is now."""
-        from hierogram.daemon.decoding.text_translator import TextTranslator
+        from hierogram.tools.translation.text_translator import TextTranslator
 
         return TextTranslator(self.translator(), self._corrected)
 
@@ -171,12 +171,12 @@ def parse(
     A file of fragments is smoothed with the base distribution `pcfg`, where no other is chosen, since it does not say
     which one it was trained with. Raises `InputError`, `UsageError`, `WrongKindError`.
     """
-    from hierogram.daemon.treebanks.approximation import approximate
-    from hierogram.daemon.treebanks.grammars import binarized, read_grammar, stored_grammar
-    from hierogram.daemon.treebanks.parsing import Parser
-    from hierogram.daemon.treebanks.requests import ParseRequest
-    from hierogram.daemon.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations, restored
+    from hierogram.daemon.text.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations, restored
     from hierogram.samplers.grammar.settings import PCFG
+    from hierogram.tools.treebanks.approximation import approximate
+    from hierogram.tools.treebanks.grammars import binarized, read_grammar, stored_grammar
+    from hierogram.tools.treebanks.parsing import Parser
+    from hierogram.tools.treebanks.requests import ParseRequest
 
     request = options_of(ParseRequest, options, chosen)
     priors, how, base = None, Transformations(), request.base

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, correct
 from hierogram.daemon.configuration import Configuration, SamplingSection
+from hierogram.daemon.learning.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, correct
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import rekey
 from hierogram.daemon.learning.residents import PAIRS_A_TRANSACTION, ResidentBatch, read_batches

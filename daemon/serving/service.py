@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hierogram.daemon.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.configuration import Configuration, load_configuration
-from hierogram.daemon.decoding.translating import warm_up as warm_up_translations
 from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.learning.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.learner import holding_lease
@@ -20,7 +19,6 @@ from hierogram.daemon.serving.health import Condition, HealthRegistry
 from hierogram.daemon.serving.logs import Log, open_log
 from hierogram.daemon.serving.sampling import SamplingLoop
 from hierogram.daemon.serving.scheduling import ScheduleLoop
-from hierogram.daemon.serving.scoring import ScoringLoop
 from hierogram.daemon.serving.signals import (
     READY,
     STOPPING,
@@ -42,6 +40,8 @@ from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
+from hierogram.tools.scores.loop import ScoringLoop
+from hierogram.tools.translation.translating import warm_up as warm_up_translations
 
 _LOOK_SECONDS = 1.0
 _GIVE_BACK_SECONDS = 30.0

@@ -21,16 +21,16 @@ from functools import partial
 from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestReport, ingest_apart
-from hierogram.daemon.corpora.reading import AS_THE_STORE, IngestOptions
-from hierogram.daemon.corpora.texts import LOOKS_RUNNING, pipeline_of, two_languages
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
 from hierogram.daemon.files import fitting, readable
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
-from hierogram.daemon.treebanks.ingest import ingest_trees_apart
-from hierogram.daemon.treebanks.reading import TreebankFile
+from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest_apart
+from hierogram.daemon.text.reading import AS_THE_STORE, IngestOptions
+from hierogram.daemon.text.texts import LOOKS_RUNNING, pipeline_of, two_languages
+from hierogram.daemon.text.treebanks.ingest import ingest_trees_apart
+from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.storage.child import Child
 from hierogram.storage.exceptions import (

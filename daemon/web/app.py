@@ -10,30 +10,30 @@ from fastapi import Depends, FastAPI
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hierogram.daemon.answering.corrections import Corrections
-from hierogram.daemon.answering.translating import PlainTranslator
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
-from hierogram.daemon.decoding.options import TranslateOptions
-from hierogram.daemon.mcp.desk import Desk
-from hierogram.daemon.mcp.server import PATH, make_server, over_http
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.grammar import evidence_routes, grammar_routes
 from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
-from hierogram.daemon.web.api.libretranslate import is_libretranslate, libretranslate, refused
-from hierogram.daemon.web.api.memory import memory_routes
-from hierogram.daemon.web.api.translating import translate_routes
 from hierogram.daemon.web.guard import ForeignDoor, Guard
 from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
 from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
-from hierogram.daemon.web.protocol.translations import Translations
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
+from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, refused
+from hierogram.tools.integrations.mcp.desk import Desk
+from hierogram.tools.integrations.mcp.server import PATH, make_server, over_http
+from hierogram.tools.integrations.memory_routes import memory_routes
+from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.plain_text import PlainTranslator
+from hierogram.tools.translation.routes import translate_routes
+from hierogram.tools.translation.shared_translator import Translations
 
 _log = logging.getLogger(__name__)
 

@@ -22,14 +22,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration
-from hierogram.daemon.corpora.rejections import Limits
-from hierogram.daemon.decoding.options import TranslateOptions
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.daemon.text.rejections import Limits
 from hierogram.daemon.web.app import build_app, build_browser
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, try_later
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.browsing.reader import Reader
+from hierogram.tools.translation.options import TranslateOptions
 
 _LOOK_SECONDS = 0.25
 _BACKLOG = 4096

@@ -12,7 +12,7 @@ from tests.conftest import CopyStore
 from tests.daemon.parts import make_parts
 
 import hierogram as hg
-from hierogram.daemon.main import main
+from hierogram.daemon.cli.main import main
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -97,9 +97,9 @@ def teacher(folders: pytest.TempPathFactory) -> Callable[[str], None]:
 
 
 def teach(url: str, corpus: Path, settings: Settings = QUICK) -> None:
-    from hierogram.daemon.corpora.ingest import ingest
-    from hierogram.daemon.corpora.reading import Input
     from hierogram.daemon.learning.learning import learn
+    from hierogram.daemon.text.ingest import ingest
+    from hierogram.daemon.text.reading import Input
 
     with open_store(url, create=True, settings=settings) as store, Input([str(corpus)]) as source:
         ingest(store, source)

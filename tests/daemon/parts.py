@@ -4,7 +4,7 @@ from itertools import product
 from pathlib import Path
 
 import hierogram as hg
-from hierogram.daemon.corpora.segments import InWords
+from hierogram.daemon.text.segments import InWords
 from hierogram.storage.records import PART_MARK
 
 WHO = {"nina": "i", "una": "you", "ana": "she", "tuna": "we"}

@@ -34,7 +34,7 @@ def loaded_by(*arguments: str) -> set[str]:
     """Top-level packages that are loaded when the command has ended."""
     script = (
         "import sys\n"
-        "from hierogram.daemon.main import main\n"
+        "from hierogram.daemon.cli.main import main\n"
         f"sys.argv = {['hierogram', *arguments]!r}\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
         "print('loaded:', *{name.split('.')[0] for name in sys.modules})\n"

@@ -9,7 +9,7 @@ from types import FunctionType, ModuleType
 
 from tests.house.sources import ROOT, imports, modules, tree
 
-SKINS = ("daemon/commands", "daemon/web/api")
+SKINS = ("daemon/cli", "daemon/web/api")
 BELOW = ("hierogram.storage.", "hierogram.samplers.")
 
 

@@ -11,9 +11,9 @@ _DOUBTS = ("tests/samplers/charts/test_doubts.py",)
 _START = "tests/samplers/charts/test_start.py"
 _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
 
-_TREES = ("tests/tools/papers/pruning/test_tree_pruning.py", "-k", "converges")
-_LEARNING = "tests/tools/papers/pruning/test_learning.py"
-_MISFITS = "tests/daemon/scoring/test_misfits.py"
+_TREES = ("tests/tools/lab/papers/pruning/test_tree_pruning.py", "-k", "converges")
+_LEARNING = "tests/tools/lab/papers/pruning/test_learning.py"
+_MISFITS = "tests/tools/scores/test_misfits.py"
 _LEXICON = ("tests/samplers/scores/test_lexicon.py",)
 _TREE_STEP = "selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1))\n        forest"
 
@@ -337,28 +337,28 @@ CHART_FAULTS = (
     # Trees that are parsed by masks.
     Fault(
         "spans that are not selected keep their values",
-        "tools/papers/pruning/sentences.py",
+        "tools/lab/papers/pruning/sentences.py",
         "return PruningState(selected, self._drawn(forest, key, 2 * plan)[None]), forest",
         "return PruningState(selected, np.where(selected, self._drawn(forest, key, 2 * plan), state.assigned)), forest",
         _TREES,
     ),
     Fault(
         "the selection of spans depends on their values",
-        "tools/papers/pruning/sentences.py",
+        "tools/lab/papers/pruning/sentences.py",
         _TREE_STEP,
         _TREE_STEP.replace("\n", " & state.assigned[0]\n"),
         _TREES,
     ),
     Fault(
         "the chart of a sentence is that of the selection before",
-        "tools/papers/pruning/sentences.py",
+        "tools/lab/papers/pruning/sentences.py",
         "self._fill(selected, state.assigned[0]), self._root)",
         "self._fill(state.selected, state.assigned[0]), self._root)",
         _TREES,
     ),
     Fault(
         "every mask's tree is drawn from one stream",
-        "tools/papers/pruning/sentences.py",
+        "tools/lab/papers/pruning/sentences.py",
         "self._drawn(forest, key, 2 * plan)",
         "self._drawn(forest, key, 1)",
         _TREES,
@@ -368,33 +368,33 @@ CHART_FAULTS = (
         "charts/chart.py",
         "            if not kept[cell]:\n                continue\n",
         "",
-        ("tests/tools/papers/pruning/test_tree_pruning.py", "-k", "masked_sums"),
+        ("tests/tools/lab/papers/pruning/test_tree_pruning.py", "-k", "masked_sums"),
     ),
     # Learning by soft counts.
     Fault(
         "soft counts of several masks are summed and not averaged",
-        "tools/papers/pruning/learning.py",
+        "tools/lab/papers/pruning/learning.py",
         "features.append(total / self._masks)",
         "features.append(total)",
         (_LEARNING, "-k", "long_run"),
     ),
     Fault(
         "each mask starts from the first derivation",
-        "tools/papers/pruning/learning.py",
+        "tools/lab/papers/pruning/learning.py",
         "self._states[number], [pruned] = kernel.step",
         "_, [pruned] = kernel.step",
         (_LEARNING, "-k", "long_run"),
     ),
     Fault(
         "rules of the last pair alone are counted",
-        "tools/papers/pruning/learning.py",
+        "tools/lab/papers/pruning/learning.py",
         "rules += found[n * m + n + m :]",
         "rules = found[n * m + n + m :]",
         (_LEARNING, "-k", "raises_the_likelihood"),
     ),
     Fault(
         "a chain's parts are those of its reverse",
-        "tools/papers/pruning/learning.py",
+        "tools/lab/papers/pruning/learning.py",
         "grammar.closure.T @ share @ grammar.closure.T",
         "grammar.closure @ share @ grammar.closure",
         (_LEARNING, "-k", "within_chains"),
@@ -430,14 +430,14 @@ CHART_FAULTS = (
     ),
     Fault(
         "a short sentence has no word replaced",
-        "daemon/scoring/misfits.py",
+        "tools/scores/misfits.py",
         "max(1, round(len(words) / 5))",
         "round(len(words) / 5)",
         (_MISFITS, "-k", "fifth"),
     ),
     Fault(
         "a word is replaced by itself",
-        "daemon/scoring/misfits.py",
+        "tools/scores/misfits.py",
         "if word != spoiled[place]:",
         "if word >= 0:",
         (_MISFITS, "-k", "fifth or all_words"),

@@ -5,7 +5,7 @@ from tests.mutants.fault import Fault
 _PUBLICATION = "tests/daemon/exports/test_publication.py"
 _FORMATS = "tests/daemon/exports/test_formats.py"
 _EXPORTING = "tests/daemon/exports/test_exporting.py"
-_FOLLOWING = "tests/daemon/decoding/test_following.py"
+_FOLLOWING = "tests/tools/translation/test_following.py"
 _FILTERS = "tests/daemon/exports/test_filters.py"
 _SCHEDULE = "tests/daemon/exports/test_schedule.py"
 _SPOOL = "tests/daemon/serving/test_spool.py"
@@ -16,46 +16,46 @@ _GUARD = "tests/daemon/web/test_guard.py"
 _SERVER = "tests/daemon/web/test_server.py"
 _PAGES = "tests/daemon/web/pages/test_pages.py"
 _STREAMS = "tests/daemon/web/events/test_events.py"
-_STEMS = "tests/daemon/alignment/test_stems.py"
-_ARRIVALS = "tests/daemon/alignment/test_incremental.py"
+_STEMS = "tests/daemon/learning/alignment/test_stems.py"
+_ARRIVALS = "tests/daemon/learning/alignment/test_incremental.py"
 _LOTS = "tests/daemon/workers/test_lots.py"
-_TEXT = "tests/daemon/decoding/test_text.py"
-_JOINING = "tests/daemon/corpora/test_joining.py"
-_COMPILING = "tests/daemon/scoring/test_compiling.py"
+_TEXT = "tests/tools/translation/test_text.py"
+_JOINING = "tests/daemon/text/test_joining.py"
+_COMPILING = "tests/tools/scores/test_compiling.py"
 
 DAEMON_FAULTS = (
     # The aligner.
     Fault(
         "no chain knows stems",
-        "daemon/alignment/aligning.py",
+        "daemon/learning/alignment/aligning.py",
         "way.views[options.knows_stems(chain)]",
         "way.views[0]",
         (_STEMS, "-k", "of_three"),
     ),
     Fault(
         "a pair's own links stay in the counts of stems that it is aligned by",
-        "daemon/alignment/incremental.py",
+        "daemon/learning/alignment/incremental.py",
         "return both(one[0], other[0]), both(one[1], other[1])",
         "return both(one[0], other[0]), one[1]",
         (_STEMS, "-k", "at_hand"),
     ),
     Fault(
         "pairs that were aligned together count as having arrived",
-        "daemon/alignment/incremental.py",
+        "daemon/learning/alignment/incremental.py",
         "_ON_ARRIVAL, _TOGETHER = 1, 2",
         "_ON_ARRIVAL, _TOGETHER = 1, 1",
         (_ARRIVALS, "-k", "grows"),
     ),
     Fault(
         "pairs are aligned again while those that have arrived are being sampled",
-        "daemon/alignment/incremental.py",
+        "daemon/learning/alignment/incremental.py",
         "if not stalest or stalest[0].sweep != _ON_ARRIVAL:",
         "if not stalest:",
         (_ARRIVALS, "-k", "on_their_way"),
     ),
     Fault(
         "a word is counted as itself and as a stem of the same name",
-        "daemon/stored_links.py",
+        "daemon/learning/stored_links.py",
         '_WORD, _STEM = "", " "',
         '_WORD, _STEM = "", ""',
         (_STEMS, "-k", "of_words"),
@@ -69,21 +69,21 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a word of which nothing is counted has the counts of another",
-        "daemon/stored_links.py",
+        "daemon/learning/stored_links.py",
         "self._words[k].get(name, _UNCOUNTED)",
         "self._words[k].get(name, next(iter(self._words[k].values()), _UNCOUNTED))",
         (_STEMS, "-k", "found_by_name"),
     ),
     Fault(
         "counts of one direction are read as those of the other",
-        "daemon/stored_links.py",
+        "daemon/learning/stored_links.py",
         "linked = pairs[1 - k], pairs[2 + k]",
         "linked = pairs[1 - k], pairs[3 - k]",
         (_STEMS, "-k", "of_words"),
     ),
     Fault(
         "a text that is aligned has the counts of other texts of the request",
-        "daemon/stored_links.py",
+        "daemon/learning/stored_links.py",
         """            (source, of_target[target], forward, backward)
             for source, name in enumerate(names[0])
             for target, forward, backward in self._linked.get(name, ())
@@ -105,63 +105,63 @@ DAEMON_FAULTS = (
     # Text in, text out.
     Fault(
         "a number may be lost",
-        "daemon/decoding/text_translator.py",
+        "tools/translation/text_translator.py",
         "if not all(chosen):",
         "if not chosen:",
         (_TEXT, "-k", "thousand or text_is_translated"),
     ),
     Fault(
         "tags of siblings may cross",
-        "daemon/decoding/placing.py",
+        "tools/translation/placing.py",
         "run = [*run, target] if owner[target] == number else []",
         "run = [*run, target] if owner[target] == number else run",
         (_TEXT, "-k", "nested or thousand"),
     ),
     Fault(
         "a placeholder is translated",
-        "daemon/decoding/text_translator.py",
+        "tools/translation/text_translator.py",
         "yield _Unit(word.token, word.token, spot, written[spot[0]], ((word.token,),))",
         "yield _Unit(word.token, word.token, spot)",
         (_TEXT, "-k", "kept or thousand"),
     ),
     Fault(
         "a glossary is asked by the words of the grammar",
-        "daemon/decoding/text_translator.py",
+        "tools/translation/text_translator.py",
         "parts.append(SentencePart(words, (), tokens))",
         "parts.append(SentencePart(words))",
         (_TEXT, "-k", "glossary"),
     ),
     Fault(
         "text of HTML is not escaped again",
-        "daemon/decoding/text_translator.py",
+        "tools/translation/text_translator.py",
         "yield separator, paragraph.written(word) if written is None else written",
         "yield separator, word if written is None else written",
         (_TEXT, "-k", "html"),
     ),
     Fault(
         "a sentence begins as the grammar has it",
-        "daemon/decoding/text_translator.py",
+        "tools/translation/text_translator.py",
         "cased[begins] = capitalized(cased[begins])",
         "cased[begins] = cased[begins]",
         (_TEXT, "-k", "text_is_translated"),
     ),
     Fault(
         "an apostrophe of print is a token",
-        "daemon/corpora/languages.py",
+        "daemon/text/languages.py",
         """plain = _PRINTED_APOSTROPHE.sub("'", text) if "’" in text else text""",
         "plain = text",
         (_JOINING, "-k", "comes_back"),
     ),
     Fault(
         "straight quotation marks open and close wherever they stand",
-        "daemon/corpora/languages.py",
+        "daemon/text/languages.py",
         "early = 2 * k < len(self._tokens)",
         "early = False",
         (_JOINING, "-k", "comes_back"),
     ),
     Fault(
         "a sentence begins with a small letter",
-        "daemon/corpora/languages.py",
+        "daemon/text/languages.py",
         "if following.islower():",
         "if False:",
         (_JOINING, "-k", "sentences"),
@@ -260,14 +260,14 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "rules of new pairs wait for the whole",
-        "daemon/decoding/opening.py",
+        "tools/translation/opening.py",
         "if self._read.grows and 0 < new <= _MOST_NEW_PAIRS:",
         "if False:",
         (_FOLLOWING, "-k", "outlive"),
     ),
     Fault(
         "a whole reading forgets the rules of pairs that came meanwhile",
-        "daemon/decoding/opening.py",
+        "tools/translation/opening.py",
         "        self._grown(read)\n",
         "",
         (_FOLLOWING, "-k", "outlive"),
@@ -409,28 +409,28 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a lot sees what others of its round have committed",
-        "daemon/alignment/incremental.py",
+        "daemon/learning/alignment/incremental.py",
         "return found if len(lots) == 1 else _held(found)",
         "return found",
         (_LOTS, "-k", "nothing_of_a_round"),
     ),
     Fault(
         "a round has more pairs than others have links",
-        "daemon/alignment/incremental.py",
+        "daemon/learning/alignment/incremental.py",
         "if lots and last > linked - again * last:",
         "if lots and last > linked + again * last:",
         (_LOTS, "-k", "no_more_pairs"),
     ),
     Fault(
         "the samples of chains are added up as they come",
-        "daemon/alignment/shared.py",
+        "daemon/learning/alignment/shared.py",
         "for job in jobs:",
         "for job in list(found):",
         (_LOTS, "-k", "added_up"),
     ),
     Fault(
         "all chains of a lot are the first one",
-        "daemon/alignment/shared.py",
+        "daemon/learning/alignment/shared.py",
         "run_way(ways[job[0]], options, job[1])",
         "run_way(ways[job[0]], options, 0)",
         (_LOTS, "-k", "sqlite and any_number and 4-2"),
@@ -518,42 +518,42 @@ DAEMON_FAULTS = (
         "storage/browsing/looking.py",
         'ORDER BY p.id DESC"""\n    return _named',
         'ORDER BY p.id"""\n    return _named',
-        ("tests/daemon/web/test_libretranslate.py", "-k", "last_holds"),
+        ("tests/tools/integrations/test_libretranslate.py", "-k", "last_holds"),
     ),
     Fault(
         "pages of other sites ask where there is no key",
-        "daemon/web/api/libretranslate.py",
+        "tools/integrations/libretranslate.py",
         "if from_elsewhere(request):",
         "if False:",
-        ("tests/daemon/web/test_libretranslate.py", "-k", "pages_of_other_sites"),
+        ("tests/tools/integrations/test_libretranslate.py", "-k", "pages_of_other_sites"),
     ),
     Fault(
         "any password opens the translation memory",
         "daemon/web/guard.py",
         "and self._sessions.right(_password(shown)):",
         "and _password(shown):",
-        ("tests/daemon/answering/test_memory.py", "-k", "as_a_password"),
+        ("tests/tools/integrations/test_memory.py", "-k", "as_a_password"),
     ),
     Fault(
         "what is gone from a memory stays in its corpus",
-        "daemon/answering/exchange.py",
+        "tools/integrations/tmx_exchange.py",
         "        withdraw(gone)\n",
         "        withdraw(gone[:0])\n",
-        ("tests/daemon/answering/test_exchange.py", "-k", "new_changed_or_gone"),
+        ("tests/tools/integrations/test_exchange.py", "-k", "new_changed_or_gone"),
     ),
     Fault(
         "evidence shows again what it has shown",
-        "daemon/evidence/budget.py",
+        "tools/evidence/budget.py",
         "        seen.update(best.words)\n",
         "",
-        ("tests/daemon/evidence/test_budget.py", "-k", "shown_twice"),
+        ("tests/tools/evidence/test_budget.py", "-k", "shown_twice"),
     ),
     Fault(
         "models add pairs where they may not",
-        "daemon/mcp/server.py",
+        "tools/integrations/mcp/server.py",
         "    if may_add:\n",
         "    if True:\n",
-        ("tests/daemon/mcp/test_tools.py", "-k", "only_where_that_is_allowed"),
+        ("tests/tools/integrations/mcp/test_tools.py", "-k", "only_where_that_is_allowed"),
     ),
     Fault(
         "a browser's session does not end",
@@ -578,14 +578,14 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a daemon that shall end waits until kernels of scores are compiled",
-        "daemon/scoring/compiling.py",
+        "tools/scores/compiling.py",
         "                wait()",
         "                threading.Event().wait(1)",
         (_COMPILING, "-k", "in_time"),
     ),
     Fault(
         "the process that compiles kernels of scores goes on without its daemon",
-        "daemon/scoring/compiling.py",
+        "tools/scores/compiling.py",
         "    threading.Thread(target=end_with_parent, daemon=True).start()",
         "    pass",
         (_COMPILING, "-k", "killed"),

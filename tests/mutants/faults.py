@@ -18,18 +18,18 @@ TYPES = "tests/samplers/synchronous/test_type_moves.py"
 MODELS = "tests/samplers/counts/test_models.py"
 PRODUCTS = "tests/samplers/synchronous/test_draws.py"
 SCHEDULES = "tests/samplers/grammar/test_schedules.py"
-PARSING = "tests/daemon/treebanks/test_parsing.py"
+PARSING = "tests/tools/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
 WORD_MOVES = (ALIGNMENT, "-k", "twin_does and bhmm-0")
 DECODING = "tests/samplers/alignment/test_symmetrization.py"
 KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_does")
 
 _LEFT_OUT = "sixty or sqlite and (same_numbers or scope_three or cut or copies)"
-SCORES = ("tests/daemon/scoring/test_scores.py", "-k", _LEFT_OUT)
+SCORES = ("tests/tools/scores/test_scores.py", "-k", _LEFT_OUT)
 LEXICON = ("tests/samplers/scores/test_lexicon.py",)
 DENSE = ("tests/samplers/charts/test_dense.py",)
 LANGUAGE_MODELS = "tests/samplers/language_models/test_model.py"
-ESTIMATION = ("tests/daemon/language_models/test_estimation.py", "-k", "definition")
+ESTIMATION = ("tests/tools/translation/language_models/test_estimation.py", "-k", "definition")
 
 _ITG = "tests/samplers/itg/test_draw_for_draw.py"
 _ITG_SLICE = (_ITG, "-k", "twins_do and slice")
@@ -51,10 +51,10 @@ COMPOSITIONS = "tests/samplers/forests/test_compositions.py"
 _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations and (True-3 or True-4)")
 _PRUNING = ("tests/samplers/decoding/test_cube_pruning.py", "-k", "twin")
 _DISTINCT = ("tests/samplers/decoding/test_decoding.py", "-k", "distinct_translations_are")
-_TRANSLATING = "tests/daemon/decoding/test_translating.py"
-_CONSENSUS = "tests/daemon/decoding/test_consensus.py"
-_SEGMENTS = "tests/daemon/corpora/test_segments.py"
-_GRADIENT = ("tests/daemon/tuning/test_tuning.py", "-k", "gradient")
+_TRANSLATING = "tests/tools/translation/test_translating.py"
+_CONSENSUS = "tests/tools/translation/test_consensus.py"
+_SEGMENTS = "tests/daemon/text/test_segments.py"
+_GRADIENT = ("tests/tools/translation/tuning/test_tuning.py", "-k", "gradient")
 _LONG = (DRAWS, "-k", "long_rules")
 _SHORT = (DRAWS, "-m", "campaign", "-k", "longer_pairs and PY-0")
 
@@ -1212,7 +1212,7 @@ FAULTS = (
     ),
     Fault(
         "rules of scope three are left out",
-        "daemon/scoring/learned.py",
+        "tools/scores/learned.py",
         "_MOST_SCOPE = 3",
         "_MOST_SCOPE = 2",
         SCORES,
@@ -1240,7 +1240,7 @@ FAULTS = (
     ),
     Fault(
         "copies are not doubtful",
-        "daemon/scoring/doubts.py",
+        "tools/scores/doubts.py",
         "_COPIED * _copied(source, target)",
         "0 * _copied(source, target)",
         SCORES,
@@ -1360,150 +1360,150 @@ FAULTS = (
     ),
     Fault(
         "given translations count as passed through",
-        "daemon/decoding/translating.py",
+        "tools/translation/translating.py",
         "                bring(side, 0)\n",
         "                bring(side, 1)\n",
         (_TRANSLATING, "-k", "given"),
     ),
     Fault(
         "a division looks back one word further",
-        "daemon/decoding/translating.py",
+        "tools/translation/translating.py",
         "range(cut, cut - cut // _LOOK_BACK, -1)",
         "range(cut, cut - cut // _LOOK_BACK - 1, -1)",
         (_TRANSLATING, "-k", "division"),
     ),
     Fault(
         "a division looks back half as far",
-        "daemon/decoding/translating.py",
+        "tools/translation/translating.py",
         "_LOOK_BACK = 3\n",
         "_LOOK_BACK = 6\n",
         (_TRANSLATING, "-k", "division"),
     ),
     Fault(
         "a word's own mark is taken for that of a part",
-        "daemon/corpora/segments.py",
+        "daemon/text/segments.py",
         "            return word.replace(PART_MARK, _GUARD + PART_MARK)\n",
         "            return word\n",
         (_SEGMENTS, "-k", "any_words"),
     ),
     Fault(
         "parts are joined from the left, not by rank",
-        "daemon/corpora/segments.py",
+        "daemon/text/segments.py",
         "            _, at = min(ranked)\n",
         "            _, at = ranked[0]\n",
         (_SEGMENTS, "-k", "in_their_order"),
     ),
     Fault(
         "what follows a join is not counted with it",
-        "daemon/corpora/segments.py",
+        "daemon/text/segments.py",
         "                if after and tuple(after) != pair:\n",
         "                if not after:\n",
         (_SEGMENTS, "-k", "counting_again"),
     ),
     Fault(
         "words of a long text are looked at as a whole",
-        "daemon/corpora/segments.py",
+        "daemon/text/segments.py",
         "    taken = lines[:: max(1, words // _SAMPLE)]\n",
         "    taken = lines[:: max(1, words // words)]\n",
         (_SEGMENTS, "-k", "long_texts"),
     ),
     Fault(
         "what is most like a reference is taken for what references are most like",
-        "daemon/decoding/consensus.py",
+        "tools/translation/consensus.py",
         "    weighed = _RECALL**2 * precision + recall\n",
         "    weighed = precision + _RECALL**2 * recall\n",
         (_CONSENSUS, "-k", "chrf"),
     ),
     Fault(
         "all candidates are as likely",
-        "daemon/decoding/consensus.py",
+        "tools/translation/consensus.py",
         "    likely = np.exp(_SHARP * (scores[likeliest] - scores.max()))\n",
         "    likely = np.exp(0 * (scores[likeliest] - scores.max()))\n",
         (_CONSENSUS, "-k", "agree"),
     ),
     Fault(
         "a class model shortens translations",
-        "daemon/decoding/consensus.py",
+        "tools/translation/consensus.py",
         "(found - _PER_LETTER * mean * letters)",
         "found",
         (_CONSENSUS, "-k", "lengths"),
     ),
     Fault(
         "what a class model says of translations is not heard",
-        "daemon/decoding/translating.py",
+        "tools/translation/translating.py",
         "            scores = with_classes(texts, scores, classes)\n",
         "            with_classes(texts, scores, classes)\n",
         (_CONSENSUS, "-k", "hears"),
     ),
     Fault(
         "classes are of parts of words",
-        "daemon/language_models/estimation.py",
+        "tools/translation/language_models/estimation.py",
         'joined(" ".join(spelled',
         '(" ".join(spelled',
-        ("tests/daemon/language_models/test_estimation.py", "-k", "whole_words"),
+        ("tests/tools/translation/language_models/test_estimation.py", "-k", "whole_words"),
     ),
     Fault(
         "a known name stands in for one that is spelled almost so",
-        "daemon/decoding/unknown_words.py",
+        "tools/translation/unknown_words.py",
         "        if is_name(word, before):\n",
         '        if is_name(word, ""):\n',
-        ("tests/daemon/decoding/test_unknown_words.py", "-k", "names"),
+        ("tests/tools/translation/test_unknown_words.py", "-k", "names"),
     ),
     Fault(
         "lengths are sought on the wrong side",
-        "daemon/decoding/lengths.py",
+        "tools/translation/lengths.py",
         "            if length < wanted:\n",
         "            if length > wanted:\n",
-        ("tests/daemon/decoding/test_lengths.py", "-k", "is_found"),
+        ("tests/tools/translation/test_lengths.py", "-k", "is_found"),
     ),
     Fault(
         "the gradient lacks the regularization that the loss has",
-        "daemon/tuning/tuning.py",
+        "tools/translation/tuning/tuning.py",
         "_REGULARIZATION * weights + strength * away",
         "strength * away",
         _GRADIENT,
     ),
     Fault(
         "the loss counts squared weights twice",
-        "daemon/tuning/tuning.py",
+        "tools/translation/tuning/tuning.py",
         "+= _REGULARIZATION / 2 * (weights @ weights)",
         "+= _REGULARIZATION * (weights @ weights)",
         _GRADIENT,
     ),
     Fault(
         "a round goes on whatever it loses",
-        "daemon/tuning/tuning.py",
+        "tools/translation/tuning/tuning.py",
         "        if start is not None and bleu_of(total).score < least:\n",
         "        if start is not None and bleu_of(total).score < -1:\n",
-        ("tests/daemon/tuning/test_tuning.py", "-k", "far_below"),
+        ("tests/tools/translation/tuning/test_tuning.py", "-k", "far_below"),
     ),
     Fault(
         "another start goes on from the best round",
-        "daemon/tuning/tuning.py",
+        "tools/translation/tuning/tuning.py",
         "                best, trusted = 0, _TRUSTED\n",
         "                trusted = _TRUSTED\n",
-        ("tests/daemon/tuning/test_tuning.py", "-k", "starts_again"),
+        ("tests/tools/translation/tuning/test_tuning.py", "-k", "starts_again"),
     ),
     Fault(
         "a step of tuning changes as many sentences as it likes",
-        "daemon/tuning/tuning.py",
+        "tools/translation/tuning/tuning.py",
         "            if changed > trusted:\n",
         "            if changed > 1:\n",
-        ("tests/daemon/tuning/test_tuning.py", "-k", "trusted"),
+        ("tests/tools/translation/tuning/test_tuning.py", "-k", "trusted"),
     ),
     Fault(
         "a step of tuning stays where no shorter one changes a translation",
-        "daemon/tuning/tuning.py",
+        "tools/translation/tuning/tuning.py",
         "                if changed < fewest:\n",
         "                if changed < 0:\n",
-        ("tests/daemon/tuning/test_tuning.py", "-k", "repeats_itself"),
+        ("tests/tools/translation/tuning/test_tuning.py", "-k", "repeats_itself"),
     ),
     Fault(
         "the weight of words is fitted where the length is right already",
-        "daemon/tuning/tuning.py",
+        "tools/translation/tuning/tuning.py",
         "    if length_ratio(lists, 0.0) == ratio:\n",
         "    if length_ratio(lists, 0.0) == -1:\n",
-        ("tests/daemon/tuning/test_tuning.py", "-k", "weight_of_words"),
+        ("tests/tools/translation/tuning/test_tuning.py", "-k", "weight_of_words"),
     ),
     *CHART_FAULTS,
     *LABEL_FAULTS,

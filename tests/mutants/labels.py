@@ -9,7 +9,7 @@ _RULES = ("tests/samplers/counts/test_rule_identity.py", "-k", "refined")
 _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "with_labels")
 _CLASSES = ("tests/samplers/language_models/test_classes.py",)
 _FORMATS = ("tests/daemon/exports/test_formats.py", "-k", "cdec or moses or glue")
-_FILES = ("tests/daemon/decoding/test_rule_files.py", "-k", "all_formats and (cdec or moses)")
+_FILES = ("tests/tools/translation/test_rule_files.py", "-k", "all_formats and (cdec or moses)")
 
 _DIVIDED = ("tests/samplers/trees/test_tree_sampler.py", "-k", "draw_sub_labels")
 _STORED = ("tests/daemon/learning/test_tree_learning.py", "-k", "goes_on and sqlite and 2")
@@ -239,7 +239,7 @@ LABEL_FAULTS = (
     ),
     Fault(
         "the label of a linked nonterminal is lost",
-        "daemon/decoding/rule_files.py",
+        "tools/translation/rule_files.py",
         "-(NO_NUMBER_OF_ITS_OWN + GAP_STEP * self._label(match[1]))",
         "-NO_NUMBER_OF_ITS_OWN",
         _FILES,

@@ -53,8 +53,8 @@ def test_what_work_yields_comes_over_and_one_process_does_several_works(child: C
 def test_it_starts_without_what_reading_does_not_need() -> None:
     """The compiler, the database and the web take longer to load than most files to read."""
     code = (
-        "import hierogram.daemon.corpora.reading, hierogram.daemon.corpora.translation_memories, sys;"
-        "import hierogram.daemon.treebanks.reading;"
+        "import hierogram.daemon.text.reading, hierogram.daemon.text.translation_memories, sys;"
+        "import hierogram.daemon.text.treebanks.reading;"
         "print([name for name in ('numba', 'sqlalchemy', 'fastapi', 'pydantic', 'structlog') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

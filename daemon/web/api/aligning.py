@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.corpora.segments import InWords
+from hierogram.daemon.text.segments import InWords
 from hierogram.daemon.web.protocol.bodies import JSON, PairId, json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
@@ -104,7 +104,7 @@ def align_routes(service: Service) -> APIRouter:
     threads = CapacityLimiter(_AT_ONCE)
 
     def work(body: AlignBody) -> bytes:
-        from hierogram.daemon.alignment.answering import as_plain
+        from hierogram.daemon.learning.alignment.answering import as_plain
 
         aligner = service.store.aligner
         texts = [(pair.source, pair.target) for pair in body.pairs]

@@ -10,11 +10,8 @@ from fastapi import APIRouter, Header, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from hierogram.daemon.corpora.segments import InWords, words_of_span
-from hierogram.daemon.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.grammar.options import RuleQuery
-from hierogram.daemon.scoring.records import PairScore, score_of
+from hierogram.daemon.text.segments import InWords, words_of_span
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
@@ -22,6 +19,9 @@ from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import Declared
 from hierogram.storage.records import PairRecord
+from hierogram.tools.diagnosis.options import RuleQuery
+from hierogram.tools.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
+from hierogram.tools.scores.records import PairScore, score_of
 
 SVG = "image/svg+xml"
 
@@ -149,7 +149,7 @@ def grammar_routes(service: Service) -> APIRouter:
     @router.get("/pairs/{pair_id}/derivation.svg", response_class=Response, responses=_DRAWN)
     def picture(pair_id: PairId) -> Response:
         """The pair's present derivation as a picture: the source tree above the target tree, numbers in common."""
-        from hierogram.daemon.grammar.drawing import draw
+        from hierogram.daemon.learning.drawing import draw
 
         try:
             drawn = draw(_derivation(service, pair_id).rules)
@@ -186,7 +186,7 @@ def grammar_routes(service: Service) -> APIRouter:
 
 
 def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
-    from hierogram.daemon.grammar.derivations import derivation_of
+    from hierogram.daemon.learning.derivations import derivation_of
 
     rows = service.store.store.pairs_by_id([pair_id])
     if not rows:
@@ -240,9 +240,9 @@ _Tokenized = Annotated[bool, Query(**_OF_EVIDENCE["tokenized"].constraints())]
 def evidence_routes(service: Service) -> APIRouter:
     """Return the route of evidence."""
     # The pages alone need no numpy.
-    from hierogram.daemon.corpora.texts import pipeline_of
-    from hierogram.daemon.evidence.budget import within
-    from hierogram.daemon.evidence.gathering import Evidence, as_prompt
+    from hierogram.daemon.text.texts import pipeline_of
+    from hierogram.tools.evidence.budget import within
+    from hierogram.tools.evidence.gathering import Evidence, as_prompt
 
     router = APIRouter(prefix="/v1", tags=["grammar"])
 

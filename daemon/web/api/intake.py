@@ -20,13 +20,13 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.corpora.formats import JSONL, ParsedLine, fields_of_lines, json_object
-from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, Batch, check_takes
-from hierogram.daemon.corpora.reading import Checks, IngestOptions
-from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, Limits, RejectionError
-from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.text.formats import JSONL, ParsedLine, fields_of_lines, json_object
+from hierogram.daemon.text.ingest import DEFAULT_CORPUS, Batch, check_takes
+from hierogram.daemon.text.reading import Checks, IngestOptions
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, Limits, RejectionError
+from hierogram.daemon.text.texts import pipeline_of, two_languages
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import ClientGoneError, check_content, line_chunks
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later

@@ -7,7 +7,7 @@ number in both.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hierogram.daemon.grammar.derivations import own_words
+from hierogram.daemon.learning.derivations import own_words
 from hierogram.daemon.web.pages.rendering import ShownWord, colour_of, direction, links_of, short, visible, width
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import RuleUse

@@ -9,9 +9,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.grammar.trend import trend_of
 from hierogram.daemon.web.pages.forms import texts
 from hierogram.daemon.web.pages.rendering import PageContext
+from hierogram.daemon.web.pages.trend import trend_of
 from hierogram.samplers.grammar.kinds import notation_of
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.corpora.segments import InWords
+from hierogram.daemon.text.segments import InWords
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.rendering import PageContext, sentences, symbols_of
 from hierogram.daemon.web.protocol.bodies import PairId
@@ -88,7 +88,7 @@ def _found(look: Look, pair_id: int) -> PairRecord:
 
 def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     # Whoever only looks for words needs no compiler.
-    from hierogram.daemon.grammar.derivations import derivation_of, expected_rules
+    from hierogram.daemon.learning.derivations import derivation_of, expected_rules
     from hierogram.daemon.web.pages.drawing import grid, picture
     from hierogram.storage.pairs.pairs import pairs_by_id
 

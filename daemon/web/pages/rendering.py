@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from hierogram.daemon.corpora.segments import WITHIN, InWords
+from hierogram.daemon.text.segments import WITHIN, InWords
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, notation_of

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.corpora.segments import InWords
+from hierogram.daemon.text.segments import InWords
 from hierogram.daemon.web.pages.forms import texts, whole_number
 from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences, symbols_of
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
@@ -59,7 +59,7 @@ def rule_routes(page: PageContext) -> APIRouter:
     def pairs_of_rule(request: Request) -> Response:
         """Pairs whose present derivation uses a rule."""
         # Whoever only looks for words needs no compiler.
-        from hierogram.daemon.grammar.derivations import Lines, concordance
+        from hierogram.daemon.learning.derivations import Lines, concordance
 
         given = texts(request, "source", "target", "after")
         source, target = given.get("source", ""), given.get("target", "")

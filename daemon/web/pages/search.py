@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.corpora.segments import InWords
-from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.text.segments import InWords
+from hierogram.daemon.text.texts import pipeline_of
 from hierogram.daemon.web.pages.forms import options
 from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
 from hierogram.daemon.web.protocol.bodies import LARGEST_ID

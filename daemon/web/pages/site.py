@@ -6,7 +6,6 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.answering.corrections import Corrections
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.pages.asking import asking_routes
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
@@ -15,14 +14,15 @@ from hierogram.daemon.web.pages.pairs import pair_routes
 from hierogram.daemon.web.pages.rendering import JSON_ENDING, STATIC, PageContext, address, static_content
 from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
-from hierogram.daemon.web.pages.translating import translation_routes
 from hierogram.daemon.web.pages.words import word_routes
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, answer_problems
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, from_elsewhere
-from hierogram.daemon.web.protocol.translations import Translations
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
+from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.pages import translation_routes
+from hierogram.tools.translation.shared_translator import Translations
 
 _TYPES = {"svg": "image/svg+xml", "css": "text/css", "js": "text/javascript"}
 _FOREVER = "public, max-age=31536000, immutable"

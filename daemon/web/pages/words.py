@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.corpora.segments import InWords
+from hierogram.daemon.text.segments import InWords
 from hierogram.daemon.web.pages.forms import texts
 from hierogram.daemon.web.pages.rendering import PageContext, links_of, sentences, symbols_of
 from hierogram.daemon.web.protocol.problems import ProblemError

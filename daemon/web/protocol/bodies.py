@@ -11,8 +11,8 @@ from fastapi import Path, Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-from hierogram.daemon.corpora.lines import LineSplitter
 from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.text.lines import LineSplitter
 from hierogram.daemon.web.protocol.problems import ProblemError, wrong_values
 
 LARGEST_ID = (1 << 63) - 1

@@ -85,7 +85,7 @@ def _fitting(pairs: int, fewest: int, most: int, scale: int) -> int:
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     """Several short chains: averaging over them gains more than sweeping longer.
 
-    A larger corpus needs fewer sweeps. `python -m hierogram.tools.compare_aligners` measures it.
+    A larger corpus needs fewer sweeps. `python -m hierogram.tools.lab.compare_aligners` measures it.
     """
     small = pairs <= _SMALL
     chosen = sweeps or (_SMALL_SWEEPS if small else _fitting(pairs, _FEWEST_SWEEPS, _MOST_SWEEPS, _SWEEPS_SCALE))

@@ -24,7 +24,7 @@ from hierogram.daemon.serving.service import warm_up
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
 
-COMMAND = (sys.executable, "-m", "hierogram.daemon.main")
+COMMAND = (sys.executable, "-m", "hierogram.daemon.cli.main")
 PATIENCE = 300.0
 """Seconds that anything may take on a machine that is busy with other things."""
 WHILE_IT_IS_KILLED = float("inf")

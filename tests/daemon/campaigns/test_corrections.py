@@ -8,14 +8,14 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.daemon.alignment.languages import invented
 from tests.daemon.campaigns.daemon import PATIENCE, Daemon, assert_sound, wait_until
 from tests.daemon.conftest import QUICK
+from tests.daemon.learning.alignment.languages import invented
 from tests.storage.building import NewPair, pairs_of, query
 
-from hierogram.daemon.alignment.incremental import align_pending
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.storage.store import open_store
 
 SECONDS = 10.0

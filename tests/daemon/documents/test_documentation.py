@@ -11,11 +11,11 @@ import typer
 from sqlalchemy import create_engine, inspect, text
 from tests.daemon.conftest import LINES, Run, teach
 
-from hierogram.daemon.corpora import rejections as faults
-from hierogram.daemon.corpora.formats import JSONL, OBJECTS, PARALLEL, PIPES, TMX, TSV
-from hierogram.daemon.main import app
-from hierogram.daemon.treebanks.reading import FORMAT as TREES
-from hierogram.daemon.treebanks.reading import LISTS
+from hierogram.daemon.cli.main import app
+from hierogram.daemon.text import rejections as faults
+from hierogram.daemon.text.formats import JSONL, OBJECTS, PARALLEL, PIPES, TMX, TSV
+from hierogram.daemon.text.treebanks.reading import FORMAT as TREES
+from hierogram.daemon.text.treebanks.reading import LISTS
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.records import DICTIONARIES
 
@@ -96,7 +96,7 @@ def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Pat
         (tmp_path / name).write_text("".join(line + "\n" for line in column))
     # The daemon's part of the tour is run by tests/daemon/serving/test_tour.py.
     tour = [arguments for command, *arguments in commands(README) if command == "hierogram"]
-    # It serves until somebody ends it: tests/daemon/commands/test_browse.py.
+    # It serves until somebody ends it: tests/daemon/cli/test_browse.py.
     tour = [arguments for arguments in tour if arguments[0] != "browse"]
     tour = [arguments for arguments in tour if "sqlite:///live.db" not in arguments]
     assert {argument for arguments in tour for argument in arguments} >= {"ingest", "learn", "rules", "export", "init"}

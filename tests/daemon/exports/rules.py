@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from hierogram.daemon.compressing import compressed
-from hierogram.daemon.corpora.texts import TOKENS
 from hierogram.daemon.exports.exporting import OutputFiles, decided, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters
 from hierogram.daemon.exports.formats.registry import FORMATS
@@ -14,6 +13,7 @@ from hierogram.daemon.exports.lexicon import load_lexicon, weigh
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
 from hierogram.daemon.exports.scratch import LINKED, link_rules, load_rules, scratch
+from hierogram.daemon.text.texts import TOKENS
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.storage.exports.snapshot import Block, Snapshot

@@ -7,7 +7,7 @@ import pytest
 from tests.daemon.conftest import LINES, Run
 from tests.storage.building import Delta, commit, query
 
-from hierogram.daemon.commands.exports import DATASETTE, PACKED
+from hierogram.daemon.cli.exports import DATASETTE, PACKED
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.difference import compare
 from hierogram.daemon.exports.exporting import export

@@ -15,14 +15,14 @@ from tests.daemon.exports.lexical import link_counts, weights
 from tests.reference.compositions import asked_for, expected_occurrences
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
 from hierogram.daemon.exports.exporting import export, export_to, publish
 from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.daemon.exports.publication import Manifest, Versions, manifest_path
 from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
 from hierogram.samplers.grammar.rules import Rule
 from hierogram.storage.options import OptionError
 from hierogram.storage.store import Store, open_store

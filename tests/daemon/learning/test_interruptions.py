@@ -166,7 +166,7 @@ from hierogram.daemon.learning import learner, residents
 learner.SECONDS_A_COMMIT = 0.0
 learner._COMMIT_SHARE = 0
 residents._PAIRS_A_COMMIT = 7
-from hierogram.daemon.main import main
+from hierogram.daemon.cli.main import main
 from hierogram.samplers.grammar.columns import Blobs
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--threads", "1"]
 main()
@@ -235,9 +235,9 @@ def test_signals_change_nothing(
 
 ENDING = """
 import atexit, os, sys
-from hierogram.daemon.commands import learning
+from hierogram.daemon.cli import learning
 from hierogram.daemon.learning.residents import ResidentBatch
-from hierogram.daemon.main import main
+from hierogram.daemon.cli.main import main
 
 number, point = int(sys.argv[3]), sys.argv[4]
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--threads", "1"]
@@ -354,7 +354,7 @@ def test_a_run_that_is_interrupted_while_it_aligns_keeps_its_sweeps(
 def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Signals) -> None:
     """At moments between the last commit and the end of the process, and a little after."""
     sweeps = 2
-    command = [sys.executable, "-m", "hierogram.daemon.main", "--store", store_url, "learn", "--sweeps", str(sweeps)]
+    command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--store", store_url, "learn", "--sweeps", str(sweeps)]
     at_end = 0
     killed_as_reported = False
     with open_store(store_url, create=True, settings=QUICK) as store:

@@ -10,7 +10,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.raw_pairs import QUICK, RAW, dictionary, put
 from tests.storage.building import query
 
-from hierogram.daemon.grammar.derivations import derivation_of, expected_rules, index_occurrences, own_words
+from hierogram.daemon.learning.derivations import derivation_of, expected_rules, index_occurrences, own_words
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.store import Store, open_store

@@ -10,7 +10,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.storage.building import query
 
-from hierogram.daemon.alignment.incremental import IncrementalAligner
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify

@@ -8,7 +8,7 @@ from tests.conftest import CopyStore
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.storage.building import query
 
-from hierogram.daemon.alignment.incremental import IncrementalAligner
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify

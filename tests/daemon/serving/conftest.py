@@ -31,7 +31,7 @@ class Daemon:
         }
         variables |= environment
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "hierogram.daemon.main", "serve", *arguments],
+            [sys.executable, "-m", "hierogram.daemon.cli.main", "serve", *arguments],
             stderr=subprocess.PIPE,
             text=True,
             env={name: value for name, value in variables.items() if value is not None},

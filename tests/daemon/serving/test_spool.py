@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES
-from tests.daemon.corpora.memories import HEAD, TAIL, unit
 from tests.daemon.serving.looks import Looks, nothing, run
+from tests.daemon.text.memories import HEAD, TAIL, unit
 
-from hierogram.daemon.corpora.reading import IngestOptions
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.serving.spool import (
     Offer,
@@ -21,6 +20,7 @@ from hierogram.daemon.serving.spool import (
     prepare,
     take_in,
 )
+from hierogram.daemon.text.reading import IngestOptions
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 

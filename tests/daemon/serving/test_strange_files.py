@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.daemon.corpora.memories import HEAD, TAIL, unit
 from tests.daemon.serving.looks import Looks, nothing, run
+from tests.daemon.text.memories import HEAD, TAIL, unit
 
-from hierogram.daemon.corpora.reading import AS_THE_STORE, Beginning, read_apart
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.files import fitting, readable
 from hierogram.daemon.serving import spool as spooling
+from hierogram.daemon.text.reading import AS_THE_STORE, Beginning, read_apart
 from hierogram.storage.exceptions import ChildError, StoreRefusedError
 from hierogram.storage.records import RejectedLine, Settings
 from hierogram.storage.store import Store

@@ -12,10 +12,10 @@ from tests.conftest import CopyStore, LastingStore, ask_url_of, make_new
 from tests.daemon.conftest import teacher
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.web.app import build_app
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.store import Store, open_store
@@ -53,7 +53,7 @@ class FakeService:
         if not self.store.store.set_human_links(pair_id, links, origin):
             return None
         if self.leaves:
-            from hierogram.daemon.alignment.incremental import correct_requested
+            from hierogram.daemon.learning.alignment.incremental import correct_requested
 
             correct_requested(self.store.store)
         return self.store.store.is_corrected(pair_id)

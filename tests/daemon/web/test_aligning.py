@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 from tests.conftest import CopyStore
-from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK
+from tests.daemon.learning.alignment.languages import invented
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import NewPair, pairs_of
 
-from hierogram.daemon.alignment.incremental import IncrementalAligner
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.web.api.aligning import MOST_PAIRS
 from hierogram.storage.records import LOWERED, Settings
 from hierogram.storage.store import Store, open_store

@@ -15,13 +15,13 @@ from tests.daemon.web.mutation import compressed, good_line, good_object, lines_
 from tests.daemon.web.running import Running
 from tests.storage.building import query
 
-from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.reading import Input
-from hierogram.daemon.corpora.rejections import Limits
-from hierogram.daemon.corpora.validation import canonical_alignment, read_side
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.rejections import Limits
+from hierogram.daemon.text.validation import canonical_alignment, read_side
 from hierogram.storage.records import IngestTotals
 from hierogram.storage.store import Store, open_store
 

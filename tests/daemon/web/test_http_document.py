@@ -10,12 +10,12 @@ import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
-from hierogram.daemon.alignment.incremental import IncrementalAligner
-from hierogram.daemon.scoring.learned import Learned
-from hierogram.daemon.scoring.records import ScoreOptions
-from hierogram.daemon.scoring.scoring import Scorer, keep_scores
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
+from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.records import ScoreOptions
+from hierogram.tools.scores.scoring import Scorer, keep_scores
 
 pytestmark = pytest.mark.database("sqlite")
 

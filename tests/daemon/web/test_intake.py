@@ -13,7 +13,7 @@ from tests.daemon.web.bodies import BODY, as_json
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
-from hierogram.daemon.corpora.rejections import Limits
+from hierogram.daemon.text.rejections import Limits
 from hierogram.daemon.web.api import intake
 from hierogram.daemon.web.protocol import bodies
 from hierogram.storage.exceptions import StoreUnavailableError

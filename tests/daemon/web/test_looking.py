@@ -11,7 +11,7 @@ from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import NewPair, pairs_of
 
-from hierogram.daemon.grammar.derivations import derivation_of
+from hierogram.daemon.learning.derivations import derivation_of
 from hierogram.daemon.serving.health import Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import READERS

@@ -8,11 +8,11 @@ from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 from tests.daemon.conftest import LINES, Run
 
-from hierogram.daemon.alignment import answering
 from hierogram.daemon.configuration import LogSection
 from hierogram.daemon.exports.exporting import export, publish
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import Versions
+from hierogram.daemon.learning.alignment import answering
 from hierogram.daemon.serving import service
 from hierogram.daemon.serving.logs import open_log
 from hierogram.storage.records import Settings

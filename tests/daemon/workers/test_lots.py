@@ -6,18 +6,18 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.daemon.alignment.arrivals import error_rate, put, texts
-from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK
+from tests.daemon.learning.alignment.arrivals import error_rate, put, texts
+from tests.daemon.learning.alignment.languages import invented
 from tests.daemon.workers.fake import FakeCluster
 from tests.storage.building import aligner_counts
 
-from hierogram.daemon.alignment import incremental, shared
-from hierogram.daemon.alignment.aligning import options_for, run_way, ways_of
-from hierogram.daemon.alignment.incremental import AlignedLot, AlignmentLot, IncrementalAligner, align_pending
-from hierogram.daemon.alignment.requests import Request
-from hierogram.daemon.alignment.shared import AligningWorkers
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
+from hierogram.daemon.learning.alignment import incremental, shared
+from hierogram.daemon.learning.alignment.aligning import options_for, run_way, ways_of
+from hierogram.daemon.learning.alignment.incremental import AlignedLot, AlignmentLot, IncrementalAligner, align_pending
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.shared import AligningWorkers
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals

@@ -92,8 +92,8 @@ def test_a_cluster_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 NO_RAY = """
 import sys
-from hierogram.daemon import main
-from hierogram.daemon.commands import learning, stores
+from hierogram.daemon.cli import main
+from hierogram.daemon.cli import learning, stores
 from hierogram.daemon.workers import options
 assert not [name for name in sys.modules if name.split(".")[0] in ("ray", "numba")]
 from hierogram.daemon.workers import pool

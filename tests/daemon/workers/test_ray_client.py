@@ -71,7 +71,7 @@ def test_a_client_learns_what_threads_learn_also_where_a_worker_is_killed(
             if name == "threads":
                 learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=Blocks(3, 8)))
             else:
-                command = [sys.executable, "-m", "hierogram.daemon.main", "--store", store.url, "learn"]
+                command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--store", store.url, "learn"]
                 command += ["--sweeps", str(SWEEPS), "--blocks", "3x8", "--workers", address]
                 with subprocess.Popen(command) as learning:
                     kill_a_worker(head, learning)

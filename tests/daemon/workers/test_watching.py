@@ -18,7 +18,7 @@ from hierogram.storage.store import open_store
 
 WATCHED = """
 import os, signal, sys, time
-from hierogram.daemon import main
+from hierogram.daemon.cli import main
 from hierogram.daemon.workers.watching import watched
 def run():
     with watched(sys.argv[1]):
@@ -132,7 +132,7 @@ LEARNING = """
 import sys
 from hierogram.daemon.learning import learner
 learner.SECONDS_A_COMMIT = 0.5
-from hierogram.daemon.main import main
+from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "400", "--workers", "2", "--blocks", "3x8"]
 main()
 """

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from hierogram.daemon.alignment.aligning import align
-from hierogram.daemon.alignment.requests import Request
+from hierogram.daemon.learning.alignment.aligning import align
+from hierogram.daemon.learning.alignment.requests import Request
 from hierogram.samplers.alignment.marginals import decode
 from hierogram.samplers.alignment.models.registry import (
     DEFAULT_MODEL,
@@ -92,7 +92,7 @@ def test_kernels_have_the_three_words_of_every_sampler(model: str) -> None:
 
 def test_names_and_defaults_need_neither_numpy_nor_numba() -> None:
     script = (
-        "import sys\nfrom hierogram.daemon.alignment import requests\n"
+        "import sys\nfrom hierogram.daemon.learning.alignment import requests\n"
         "from hierogram.samplers.alignment.models import registry\n"
         "print(registry.described_default('chains'), 'numpy' in sys.modules, 'numba' in sys.modules)"
     )

@@ -1,9 +1,9 @@
 """The synthetic problem of [CGB09 §6]: 50 trees of a grammar that no CFG can stand for; its rules are found again."""
 
 import pytest
-from tests.tools.programs import printed
+from tests.tools.lab.programs import printed
 
-from hierogram.tools.papers.ten_rules import RULES, fragments_of, treebank
+from hierogram.tools.lab.papers.ten_rules import RULES, fragments_of, treebank
 
 
 def test_there_are_ten_rules() -> None:

@@ -159,7 +159,7 @@ def test_what_pages_say(reading_client: TestClient) -> None:
 
 
 def test_a_concordance_by_the_index_and_by_texts_is_the_same(learned: Store, learned_client: TestClient) -> None:
-    from hierogram.daemon.grammar.derivations import index_occurrences
+    from hierogram.daemon.learning.derivations import index_occurrences
 
     by_texts = learned_client.get(f"/rule/pairs.json?{RULE}").json()
     assert not by_texts["indexed"]

@@ -11,13 +11,13 @@ from tests.daemon.conftest import QUICK
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
 from hierogram.daemon.web.app import build_browser
-from hierogram.daemon.web.pages.translating import MOST_LETTERS
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store, open_store
+from hierogram.tools.translation.pages import MOST_LETTERS
 
 pytestmark = pytest.mark.database("sqlite")
 

@@ -6,7 +6,7 @@ from tests.daemon.parts import TARGET_WORDS, VERSES, a_divided_word
 from tests.daemon.web.conftest import Connect, FakeService
 
 import hierogram as hg
-from hierogram.daemon.corpora.segments import InWords, joined
+from hierogram.daemon.text.segments import InWords, joined
 from hierogram.storage.records import PART_MARK
 
 pytestmark = pytest.mark.database("sqlite")

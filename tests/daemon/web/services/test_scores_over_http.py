@@ -4,10 +4,10 @@ import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
-from hierogram.daemon.scoring.learned import Learned
-from hierogram.daemon.scoring.records import ScoreOptions
-from hierogram.daemon.scoring.scoring import Scorer, keep_scores
 from hierogram.storage.store import Store
+from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.records import ScoreOptions
+from hierogram.tools.scores.scoring import Scorer, keep_scores
 
 pytestmark = pytest.mark.database("sqlite")
 

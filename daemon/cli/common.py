@@ -1,0 +1,138 @@
+"""Share among commands the store that they work on, and the ways in which they print."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.storage.options import Option
+
+if TYPE_CHECKING:
+    from hierogram.daemon.library.store import GrammarStore
+    from hierogram.daemon.text.texts import TextSide
+
+
+OK, FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes: done; a check found something; wrong usage; bad input or store; ended by Ctrl-C."""
+
+STORE_HELP = "Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db."
+AsJson = Annotated[bool, Option("Write JSON for programs.", flags=("--json",))]
+
+
+def store_url(context: typer.Context) -> str:
+    """Return the URL of the store that a command works on, by the command line, the environment, or the default."""
+    return named_store(context) or str(context.find_root().params["store"])
+
+
+def named_store(context: typer.Context) -> str | None:
+    """Return the store that stands on the command line, for a command that can do without one; None: none does."""
+    named: str | None = context.obj
+    return named
+
+
+def chosen_store(context: typer.Context) -> "GrammarStore":
+    """Open the store that a command works on."""
+    from hierogram.daemon.library.store import open
+
+    return open(store_url(context))
+
+
+def is_store(named: str) -> bool:
+    """Return whether what is named is a store, and not a file."""
+    return named.endswith(".db") or "://" in named
+
+
+def grammar_and_sentences(
+    context: typer.Context, files: list[str], stack: ExitStack
+) -> tuple["GrammarStore | str", str]:
+    """Return the grammar, a file or a store that the stack closes, and the file of sentences; raises `UsageError`."""
+    from hierogram.daemon.library.store import open
+    from hierogram.tools.translation.grammars import is_grammar
+
+    if len(files) == 1:
+        [path] = files
+        if is_store(path) or is_grammar(path):
+            raise UsageError(
+                f"{path} is a grammar, and no file of sentences is named: name both: {path} FILE (or - for stdin)"
+            )
+        return stack.enter_context(chosen_store(context)), path
+    if len(files) != 2:
+        raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
+    grammar, sentences = files
+    if named_store(context):
+        raise UsageError(f"--store and {grammar} are two grammars: name one")
+    return stack.enter_context(open(grammar)) if is_store(grammar) else grammar, sentences
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Return whether the parameter stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def open_or_make(url: str, **settings: Any) -> "GrammarStore":
+    """Return the store at the URL, which is made, with these settings, where there is none."""
+    from hierogram.daemon.library.store import open
+    from hierogram.storage.exceptions import StoreMissingError
+
+    try:
+        return open(url)
+    except StoreMissingError:
+        return open(url, create=True, **settings)
+
+
+def note(line: str) -> None:
+    """Print a line beside the output, on standard error."""
+    print(line, file=sys.stderr)
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
+    """Print a table, aligned on a terminal, with tabs elsewhere; `numeric` columns stand to the right."""
+    if not sys.stdout.isatty():
+        for row in (columns, *rows):
+            print("\t".join(row))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD)
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="right" if k in numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+@contextmanager
+def interruptible(consequence: str) -> Iterator[None]:
+    """End the command in good order when someone presses Ctrl-C, and print what that means."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        note(f"hierogram: interrupted: {consequence}")
+        raise typer.Exit(INTERRUPTED) from error
+
+
+def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool) -> None:
+    """Print advice where text looks as if it should be divided into tokens and is not, or the other way about."""
+    from hierogram.daemon.text.texts import text_advice
+
+    advice = None if tokenized else text_advice(side, named, lines, "--tokenize fr,en", "--tokenized")
+    if advice is not None:
+        note(advice)
+
+
+def plural(number: int, noun: str) -> str:
+    """Return `1 pair`, `2,000 pairs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,308 @@
+"""Commands about grammars as files: export, diff, schedule."""
+
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.cli.common import (
+    FOUND,
+    AsJson,
+    chosen_store,
+    interruptible,
+    note,
+    plural,
+    print_json,
+    print_table,
+    store_url,
+)
+from hierogram.daemon.cli.flags import given, with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exports.options import Destination, ExportOptions
+from hierogram.daemon.library.options import options_of
+from hierogram.daemon.progress import Progress, progress
+from hierogram.storage.options import Declared, Option
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hierogram.daemon.exports.exporting import Report
+    from hierogram.daemon.exports.publication import Manifest
+    from hierogram.daemon.library.store import GrammarStore
+
+
+def telling(shown: Progress) -> "Report":
+    """Return what reports an export's steps to a progress."""
+    doing = {
+        "read": ("reading", "rules"),
+        "count": ("counting", "pairs"),
+        "align": ("aligning", "pairs"),
+        "write": ("writing", "rules"),
+    }
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        said, unit = doing[what]
+        shown.update(done, total, done, said, unit)
+
+    return tell
+
+
+PACKED, DATASETTE = "packed", "datasette"
+_OTHERS = {PACKED: "to translate with at once", DATASETTE: "its configuration, with questions, for an SQLite store"}
+"""Formats that are not rules, line by line: what they are for."""
+_OF_PACKED = {"format", "max_scope", "means", "drawn"}
+_FORMAT = Declared.of(ExportOptions)["format"].option
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Exported(ExportOptions):
+    """Choose what `export` writes: what a job of the schedule may, or another form of a store or grammar."""
+
+    format: Annotated[
+        str | None, replace(_FORMAT, values={**dict.fromkeys(_FORMAT.values or (), ""), **_OTHERS})
+    ] = None  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.format not in _OTHERS:
+            ExportOptions.__post_init__(self)
+
+
+@with_options
+def export(
+    context: typer.Context,
+    destination: Destination,
+    options: _Exported,
+    cron: Annotated[
+        str | None,
+        Option(
+            "With --to: do not export now; have `hierogram serve` do it at this time, in UTC: minute, hour, day of "
+            "month, month, day of week.",
+            metavar="TIME",
+        ),
+    ] = None,
+    every: Annotated[str | None, Option("Or how often: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")] = None,
+    max_age: Annotated[
+        str | None, Option("Age at which a version of a schedule goes, as in --every.", expert=True)
+    ] = None,
+    grammar: Annotated[
+        str | None, Option("With --format packed: an export to pack in place of the store's rules.", metavar="FILE")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the grammar as a file that decoders or analysts load, with a manifest beside it.
+
+    The name of the file says its format and its compression: grammar.moses.gz, rules.parquet. A packed grammar is what
+    `translate` maps into memory, so that it starts at once.
+    """
+    chosen = given(context, _Exported)
+    if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
+        if strange := chosen - _OF_PACKED:
+            raise UsageError(
+                f"--format {PACKED} takes --max-scope, --means and --drawn, no {', '.join(sorted(strange))}"
+            )
+        _pack(context, grammar, destination, options)
+        return
+    if grammar is not None:
+        raise UsageError(f"--grammar is packed: give --format {PACKED}")
+    if options.format == DATASETTE:
+        _configure_datasette(store_url(context), destination)
+        return
+    when = {"cron": cron, "every": every, "max_age": max_age}
+    if any(value is not None for value in when.values()):
+        _schedule(context, destination, when, options, as_json)
+        return
+    if as_json and destination.is_standard_output:
+        raise UsageError("--json and --output - both write to standard output: give one of them")
+    from hierogram.daemon.exports.publication import MANIFEST, manifest_path
+
+    with interruptible("no file was written"), chosen_store(context) as opened, progress("export", "rules") as shown:
+        if destination.is_standard_output:
+            manifest = opened.export(sys.stdout.buffer, options=options, progress=telling(shown))
+            note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
+            for left in manifest.filters:
+                note(f"  {left.filter}: {left.before:,} → {left.after:,}")
+            _note_emptiness(manifest)
+            if manifest.others:
+                note("its glue rules are not written: they are a file beside one that -o FILE names")
+            note("its manifest is in the store: the newest row of the table exports")
+            return
+        if destination.to is None:
+            manifest = opened.export(destination.output, options=options, progress=telling(shown))
+            place = destination.output or Path(manifest.file)
+            beside = manifest_path(place)
+        else:
+            made = opened.publish(
+                destination.to, destination.name, keep=destination.keep, sentences=destination.sentences,
+                options=options, progress=telling(shown),
+            )  # fmt: skip
+            manifest, place, beside = made.manifest, made.folder / made.manifest.file, made.folder / MANIFEST
+    _note_emptiness(manifest)
+    if as_json:
+        print_json(asdict(manifest) | {"path": str(place)})
+        return
+    print(f"{place}: {plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
+    for left in manifest.filters:
+        print(f"  {left.filter}: {left.before:,} → {left.after:,}")
+    for other in manifest.others[:5]:
+        print(f"{place.with_name(other.name)}: beside it")
+    print(f"{beside}: its manifest")
+
+
+def _note_emptiness(manifest: "Manifest") -> None:
+    """Warn where no rule was written."""
+    if not manifest.rules:
+        last = next((f": the last went by {left.filter}" for left in manifest.filters if not left.after), "")
+        note(f"hierogram: no rule is left{last}")
+
+
+def _pack(context: typer.Context, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
+    """Write a packed grammar, of a store or of an export."""
+    if destination.to is not None or destination.output is None or destination.is_standard_output:
+        raise UsageError(f"--format {PACKED} writes one file: name it with -o grammar.{PACKED}")
+    if options.max_scope is None:
+        raise UsageError(f"--format {PACKED}: name a --max-scope")
+    from hierogram.daemon.library.texts import Decoder
+
+    with ExitStack() as stack:
+        of = grammar or stack.enter_context(chosen_store(context))
+        decoder = Decoder(of, max_scope=options.max_scope, means=options.means, drawn=options.drawn)
+        note(f"{destination.output}: {plural(decoder.pack(destination.output), 'rule')}")
+
+
+def _configure_datasette(url: str, destination: Destination) -> None:
+    """Write a configuration for Datasette: canned queries, facets off, a time limit."""
+    import json
+
+    from hierogram.daemon.exports.datasette import datasette_configuration
+    from hierogram.daemon.text.lines import write_lines
+
+    if destination.to is not None:
+        raise UsageError(f"--format {DATASETTE} writes one file: name it with -o FILE")
+    output = destination.output or Path("datasette.json")
+    file, configuration = datasette_configuration(url)
+    if destination.is_standard_output:
+        print_json(configuration)
+        return
+    write_lines(output, [json.dumps(configuration, indent=2, ensure_ascii=False)])
+    print(f"{output}: now run  datasette serve {file} --config {output}")
+
+
+def _schedule(
+    context: typer.Context, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
+) -> None:
+    """Add a job to the schedule, or put it in the place of the one with its name."""
+    from hierogram.daemon.exports.options import ExportJob
+    from hierogram.daemon.exports.schedule import add_job
+
+    if destination.to is None or destination.sentences is not None:
+        raise UsageError("--cron and --every write versions into a folder: give --to FOLDER, and no --sentences")
+    what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
+    what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
+    what |= {"to": destination.to.absolute(), "filter_for": options.filter_for and options.filter_for.absolute()}
+    job = options_of(ExportJob, None, what, lambda name: f"--{name.replace('_', '-')}")
+    with chosen_store(context) as opened:
+        added = add_job(opened.store, job)
+    if as_json:
+        print_json(added.plain())
+    else:
+        print(f"{job.name}: runs next at {_moment(added.next_run)}; `hierogram serve` runs it")
+
+
+@with_options
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="A", help="Export, or folder of a version.", exists=True)],
+    after: Annotated[Path, typer.Argument(metavar="B", help="The other one, of the same format.", exists=True)],
+    limit: Annotated[int, Option("Rules of each kind to show.", least=0)] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two exports: rules added, removed, and most changed. Exit code 1 where they differ."""
+    from hierogram.daemon.library.quality import diff as compare
+
+    with interruptible("nothing was compared"):
+        found = compare(before, after, limit)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        print(
+            f"{plural(found.same, 'rule')} as before, {found.changed:,} changed, {found.added:,} added, "
+            f"{found.removed:,} removed"
+        )
+        if found.news is not None:
+            print(f"{plural(found.news, 'rule')} moved by more than twice the error of sampling")
+        for title, rules in (
+            ("moved most, beyond the error of sampling", found.most_news),
+            ("added", found.most_added),
+            ("removed", found.most_removed),
+            ("changed most", found.most_changed),
+        ):
+            if rules:
+                print(f"{title}, those with the highest counts first" if title in ("added", "removed") else title)
+                print_table(
+                    ("before", "after", "source", "target"),
+                    [(_shown(rule.before), _shown(rule.after), rule.source, rule.target) for rule in rules],
+                    numeric=(0, 1),
+                )
+    if found.changed or found.added or found.removed:
+        raise typer.Exit(FOUND)
+
+
+def _shown(count: float | None) -> str:
+    return "" if count is None else f"{count:g}"
+
+
+@with_options
+def schedule(
+    context: typer.Context,
+    name: Annotated[str | None, Option("Name of a job.", metavar="[NAME]", positional=True)] = None,
+    run: Annotated[bool, Option("Run the job now, in this process.")] = False,
+    remove: Annotated[bool, Option("Remove the job; the versions that it made stay.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the exports that the daemon runs on a schedule, when they run next, and how they ran last.
+
+    `hierogram export --cron` or `--every` adds one. When a job runs next stays as it was where --run runs it.
+    """
+    from hierogram.daemon.exports.schedule import find_job, remove_job, run_job
+
+    if run and remove:
+        raise UsageError("--run and --remove are two things to do: give one of them")
+    if (run or remove) != (name is not None):
+        raise UsageError("NAME goes with --run or --remove; without these all jobs are shown")
+    with chosen_store(context) as opened:
+        if name is None:
+            _show_jobs(opened, as_json)
+        elif run:
+            with interruptible("the version before stays"), progress("export", "rules") as shown:
+                made = run_job(opened.store, find_job(opened.store, name), telling(shown))
+            rules, folder = made.manifest.rules, made.folder
+            _note_emptiness(made.manifest)
+            if as_json:
+                print_json({"folder": str(folder), "rules": rules, "retired": list(map(str, made.retired))})
+            else:
+                print(f"{folder}: {plural(rules, 'rule')}, {plural(made.manifest.bytes, 'byte')}")
+        else:
+            remove_job(opened.store, name)
+            print(f"{name}: removed")
+
+
+def _show_jobs(opened: "GrammarStore", as_json: bool) -> None:
+    from hierogram.daemon.exports.schedule import list_jobs
+
+    last = [(job, next(iter(opened.store.exports(1, job.job.name)), None)) for job in list_jobs(opened.store)]
+    if as_json:
+        ran = (run and {"state": run.state, "seconds": run.seconds, "error": run.error} for _, run in last)
+        print_json([job.plain() | {"last": its} for (job, _), its in zip(last, ran, strict=True)])
+        return
+    rows = []
+    for job, run in last:
+        when = job.job.cron or f"every {job.job.every}"
+        ended = "" if run is None else f"{run.state} {run.error or ''}".strip()
+        rows.append((job.job.name, when, job.job.format or "", str(job.job.to), _moment(job.next_run), ended))
+    print_table(("name", "when", "format", "folder", "next run", "last run"), rows)
+
+
+def _moment(time: "datetime | None") -> str:
+    return "never" if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,297 @@
+"""The commands that learn: learn, diagnose."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.cli.common import (
+    FOUND,
+    AsJson,
+    chosen_store,
+    interruptible,
+    note,
+    plural,
+    print_json,
+    print_table,
+    store_url,
+)
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.workers.options import Sharing
+from hierogram.storage.options import Option
+from hierogram.tools.diagnosis.options import ChainOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hierogram.daemon.learning.alignment.incremental import AlignReport, LotWorkers
+    from hierogram.daemon.learning.learner import LearnProgress
+    from hierogram.daemon.learning.learning import LearnReport
+    from hierogram.daemon.library.learning import Learning
+    from hierogram.daemon.workers.options import Workers
+    from hierogram.samplers.grammar.kinds import Notation
+    from hierogram.tools.diagnosis.diagnosis import Diagnosis
+
+
+@with_options
+def learn(
+    context: typer.Context,
+    sharing: Sharing,
+    sweeps: Annotated[
+        int | None,
+        Option(
+            "Sweeps over all pairs or trees after their burn-in, which is not counted here: with the settings of "
+            "a new store it takes new pairs 26 sweeps, new trees 200 (`hierogram init --set annealing`).",
+            least=0,
+            shown="74",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, Option("Threads; the result does not depend on them.", least=1, shown="one a core, or one a worker")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn the grammar: new pairs by the schedule until they have burned in, then more sweeps over all pairs.
+
+    Pairs without an alignment are aligned first, with what is known from those that have one. Where the last run was
+    interrupted and had as many --sweeps (or none are given), it is continued to the same end. SIGTERM and Ctrl-C end it
+    after the sweep at hand, which is committed.
+
+    With --workers other processes align and sample, on this machine or on others (extra `cluster`); what is learned
+    does not depend on how many they are, nor on which of them are lost.
+    """
+    chosen, blocks = sharing.parsed()
+    if chosen is None:
+        _learn(context, None, blocks, sweeps, threads, as_json)
+        return
+    from hierogram.daemon.workers.chain import check_installed
+    from hierogram.daemon.workers.watching import watched
+
+    check_installed()
+    with watched(store_url(context)):
+        _learn(context, chosen, blocks, sweeps, threads, as_json)
+
+
+def _learn(
+    context: typer.Context,
+    chosen: "Workers | None",
+    blocks: tuple[int, int] | None,
+    sweeps: int | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Learn, by workers where they are chosen; raises `typer.Exit` where it was interrupted."""
+    from hierogram.daemon.learning.alignment.shared import AligningWorkers
+    from hierogram.daemon.learning.learner import LearnOptions
+    from hierogram.daemon.workers.chain import shared_chain, workers_of
+    from hierogram.samplers.synchronous.sweeps import Blocks
+
+    with (
+        chosen_store(context) as opened,
+        # Before signals are heard, since Ray listens to them as well.
+        workers_of(opened.store, chosen, threads or 1) as cluster,
+    ):
+        blocks_of = None if blocks is None else Blocks(*blocks)
+        options = LearnOptions(threads, blocks=blocks_of, chain=shared_chain(cluster))
+        learning, kind = opened.learn(sweeps, options=options), opened.notation()
+        with interruptible("alignments that were committed stay; run `hierogram learn` again to go on"):
+            aligned = align_pending(learning, None if cluster is None else AligningWorkers(cluster))
+        if not as_json:
+            print_aligned(aligned)
+        run = learning.continued()
+        if run is not None and run.at_its_end:
+            note(
+                f"this run is done: it was ended after {plural(run.sweeps, 'sweep')} were committed and before it said "
+                "so; the same command again begins another"
+            )
+        elif run is not None:
+            sweeps_of_it = plural(run.sweeps, "sweep")
+            note(f"goes on with a run that was interrupted: {run.done:,} of its {sweeps_of_it} are done")
+        with stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop:
+            with progress("learn", kind.many) as shown:
+                done = learning.sample(telling(shown), stop)
+            if done.finished:
+                stop.ignore()
+                if as_json:
+                    print_json({**asdict(done), "aligned": asdict(aligned)})
+                else:
+                    print_learned(done, kind)
+                sys.stdout.flush()
+                learning.finish()
+    if not done.finished:
+        note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
+        # 130 for SIGINT, 143 for SIGTERM, as shells have it.
+        raise typer.Exit(128 + stop.number)
+
+
+def align_pending(learning: "Learning", workers: "LotWorkers | None" = None) -> "AlignReport":
+    """Align what has no alignment yet, with a bar; by workers where there are any."""
+    with progress("align", "pairs") as shown:
+        return learning.align(lambda done, total: shown.update(done, total, done), workers)
+
+
+def print_aligned(done: "AlignReport") -> None:
+    """Print what aligning did; nothing where there was nothing to align."""
+    if done.pairs:
+        again = f", {plural(done.rejuvenated, 'pair')} aligned again" if done.rejuvenated else ""
+        print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
+
+
+def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
+    """Return what reports the steps of learning to a progress."""
+
+    def tell(now: "LearnProgress") -> None:
+        likelihood = "" if now.log_likelihood is None else f", log-likelihood {now.log_likelihood:,.0f}"
+        shown.update(now.done, now.total, now.done, f"sweep {now.sweep}, stage {now.stage}{likelihood}", "pair sweeps")
+
+    return tell
+
+
+def print_learned(done: "LearnReport", kind: "Notation") -> None:
+    """Print what learning did."""
+    rate = done.pair_sweeps / max(done.sampling_seconds, 1e-9)
+    parts = f" ({done.burn_in:,} of burn-in, {done.sweeps - done.burn_in:,} after it)" if done.burn_in else ""
+    print(
+        f"{plural(done.pairs, kind.one)}, {plural(done.sweeps, 'sweep')}{parts} in {done.seconds:.1f} s "
+        f"({rate:,.0f} {kind.many}/s while sampling)"
+    )
+    print(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
+    print(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
+    print(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
+
+
+@with_options
+def diagnose(
+    context: typer.Context,
+    *,
+    run: ChainOptions,
+    draws: Annotated[Path | None, Option("File to write all draws to, or, with --take, to read them from.")] = None,
+    take: Annotated[bool, Option("Run no chains: take those of --draws.")] = False,
+    plot: Annotated[Path | None, Option("PNG to draw; needs the extra `plot`.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run several chains over the store's pairs, and say how far they agree: whether a grammar can be trusted.
+
+    Chains begin far apart (all cut, joined, random) and run in memory, by the store's model and schedule; the store is
+    left as it is. Exits with 1 where chains are stuck, drift, or stay apart.
+    """
+    from hierogram.tools.diagnosis.chains import load_draws, run_chains
+    from hierogram.tools.diagnosis.diagnosis import diagnose as judge
+
+    if take:
+        if draws is None:
+            raise UsageError("--take reads the draws of a file: name it with --draws FILE")
+        taken = load_draws(draws)
+    else:
+        with chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
+            taken = run_chains(opened.store, run, lambda done, total: shown.update(done, total, done))
+        if draws is not None:
+            taken.save(draws)
+    found = judge(taken)
+    if plot is not None:
+        from hierogram.tools.diagnosis.diagnosis import draw_chains
+
+        draw_chains(taken, plot)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        _print_diagnosis(found)
+    if found.flagged:
+        note(
+            f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer "
+            "(--set warm_up=N, --sweeps)"
+        )
+        raise typer.Exit(FOUND)
+
+
+def _print_diagnosis(found: "Diagnosis") -> None:
+    """Print a diagnosis for people."""
+    from hierogram.tools.diagnosis.diagnosis import as_columns
+
+    print(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
+    columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
+    print_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
+    for many, name in ((found.rules, "frequent rule"), (found.links, "aligned link")):
+        if not many.watched and many is found.links:
+            continue
+        verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in many.verdicts.items())
+        print(f"{plural(many.watched, name)}: {verdicts or 'none'}")
+        if many.least and many.r_hat[0] is not None:
+            r_hat = ", ".join(f"{value:.3f}" for value in many.r_hat if value is not None)
+            sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
+            print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
+            print("those that agree least:")
+            print_table(columns, [as_columns(one) for one in many.least], numeric=(0, 1, 2, 3))
+    for name, shares in found.overlap.items():
+        parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
+        print(f"two chains share, {name.replace('_', ' ')}: {parts}")
+    rate = (
+        ""
+        if found.ess_per_second is None
+        else f", {found.ess_per_second:.1f} effective draws of the likelihood a second"
+    )
+    print(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time went into the diagnosis")
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+_ECHO_SECONDS = 0.2
+"""What comes so soon after the first signal is the same one: timeout(1) and others send to a process and its group."""
+
+
+class Stop:
+    """Note whether SIGINT or SIGTERM has asked for the end."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.ignoring = False
+
+    def __call__(self) -> bool:
+        """Return whether to stop."""
+        return bool(self.number)
+
+    def ignore(self) -> None:
+        """Do not hear signals to the end of the process: all is done that they could interrupt.
+
+        A process that ended by a signal would say that it was not.
+        """
+        self.ignoring = True
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def stopping(said: str) -> Iterator[Stop]:
+    """Note SIGINT and SIGTERM within, and print `said`; the second one ends the process at once.
+
+    After `Stop.ignore` they are not heard again. For the main thread.
+    """
+    stop = Stop()
+    since = 0.0
+
+    def hear(number: int, _frame: FrameType | None) -> None:
+        nonlocal since
+        if not stop.number:
+            stop.number = number
+            since = time.monotonic()
+            note(said)
+        elif time.monotonic() - since > _ECHO_SECONDS:
+            # As if nobody had been listening: what is not committed is rolled back by the database.
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    before = {number: signal.signal(number, hear) for number in _ENDING}
+    try:
+        yield stop
+    finally:
+        if not stop.ignoring:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,144 @@
+"""The command line `hierogram`."""
+
+import sys
+from importlib.metadata import entry_points, version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from hierogram.daemon.cli import aligning, corpora, exports, learning, rules, serving, stores, upkeep
+from hierogram.daemon.cli.common import BAD_INPUT, STORE_HELP, USAGE, was_given
+from hierogram.daemon.exceptions import DaemonError, UsageError
+from hierogram.daemon.memory import collect_seldom
+from hierogram.daemon.progress import COMMANDS, print_compiling
+from hierogram.samplers.exceptions import SamplerError
+from hierogram.storage.exceptions import StoreError, StoreUrlError
+from hierogram.storage.options import DEFAULT_STORE
+from hierogram.tools.demo import commands as demo
+from hierogram.tools.scores import commands as scores
+from hierogram.tools.terms import commands as terms
+from hierogram.tools.translation import commands as translating
+from hierogram.tools.translation import evaluation_commands as evaluation
+
+STORE, LEARN, LOOK, TRANSLATE, SERVE, TOOLS = "Store", "Learn", "Look", "Translate", "Serve", "Tools"
+"""The groups of commands, in the order in which help shows them."""
+
+
+class Commands(TyperGroup):
+    """The commands in their groups; completion is installed for the shell that one is in, and for no other."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group."""
+        widest = max(map(len, self.commands))
+        for panel in (STORE, LEARN, LOOK, TRANSLATE, SERVE, TOOLS):
+            rows = [
+                (name.ljust(widest), command.get_short_help_str(formatter.width - 6 - widest))
+                for name, command in self.commands.items()
+                if getattr(command, "rich_help_panel", None) == panel
+            ]
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `TyperGroup.parse_args`; nothing is done where more is said than that."""
+        for flag in ("--install-completion", "--show-completion"):
+            if flag in args and len(args) > 1:
+                others = " ".join(arg for arg in args if arg != flag)
+                raise UsageError(f"{flag} is for the shell that you are in, and takes no name or command: {others}")
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="hierogram",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\b\nExample:\n  hierogram ingest news.fr news.en news.align\n  hierogram learn\n  hierogram rules maison",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"hierogram {version('hierogram')}")
+        raise typer.Exit
+
+
+@app.callback()
+def choose_store(
+    context: typer.Context,
+    store: Annotated[
+        str, typer.Option("--store", envvar="HIEROGRAM_STORE", metavar="URL", help=STORE_HELP)
+    ] = DEFAULT_STORE,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """A grammar store that keeps learning: translation rules from word-aligned sentence pairs.
+
+    Exit codes: 0 done, 1 a check found something, 2 wrong usage, 3 bad input or store, 130 interrupted.
+    """
+    context.obj = store if was_given(context, "store") else None
+
+
+for panel, command, example in (
+    (STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4"),
+    (STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
+    (STORE, stores.status, "hierogram status --watch"),
+    (STORE, stores.events, "hierogram events --after 120 --follow --json"),
+    (STORE, upkeep.withdraw, "hierogram withdraw --corpus news"),
+    (STORE, upkeep.verify, "hierogram verify || echo damaged"),
+    (STORE, upkeep.repair, "hierogram repair --dry-run"),
+    (STORE, upkeep.backup, "hierogram backup backups/monday.db"),
+    (LEARN, demo.demo, "hierogram demo --data bible_alignments-0.4.2-py3-none-any.whl"),
+    (LEARN, learning.learn, "hierogram learn --sweeps 50"),
+    (LEARN, learning.diagnose, "hierogram diagnose --pairs 2000 --plot chains.png"),
+    (LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align"),
+    (LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1"),
+    (LOOK, rules.rules, "hierogram rules --containing maison blanche --limit 5"),
+    (LOOK, rules.evidence, "hierogram evidence 'la maison blanche est vide .' --format prompt"),
+    (LOOK, scores.score, "hierogram score --doubt 4 --json > doubtful.jsonl"),
+    (LOOK, terms.terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en"),
+    (TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2"),
+    (TRANSLATE, exports.schedule, "hierogram schedule nightly --run"),
+    (TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
+    (TRANSLATE, translating.translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en"),
+    (TRANSLATE, translating.lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3"),
+    (TRANSLATE, translating.tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml"),
+    (TRANSLATE, translating.parse, "hierogram parse grammar.txt news.en -o news.trees"),
+    (TRANSLATE, evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
+    (SERVE, serving.serve, "hierogram serve --spool incoming"),
+    (SERVE, serving.mcp, "hierogram --store sqlite:///news.db mcp"),
+    (SERVE, serving.browse, "hierogram browse hierogram-demo.db"),
+):
+    app.command(
+        epilog=f"\b\nExample:\n  {example}",
+        rich_help_panel=panel,
+        cls=stores.InitCommand if command is stores.init else None,
+    )(command)
+
+# Tools stand beside the daemon and may use all of it; they bring their commands themselves.
+for entry in sorted(entry_points(group="hierogram.commands")):
+    app.command(entry.name, rich_help_panel=TOOLS)(entry.load())
+
+
+def main() -> None:
+    """Run the command line; errors that a person can repair are one line on standard error."""
+    collect_seldom()
+    COMMANDS.set(True)
+    print_compiling()
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a letter shows its code instead; it must not end the command.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except (DaemonError, StoreError, SamplerError) as error:
+        print(f"hierogram: {error}", file=sys.stderr)
+        sys.exit(USAGE if isinstance(error, UsageError | StoreUrlError) else BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Commands that show what is learned: rules and the pairs that use them, evidence."""
+
+import shlex
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hierogram.daemon.cli.common import (
+    AsJson,
+    chosen_store,
+    interruptible,
+    note,
+    plural,
+    print_json,
+    print_table,
+)
+from hierogram.daemon.cli.flags import Without, given, with_options
+from hierogram.daemon.exceptions import NothingLearnedError, UsageError
+from hierogram.daemon.progress import progress
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET
+from hierogram.storage.options import Option
+from hierogram.tools.diagnosis.options import RuleQuery
+from hierogram.tools.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hierogram.storage.records import RuleRow
+    from hierogram.tools.evidence.gathering import Evidence
+
+
+@with_options
+def rules(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, Option("Source side of the rules, in their notation.", metavar="[WORDS]...", positional=True)
+    ] = None,
+    *,
+    wanted: Annotated[RuleQuery, Without(("source",))],
+    containing: Annotated[bool, Option("WORDS occur anywhere in a rule in use, or expected half a time.")] = False,
+    tree: Annotated[bool, Option("Draw the fragments of a tree grammar.")] = False,
+    pairs: Annotated[
+        bool, Option("Pairs, or trees, whose present derivation uses the rule WORDS, `source ||| target`.")
+    ] = False,
+    drawn: Annotated[bool, Option("Uses in the present derivations, one draw, instead of means.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show rules, most used first, with their expected uses, the error of these, and probabilities both ways.
+
+    A side is written as in `la [X,1] de`: words, and nonterminals numbered in source order. Where no rule has it,
+    rules are shown whose words differ from it in accents or capital letters; in a store that divides text `l'eau` finds
+    `l' eau`. In a store of a tree grammar WORDS is the label of the fragments' roots, and the probability that of the
+    fragment given it.
+
+    --pairs brings the table rule_pairs up to date first: only pairs that were sampled since the last time are counted
+    again. Without WORDS nothing else is done.
+    """
+    if pairs:
+        if containing or tree or drawn or given(context, RuleQuery) - {"limit"}:
+            raise UsageError("--pairs takes a rule, `source ||| target`, and --limit")
+        _show_occurrences(context, words or [], wanted.limit, as_json)
+        return
+
+    from hierogram.daemon.text.segments import InWords
+
+    words = words or []
+    source = None if containing or not words else " ".join(words)
+    words = words if containing else []
+    with chosen_store(context) as opened:
+        notation = opened.notation()
+        found, respelled = opened.find_rules(source, wanted.target, containing=words, limit=wanted.limit, drawn=drawn)
+        view = InWords(opened.settings().joins)
+        like, is_target = [], False
+        if not found:
+            side = source or wanted.target or ""
+            sides = (SOURCE, TARGET) if words else (SOURCE,) if source else (TARGET,)
+            like = opened.store.like_words((words or side.split(" "))[0], sides)
+            is_target = source is not None and bool(opened.find_rules(None, source, limit=1, drawn=drawn)[0])
+        fragments = FRAGMENTS in notation.offers
+    if tree and not fragments:
+        raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
+    if found and respelled:
+        note("no rule is spelled so: these differ in accents or capital letters")
+    if as_json:
+        print_json([asdict(rule) for rule in found])
+        return
+    if not found:
+        if is_target:
+            note(f"that is a target side: try --target {shlex.quote(source or '')}")
+        else:
+            note("no rule is like that" + (": try --containing" if source is not None else ""))
+        if like:
+            note(f"words like it, or beginning so: {', '.join(like)}")
+        return
+    columns = ("count",) if drawn else ("expected_uses", "±")
+    uses = [
+        (str(rule.count),) if drawn else (f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}")
+        for rule in found
+    ]
+    if tree:
+        told = [plural(rule.count, "use") for rule in found] if drawn else [f"{' ± '.join(own)} uses" for own in uses]
+        _draw_fragments(found, told)
+        return
+    of_a_rule = ("p", "root", "fragment") if fragments else ("p(e|f)", "p(f|e)", "source", "target")
+    rows = []
+    for rule, own in zip(found, uses, strict=True):
+        shares = (rule.p_target_given_source, rule.p_source_given_target)[: len(of_a_rule) - 2]
+        rows.append((*own, *(f"{share:.4f}" for share in shares), view.side(rule.source), view.side(rule.target)))
+    print_table((*columns, *of_a_rule), rows, range(len(columns) + len(of_a_rule) - 2))
+
+
+def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
+    from nltk.tree import Tree
+    from nltk.tree.prettyprinter import TreePrettyPrinter
+
+    for rule, of_rule in zip(found, uses, strict=True):
+        print(f"{rule.target}   ({of_rule}, p {rule.p_target_given_source:.4f})")
+        # Words are quoted, so that they do not look like frontier nonterminals.
+        read = Tree.fromstring(rule.target, read_leaf=lambda word: f"'{word}'")
+        for line in TreePrettyPrinter(read).text(unicodelines=True).rstrip().split("\n"):
+            print(f"    {line.rstrip()}")
+
+
+def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:
+    """Show the pairs, or trees, whose present derivation uses a rule; without one, only index them."""
+    from hierogram.daemon.text.segments import InWords
+    from hierogram.samplers.exceptions import RuleNotationError
+    from hierogram.samplers.grammar.rules import Rule
+
+    try:
+        wanted = Rule.parse(" ".join(words)) if words else None
+    except RuleNotationError as error:
+        raise UsageError(str(error)) from error
+    with interruptible("what was indexed stays; run the same command again to go on"), chosen_store(context) as opened:
+        kind, indexed = opened.notation(), 0
+        if opened.store.count_unindexed():
+            with progress("index", kind.many) as shown:
+                indexed = opened.index(lambda done, total: shown.update(done, total, done))
+        if not opened.status().rules:
+            raise NothingLearnedError(opened.url)
+        source, target = str(wanted).split(" ||| ") if wanted else ("", "")
+        found = opened.pairs_using(source, target, limit) if wanted else []
+        view = InWords(opened.settings().joins)
+    if as_json:
+        print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
+    elif not wanted:
+        print(f"{plural(indexed, kind.one)} indexed")
+    elif not found:
+        note(f"no present derivation uses {wanted}")
+    else:
+        print_table(
+            (kind.one, "corpus", "uses", "source", "target", "alignment"),
+            [
+                (str(pair.id), pair.corpus, str(pair.uses), *view.pair(pair.source, pair.target, pair.alignment)[:3])
+                for pair in found
+            ],
+            numeric=(0, 2),
+        )
+
+
+TABLE, PROMPT, JSON = "table", "prompt", "json"
+
+
+@with_options
+def evidence(
+    context: typer.Context,
+    sentence: Annotated[str, Option("The sentence, in the source language.", metavar="SENTENCE", positional=True)],
+    *,
+    wanted: EvidenceOptions,
+    format: Annotated[
+        Literal["table", "prompt", "json"] | None,
+        Option("How to write it: for people, as text ready for a prompt, for programs.", shown=TABLE),
+    ] = None,
+    characters: Annotated[
+        int | None,
+        Option(
+            "With --format prompt: rules and pairs alone, chosen together for what they cover, within this number of "
+            "characters.",
+            least=1,
+            most=MOST_CHARACTERS,
+            metavar="N",
+            expert=True,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a store knows of a sentence: the rules that match it, and the pairs that cover most of it.
+
+    Rules with gaps match too. Nothing is changed, and no daemon is needed.
+    """
+    from hierogram.daemon.text.texts import pipeline_of
+    from hierogram.tools.evidence.budget import within
+    from hierogram.tools.evidence.gathering import as_prompt
+
+    if as_json and format not in (None, JSON):
+        raise UsageError(f"--json and --format {format} are two ways to write it: give one")
+    if characters is not None:
+        if format != PROMPT:
+            raise UsageError("--set characters bounds text for a prompt: give --format prompt, too")
+        if chosen := given(context, EvidenceOptions) - {"tokenized"}:
+            raise UsageError(f"--set characters bounds rules and pairs together: leave out {min(chosen)}")
+        wanted = to_choose_from(tokenized=wanted.tokenized)
+    with chosen_store(context) as opened:
+        found, texts = opened.evidence(sentence, options=wanted), pipeline_of(opened.settings())
+    if as_json or format == JSON:
+        print_json(asdict(found))
+    elif characters is not None:
+        print(within(found, characters, texts))
+    elif format == PROMPT:
+        print(as_prompt(found, sentence, texts), end="")
+    else:
+        _print_evidence(found)
+
+
+def _print_evidence(found: "Evidence") -> None:
+    from hierogram.tools.evidence.gathering import table_of_rules
+
+    columns, *rows = table_of_rules(found)
+    print_table(columns, rows, numeric=(2, 3))
+    if found.pairs:
+        print()
+        pairs = [(str(pair.id), pair.corpus, pair.source, pair.target) for pair in found.pairs]
+        print_table(("pair", "corpus", "source", "target"), pairs, (0,))
+    if found.entries:
+        print()
+        entries = [(entry.corpus, entry.source, entry.target) for entry in found.entries]
+        print_table(("dictionary", "source", "target"), entries)
+    if not found.rules:
+        note("no rule matches: nothing is learned yet, or no rule has these words")
+    if found.unknown:
+        note(f"words that no stored pair has: {' '.join(found.unknown)}")

@@ -1,0 +1,109 @@
+"""Commands that serve: serve, browse."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.cli.common import chosen_store, interruptible, named_store, note, open_or_make, store_url
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.storage.options import Option
+
+
+@with_options
+def serve(
+    context: typer.Context,
+    config: Annotated[Path | None, Option("Configuration, TOML; see docs/daemon.md.", metavar="FILE")] = None,
+    spool: Annotated[
+        Path | None, Option("Folder to watch for files; overrides the configuration.", metavar="FOLDER")
+    ] = None,
+    host: Annotated[str | None, Option("Address to listen at; overrides the configuration.", metavar="ADDRESS")] = None,
+    port: Annotated[
+        int | None, Option("Port to listen at, 0 for any free one; overrides the configuration.", least=0, most=65535)
+    ] = None,
+) -> None:
+    """Keep a store current: take in files as they appear, sample new pairs first and old ones when idle.
+
+    Every key of the configuration can be set in the environment, HIEROGRAM_SPOOL__FOLDER for folder in [spool]. SIGTERM
+    and Ctrl-C end the daemon when what it is at is committed, a second one at once; SIGHUP reads the file again.
+    """
+    from hierogram.daemon.configuration import load_configuration
+
+    given: dict[str, object] = {
+        "store": named_store(context),
+        "spool_folder": spool,
+        "http_host": host,
+        "http_port": port,
+    }
+    configuration = load_configuration(config, **given)
+    with open_or_make(configuration.store) as opened:
+        # Before anything is loaded, which takes longer than to look.
+        opened.store.check_lease()
+        from hierogram.daemon.serving.service import Daemon
+        from hierogram.daemon.serving.service import serve as run
+        from hierogram.daemon.web.server import HttpLoop
+
+        def doors(service: Daemon) -> list[HttpLoop]:
+            return [
+                HttpLoop(
+                    service,
+                    lambda: service.configuration.http,
+                    configuration.daemon.grace_seconds / 2,
+                    lambda: service.configuration.intake.limits(),
+                    lambda: service.configuration.translating.options(),
+                )
+            ]
+
+        if opened.made:
+            note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
+        run(opened, configuration, config, given, doors)
+
+
+@with_options
+def mcp(context: typer.Context) -> None:
+    """Give language models a store as tools, over the Model Context Protocol, on standard input and output.
+
+    A program that runs models starts it. Over HTTP the same is at `/mcp` of a daemon (`mcp` in [http]). With
+    HIEROGRAM_HTTP__MCP=add in the environment models may store pairs, too, which a daemon of the same store, or
+    `hierogram learn`, learns from; HIEROGRAM_TRANSLATING__LM and others say what is translated with.
+    """
+    from hierogram.daemon.configuration import load_configuration
+    from hierogram.tools.integrations.mcp.server import desk_of, make_server
+
+    configuration = load_configuration()
+    with chosen_store(context) as opened:
+        desk = desk_of(opened, configuration.translating.options())
+        make_server(desk, may_add=configuration.http.mcp == "add").run("stdio")
+
+
+@with_options
+def browse(
+    context: typer.Context,
+    named: Annotated[str | None, Option("Store to look at, as --store.", metavar="[STORE]", positional=True)] = None,
+    host: Annotated[str | None, Option("Address to listen at.", shown="127.0.0.1", metavar="ADDRESS")] = None,
+    port: Annotated[
+        int | None, Option("Port to listen at, 0 for any free one.", least=0, most=65535, shown="8470")
+    ] = None,
+) -> None:
+    """Show a store in the browser: search rules, look at pairs and derivations, ask SQL. Nothing can be changed.
+
+    No daemon is needed; where one runs, it has the same pages (`hierogram serve`). At any address but loopback a token
+    is needed, HIEROGRAM_HTTP__TOKEN in the environment. Ctrl-C ends it.
+    """
+    from hierogram.daemon.configuration import load_configuration
+    from hierogram.daemon.web.server import browse as serve_pages
+
+    if named is not None and named_store(context) is not None:
+        raise UsageError("name the store once: as STORE or with --store")
+    configuration = load_configuration(None, http_host=host, http_port=port).http
+
+    def ready(url: str, address: str) -> None:
+        print(f"{url} at {address}")
+        # Nothing else is printed until it ends; who reads a pipe waits for the address.
+        sys.stdout.flush()
+        note("Ctrl-C ends it")
+
+    with interruptible("nothing was changed"):
+        serve_pages(named or store_url(context), configuration, ready)

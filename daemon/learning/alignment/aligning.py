@@ -1,0 +1,438 @@
+"""Word alignment of a corpus: sample both directions with several chains on several threads, make them one."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import islice, pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
+from hierogram.daemon.learning.stored_links import Links, units_of
+from hierogram.daemon.text.segments import words_of_parts
+from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, tokens_of
+from hierogram.samplers.alignment.chain import LinkEvidence, evidence_of
+from hierogram.samplers.alignment.marginals import (
+    DirectionLinks,
+    LinkSamples,
+    Marginals,
+    add_marginals,
+    decode_links,
+    empty_marginals,
+    join_directions,
+    mean_posterior,
+    posterior_of,
+)
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, every_model
+from hierogram.samplers.alignment.models.registry import options_for as model_options
+from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
+from hierogram.samplers.alignment.options import GDFA, POSTERIOR, SYMMETRIZATIONS, AlignerOptions
+from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts, links_of_alignment
+from hierogram.samplers.alignment.symmetrization import LinkList, list_links
+from hierogram.samplers.grammar.known_links import KnownLinks
+
+_INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
+_ANSWERING: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1}
+_REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Links of all pairs, sorted by source, then target position; and each link's posterior probability, float32[L]."""
+
+    links: LinkList
+    posterior: NDArray[np.float32]
+
+    @property
+    def pairs(self) -> int:
+        """Number of sentence pairs."""
+        return len(self.links.offset) - 1
+
+    def __len__(self) -> int:
+        """Return how many pairs there are."""
+        return self.pairs
+
+    def __iter__(self) -> Iterator[list[tuple[int, int, float]]]:
+        """Yield each pair's links: source and target position, from 0, and the posterior probability."""
+        links = zip(self.links.source.tolist(), self.links.target.tolist(), self.posterior.tolist(), strict=True)
+        for start, stop in pairwise(self.links.offset.tolist()):
+            yield list(islice(links, stop - start))
+
+    def in_words(self, sources: Iterable[str], targets: Iterable[str]) -> "Aligned":
+        """Return links of the words that the lines' tokens are parts of, each as probable as its parts' likeliest."""
+        links: list[tuple[int, int]] = []
+        posterior: list[float] = []
+        offset = [0]
+        for own, *lines in zip(self, sources, targets, strict=True):
+            source, target = (words_of_parts(tokens_of(line)) for line in lines)
+            best: dict[tuple[int, int], float] = {}
+            for i, j, p in own:
+                link = source[i], target[j]
+                best[link] = max(p, best.get(link, 0.0))
+            for link, p in sorted(best.items()):
+                links.append(link)
+                posterior.append(p)
+            offset.append(len(links))
+        places = np.array(links, np.int16).reshape(-1, 2)
+        return Aligned(
+            LinkList(places[:, 0], places[:, 1], np.array(offset, np.int64)), np.array(posterior, np.float32)
+        )
+
+    def lines(self, with_scores: bool = False) -> Iterator[str]:
+        """Yield Pharaoh lines `0-0 1-2`; with scores followed by ` ||| ` and the links' posteriors in this order."""
+        source, target = self.links.source.tolist(), self.links.target.tolist()
+        offset, posterior = self.links.offset.tolist(), self.posterior.tolist()
+        for start, stop in pairwise(offset):
+            line = " ".join([f"{source[k]}-{target[k]}" for k in range(start, stop)])
+            if with_scores:
+                line += " ||| " + " ".join([f"{p:.4f}" for p in posterior[start:stop]])
+            yield line
+
+
+def options_for(request: Request, pairs: int) -> AlignerOptions:
+    """Return the sampler's options for a corpus of `pairs`; raises `UsageError` where there is no such model."""
+    if request.model not in every_model():
+        raise UsageError(f"no model is called {request.model!r}: there are {', '.join(every_model())}")
+    return model_options(
+        request.model,
+        pairs,
+        request.sweeps,
+        chains=request.chains,
+        candidates=request.candidates,
+        similarity=request.similarity,
+        stems=request.stems,
+        slices=request.slices,
+        seed=request.seed,
+    )
+
+
+def incremental_options(pairs: int, request: Request, *, linked: bool = False) -> AlignerOptions:
+    """Return options for pairs beside many that are known: few sweeps, as most counts are there already.
+
+    `linked`: the pairs start from the links that they have.
+    """
+    return replace(options_for(request, pairs), thinning=1, **(_REJUVENATING if linked else _INCREMENTAL))
+
+
+@lru_cache
+def answering_options(request: Request) -> AlignerOptions:
+    """Return options for a pair that is not stored, for whose links somebody waits: fewer sweeps, but warmed up."""
+    return replace(options_for(request, 1), thinning=1, **_ANSWERING)
+
+
+class _Sweeps:
+    """Sweeps done by all threads; the first to hear that the run was given up ends its chain."""
+
+    def __init__(self, total: int, report: Callable[[int, int], None] | None) -> None:
+        self._total = total
+        self._report = report
+        self._done = 0
+        self._lock = threading.Lock()
+        self.stopped = False
+
+    def one_done(self) -> None:
+        if self.stopped:
+            raise CancelledError
+        with self._lock:
+            self._done += 1
+            if self._report is not None:
+                self._report(self._done, self._total)
+
+
+Report = Callable[[int, int], None]
+"""Hears what is done, and how much there is in all."""
+
+
+class View(NamedTuple):
+    """A direction as a chain knows it, by words or by stems, and counts of other pairs."""
+
+    direction: Direction
+    prior: PriorCounts | None
+
+
+class Way(NamedTuple):
+    """One direction to sample: 0 emits target words, 1 source words; links to start from, and what is known of links.
+
+    The first of the `views` is that by words; the second, if there is one, that by stems.
+    """
+
+    number: int
+    views: list[View]
+    links: NDArray[np.int16] | None
+    evidence: LinkEvidence | None = None
+
+    @property
+    def direction(self) -> Direction:
+        """The direction by words."""
+        return self.views[0].direction
+
+
+class Sample(Protocol):
+    """Runs all chains of the directions; returns each direction's samples, added up in the order of its chains."""
+
+    def __call__(self, ways: Sequence[Way], options: AlignerOptions, *, report: Report | None) -> list[Marginals]:
+        """Run them; `report` hears sweeps done and sweeps in all."""
+
+
+def ways_of(
+    source: Side,
+    target: Side,
+    options: AlignerOptions,
+    prior: LearnedCounts | None = None,
+    links: Links | None = None,
+    stems: tuple[Side, Side] | None = None,
+) -> list[Way]:
+    """Return both directions, forward and backward; the `stems` of both sides may be given."""
+    if stems is None and options.stems:
+        stems = units_of(source, target)[1]
+    ways = []
+    for number, starts in enumerate(links or (None, None)):
+        direction = make_direction(source, target) if number else make_direction(target, source)
+        directions = [direction]
+        if stems is not None:
+            emitted, conditioning = stems if number else stems[::-1]
+            # Stems stand where their words do.
+            sides = direction.sides._replace(emitted=emitted.words, conditioning=conditioning.words)
+            directions.append(Direction(sides, emitted, conditioning))
+        views = [View(view, prior[k][number] if prior is not None else None) for k, view in enumerate(directions)]
+        ways.append(Way(number, views, starts))
+    return ways
+
+
+def align(
+    source: Iterable[str],
+    target: Iterable[str],
+    request: Request | None = None,
+    report: Callable[[int, int], None] | None = None,
+    known: Callable[[Side, Side], LearnedCounts] | None = None,
+) -> Aligned:
+    """Align sentences with their translations; `report` hears sweeps done and sweeps in all.
+
+    `known` gives the counts of other pairs for the words of both sides. The same sentences,
+    options and seed give the same links, whatever the number of threads. Raises `UsageError` and `AlignmentInputError`.
+    """
+    request = request or Request()
+    if request.direction not in DIRECTIONS:
+        raise UsageError(f"no direction is called {request.direction!r}: there are {', '.join(DIRECTIONS)}")
+    if request.symmetrization not in SYMMETRIZATIONS:
+        names = ", ".join(SYMMETRIZATIONS)
+        raise UsageError(f"no symmetrization is called {request.symmetrization!r}: there are {names}")
+    source_side, target_side = read_side(source, request.keep_case), read_side(target, request.keep_case)
+    options = options_for(request, len(source_side.offset) - 1)
+    if request.model in JOINT_MODELS:
+        if request.direction != BOTH or known is not None:
+            without = "--store" if known is not None else f"--set direction={request.direction}"
+            raise UsageError(
+                f"the model {request.model} aligns both ways at once, from the pairs alone: leave out {without}"
+            )
+        samples = _sample_jointly(source_side, target_side, options, request.threads, report)
+        return Aligned(*decode_links(samples, source_side, target_side, implied=request.chunks))
+    for name in ("chunks", "slices"):
+        if getattr(request, name) != getattr(Request(), name):
+            raise UsageError(f"--set {name} is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
+    prior = known(source_side, target_side) if known is not None else None
+    if request.direction == BOTH:
+        return align_sides(
+            source_side, target_side, options, request.threads, report, prior, symmetrization=request.symmetrization
+        )[1]
+    way = ways_of(source_side, target_side, options, prior)[0 if request.direction == FORWARD else 1]
+    [marginals] = _sample([way], options, request.threads, report)
+    return _one_direction(request.direction, way.direction, decode(way.direction, options.model, marginals))
+
+
+def _sample_jointly(
+    source: Side,
+    target: Side,
+    options: AlignerOptions,
+    threads: int | None,
+    report: Callable[[int, int], None] | None,
+    prior: LearnedCounts | None = None,
+) -> LinkSamples:
+    """Sample by a model of both directions at once; chains are added up in their order.
+
+    Each chain starts from the links of a chain of the default model in each direction.
+    """
+    of_words = prior[0] if prior is not None else (None, None)
+    sampler = JOINT_MODELS[options.model].sampler()(source, target, options, of_words)
+    first_options = model_options(
+        DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity, stems=False
+    )
+    ways = ways_of(source, target, first_options, prior)
+    sweeps = _Sweeps(options.chains * (len(ways) * first_options.sweeps + options.sweeps), report)
+    workers = min(threads or os.cpu_count() or 1, options.chains)
+
+    def run(chain: int) -> LinkSamples:
+        key = chain_seed(options.seed, 0, chain)
+        keys = [chain_seed(key, way.number, 0) for way in ways]
+        marginals = [run_way(way, first_options, 0, sweeps.one_done, own) for way, own in zip(ways, keys, strict=True)]
+        found = _decoded(ways, first_options, marginals)
+        links = join_directions(GDFA, found, marginals, source, target)
+        return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.one_done)
+
+    with ThreadPoolExecutor(workers, "align") as pool:
+        try:
+            first, *others = pool.map(run, range(options.chains))
+        except BaseException:
+            sweeps.stopped = True
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    for more in others:
+        first = first.joined(more)
+    return first
+
+
+def align_sides(
+    source: Side,
+    target: Side,
+    options: AlignerOptions,
+    threads: int | None = None,
+    report: Callable[[int, int], None] | None = None,
+    prior: LearnedCounts | None = None,
+    links: Links | None = None,
+    known: Mapping[int, KnownLinks] | None = None,
+    symmetrization: str = POSTERIOR,
+    sample: Sample | None = None,
+) -> tuple[Links, Aligned]:
+    """Align both ways; return both directions' links, of target words and of source words, and what they make together.
+
+    Beside the texts may be given counts of other pairs, both ways' links to start from, what is known of the links
+    of some pairs, by their places, and who runs the chains in the place of threads. A model of both directions at once
+    needs neither symmetrization nor links to start from, runs by threads, and does not sample given what is known of
+    links: its links are changed where they contradict that.
+    """
+    if options.model in JOINT_MODELS:
+        samples = _sample_jointly(source, target, options, threads, report, prior)
+        aligned = _with_known(samples, source, target, known or {})
+        return both_ways(aligned.links, source, target), aligned
+    ways = ways_of(source, target, options, prior, links)
+    if known:
+        ways = [way._replace(evidence=evidence_of(way.direction.sides, known, way.number == 0)) for way in ways]
+    marginals = (sample or partial(_sample, threads=threads))(ways, options, report=report)
+    found = _decoded(ways, options, marginals)
+    joined = join_directions(symmetrization, found, marginals, source, target)
+    if known:
+        joined = _keep_known(joined, known)
+    return (found[0].links, found[1].links), Aligned(joined, mean_posterior(joined, source, target, marginals))
+
+
+def _decoded(ways: Sequence[Way], options: AlignerOptions, marginals: Sequence[Marginals]) -> list[DirectionLinks]:
+    return [decode(way.direction, options.model, m) for way, m in zip(ways, marginals, strict=True)]
+
+
+def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:
+    """Return the links with those that are known, and without those that are known not to be.
+
+    With `alone`, a word that has a link that is fixed has no other links than such.
+    """
+    parts: list[LinkList] = []
+    bounds = links.offset.tolist()
+    lengths = np.diff(links.offset)
+    at = 0
+    for pair in sorted(known):
+        here = slice(bounds[pair], bounds[pair + 1])
+        found = zip(links.source[here].tolist(), links.target[here].tolist(), strict=True)
+        kept = known[pair].kept(known[pair].apart(found) if alone else found)
+        own = np.array(kept, np.int16).reshape(-1, 2)
+        parts += [LinkList(links.source[at : here.start], links.target[at : here.start], links.offset[:0])]
+        parts += [LinkList(own[:, 0], own[:, 1], links.offset[:0])]
+        lengths[pair] = len(kept)
+        at = here.stop
+    parts.append(LinkList(links.source[at:], links.target[at:], links.offset[:0]))
+    offset = np.zeros(len(links.offset), np.int64)
+    np.cumsum(lengths, out=offset[1:])
+    return LinkList(
+        np.concatenate([part.source for part in parts]), np.concatenate([part.target for part in parts]), offset
+    )
+
+
+def _with_known(samples: LinkSamples, source: Side, target: Side, known: Mapping[int, KnownLinks]) -> Aligned:
+    """Return the likely links of samples, those of chunks too, as far as what is known of some pairs lets them be."""
+    links, posterior = decode_links(samples, source, target, implied=True)
+    if not known:
+        return Aligned(links, posterior)
+    links = _keep_known(links, known, alone=True)
+    posterior = posterior_of(samples, links, source, target)
+    for pair, (fixed, _) in known.items():
+        for at in range(int(links.offset[pair]), int(links.offset[pair + 1])):
+            if (int(links.source[at]), int(links.target[at])) in fixed:
+                posterior[at] = 1
+    return Aligned(links, posterior)
+
+
+def both_ways(links: LinkList, source: Side, target: Side) -> Links:
+    """Return one link at most of each target word, and of each source word: those of an alignment."""
+    of_source, of_target = links.source.astype(np.int64), links.target.astype(np.int64)
+    return (
+        links_of_alignment(of_target, of_source, links.offset, target.offset, source.offset),
+        links_of_alignment(of_source, of_target, links.offset, source.offset, target.offset),
+    )
+
+
+def run_way(
+    way: Way, options: AlignerOptions, chain: int, report: Callable[[], None] | None = None, key: int | None = None
+) -> Marginals:
+    """Do all sweeps of a direction's chain, numbered from 0, by its own `key` where none is given."""
+    view = way.views[options.knows_stems(chain)]
+    key = chain_seed(options.seed, way.number, chain) if key is None else key
+    return run_chain(build(options, view.direction, view.prior, way.evidence), key, way.links, report)
+
+
+def chains_of(ways: Sequence[Way], options: AlignerOptions) -> list[tuple[int, int]]:
+    """Return all chains, a direction's place among the ways and the chain's number, in the order in which their samples
+    are added up."""
+    return [(k, chain) for chain in range(options.chains) for k in range(len(ways))]
+
+
+def _sample(
+    ways: Sequence[Way],
+    options: AlignerOptions,
+    threads: int | None,
+    report: Report | None,
+) -> list[Marginals]:
+    """Run all chains of the directions; each direction's samples are added up in the order of its chains."""
+    jobs = chains_of(ways, options)
+    sweeps = _Sweeps(len(jobs) * options.sweeps, report)
+    totals = [empty_marginals(way.direction.sides) for way in ways]
+    workers = min(threads or os.cpu_count() or 1, len(jobs))
+    pending: list[tuple[int, Future[Marginals]]] = []
+
+    with ThreadPoolExecutor(workers, "align") as pool:
+        try:
+            for k, chain in jobs:
+                pending.append((k, pool.submit(run_way, ways[k], options, chain, sweeps.one_done)))
+                # Hardly more marginals than workers at once: they are the largest thing in memory.
+                if len(pending) > workers:
+                    _collect(pending, totals)
+            while pending:
+                _collect(pending, totals)
+        except BaseException:
+            sweeps.stopped = True
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return totals
+
+
+def _collect(pending: list[tuple[int, Future[Marginals]]], totals: list[Marginals]) -> None:
+    k, future = pending.pop(0)
+    add_marginals(totals[k], future.result())
+
+
+def _one_direction(name: str, direction: Direction, found: DirectionLinks) -> Aligned:
+    emitted_offset, conditioning_offset = direction.sides.emitted_offset, direction.sides.conditioning_offset
+    if name == FORWARD:
+        links = list_links(found.links, conditioning_offset, emitted_offset)
+        at = np.repeat(emitted_offset[:-1], np.diff(links.offset)) + links.target
+    else:
+        # Emitted words are the source words, in order: the list is sorted as it stands.
+        linked = np.flatnonzero(found.links >= 0)
+        pair = np.searchsorted(emitted_offset, linked, side="right") - 1
+        offset = np.searchsorted(linked, emitted_offset).astype(np.int64)
+        links = LinkList((linked - emitted_offset[pair]).astype(np.int16), found.links[linked], offset)
+        at = linked
+    return Aligned(links, found.posterior[at])

@@ -1,0 +1,244 @@
+"""Aligning what is not stored, by what a store's aligner has learned; nothing is written."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
+from hierogram.daemon.learning.alignment.aligning import answering_options, ways_of
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.stored_links import NamedCounts, Names, names_of, units_of
+from hierogram.daemon.text.segments import joined, words_of_parts
+from hierogram.daemon.text.texts import IN_REQUESTS, TextPipeline, pipeline_of, text_advice
+from hierogram.samplers.alignment.bitext import Side, read_side, tokens_of
+from hierogram.samplers.alignment.chain import evidence_of
+from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, join_directions
+from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
+from hierogram.samplers.alignment.options import POSTERIOR
+from hierogram.samplers.alignment.prior_counts import LearnedCounts
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.records import AlignerCounts, AnsweringCounts
+from hierogram.storage.store import Store
+
+_DIGITS = 5
+_CHAINS = 6
+"""Of an answer: fewer than where pairs are stored, since somebody waits."""
+
+Texts = tuple[str, str]
+"""Source and target."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredPair:
+    """A pair's words and links.
+
+    `forward`, `backward` float32[source words, target words]: the posterior probability of each link in the direction
+    that gives each target word a source word, and in the other. `of_target`, `of_source`: the likeliest link of each
+    word, or -1, with its probability. `links` is what both directions make together, sorted.
+    """
+
+    source: list[str]
+    target: list[str]
+    forward: NDArray[np.float32]
+    backward: NDArray[np.float32]
+    of_target: DirectionLinks
+    of_source: DirectionLinks
+    links: list[tuple[int, int]]
+
+    @property
+    def posterior(self) -> NDArray[np.float32]:
+        """The mean of both directions, float32[source words, target words]: calibrated, see docs/alignment.md."""
+        mean: NDArray[np.float32] = (self.forward + self.backward) / np.float32(2)
+        return mean
+
+
+class AnsweringAligner:
+    """Aligns pairs by the counts that the store has at that moment; may be used from several threads at once.
+
+    Each pair is aligned for itself: the same pair gets the same links whatever comes with it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        settings = store.settings()
+        notation = notation_of(settings.grammar)
+        if notation.takes != PAIRS:
+            raise WrongKindError(f"{store.url}: {notation.cannot('align')}: it has sentences of one language")
+        self._store = store
+        self._seed = settings.seed
+        self._most_words = settings.max_tokens
+        self.texts: TextPipeline = pipeline_of(settings)
+        self._found: AnsweringCounts | None = None
+
+    def prepared(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
+        """Return texts as the store takes them in: divided into tokens and lowercased where its settings say so.
+
+        `tokenized` ones are words already, which may have parts.
+        """
+        texts = self.texts.of_words() if tokenized else self.texts
+        return [texts.pair(source, target) for source, target in pairs]
+
+    def advice(self, pairs: Sequence[Texts]) -> str | None:
+        """Return advice on texts that should be divided into tokens and are not, or the other way; None: nothing."""
+        for side, name, number in ((self.texts.source, "source", 0), (self.texts.target, "target", 1)):
+            advice = text_advice(side, name, [pair[number] for pair in pairs], *IN_REQUESTS)
+            if advice is not None:
+                return advice
+        return None
+
+    def answer(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AnsweredPair]]:
+        """Return a position of the store, and the links of tokenized pairs by the counts of all pairs then.
+
+        Where the store has parts of words, the pairs have them, and what is returned is of words.
+        What people say of the links of a stored pair holds for the same texts here. Raises `AlignerUntrainedError`
+        where the aligner has seen no pair, and `InputError` where a sentence has more words than the store takes.
+        """
+        for number, texts in enumerate(pairs, 1):
+            for side, text in zip(("source", "target"), texts, strict=True):
+                if (n := len(tokens_of(text))) > self._most_words:
+                    raise InputError(
+                        f"pair {number}: its {side} has {n:,} words: the store takes at most {self._most_words:,}"
+                    )
+        units = [units_of(read_side([source]), read_side([target])) for source, target in pairs]
+        names = [names_of(*pair) for pair in units]
+        words, stems = _met(of_words for of_words, _ in names), _met(of_stems for _, of_stems in names)
+        stored = [(" ".join(tokens_of(source)), " ".join(tokens_of(target))) for source, target in pairs]
+        found = self._found = self._store.answering((words, stems), stored, self._found)
+        if not found.counts.jumps:
+            raise AlignerUntrainedError(
+                f"{self._store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
+            )
+        vocabulary = max(found.vocabulary[0], len(words[0])), max(found.vocabulary[1], len(words[1]))
+        counts = NamedCounts(found.counts)
+        answers = []
+        for texts, key, both, own in zip(pairs, stored, units, names, strict=True):
+            people = found.known.get(key, KnownLinks())
+            answers.append(_answered(texts, both, counts.of(own, vocabulary), people, symmetrization, self._seed))
+        return found.position, list(map(_in_words, answers)) if self.texts.joins else answers
+
+
+def _met(names: Iterable[Names]) -> Names:
+    """Return the names of several pairs once each; no stored word has a NUL, and Postgres takes none."""
+    lots = list(names)
+    one, other = (sorted({name for lot in lots for name in lot[k] if "\0" not in name}) for k in (0, 1))
+    return one, other
+
+
+def _answered(
+    texts: Texts,
+    units: tuple[tuple[Side, Side], tuple[Side, Side]],
+    prior: LearnedCounts,
+    people: KnownLinks,
+    symmetrization: str = POSTERIOR,
+    seed: int = 1,
+) -> AnsweredPair:
+    """Sample the links of one pair, words and stems, beside the counts of others, given what people say of them."""
+    (source, target), stems = units
+    options = answering_options(Request(seed=seed, chains=_CHAINS))
+    marginals: list[Marginals] = []
+    decoded: list[DirectionLinks] = []
+    for way in ways_of(source, target, options, prior, stems=stems):
+        evidence = evidence_of(way.direction.sides, {0: people}, way.number == 0) if any(people) else None
+        keys: tuple[list[int], list[int]] = ([], [])
+        for chain in range(options.chains):
+            keys[options.knows_stems(chain)].append(chain_seed(options.seed, way.number, chain))
+        total, *others = (
+            build(options, *view, evidence).run(of_view) for view, of_view in zip(way.views, keys, strict=True)
+        )
+        for more in others:
+            add_marginals(total, more)
+        marginals.append(total)
+        decoded.append(decode(way.direction, options.model, total))
+    joined = join_directions(symmetrization, decoded, marginals, source, target)
+    cells = [total.cells / np.float32(total.samples[0]) for total in marginals]
+    height, width = len(source.words), len(target.words)
+    forward, backward = cells[0].reshape(width, height).T, cells[1].reshape(height, width)
+    for link in people.fixed:
+        forward[link] = backward[link] = 1
+    return AnsweredPair(
+        tokens_of(texts[0]),
+        tokens_of(texts[1]),
+        forward,
+        backward,
+        decoded[0],
+        decoded[1],
+        people.kept(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
+    )
+
+
+def _in_words(pair: AnsweredPair) -> AnsweredPair:
+    """Return the links of the words that a pair's tokens are parts of; a word's are the most probable of its parts'."""
+    source, target = words_of_parts(pair.source), words_of_parts(pair.target)
+    if not (pair.source and pair.target):
+        return replace(pair, source=_words(pair.source), target=_words(pair.target))
+    starts = [np.unique(places[:-1], return_index=True)[1] for places in (source, target)]
+
+    def cells(values: NDArray[np.float32]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = np.maximum.reduceat(np.maximum.reduceat(values, starts[0], 0), starts[1], 1)
+        return found
+
+    return AnsweredPair(
+        _words(pair.source),
+        _words(pair.target),
+        cells(pair.forward),
+        cells(pair.backward),
+        _most_probable(pair.of_target, target, source),
+        _most_probable(pair.of_source, source, target),
+        sorted({(source[i], target[j]) for i, j in pair.links}),
+    )
+
+
+def _words(parts: Sequence[str]) -> list[str]:
+    return tokens_of(joined(" ".join(parts)))
+
+
+def _most_probable(found: DirectionLinks, own: Sequence[int], others: Sequence[int]) -> DirectionLinks:
+    """Return of each word the most probable link of its parts, or none where none of them has one."""
+    best: list[tuple[bool, float, int]] = [(False, 0.0, -1)] * own[-1]
+    for place, link, p in zip(own, found.links.tolist(), found.posterior.tolist(), strict=False):
+        best[place] = max(best[place], (link >= 0, p, others[link] if link >= 0 else -1))
+    return DirectionLinks(
+        np.array([link for _, _, link in best], found.links.dtype),
+        np.array([p for _, p, _ in best], found.posterior.dtype),
+    )
+
+
+def warm_up() -> None:
+    """Compile, or load, all that an answer needs: align a pair in memory alone, with a fixed link and without."""
+    texts = ("a b", "x y")
+    units = units_of(read_side([texts[0]]), read_side([texts[1]]))
+    prior = NamedCounts(AlignerCounts([], [], [])).of(names_of(*units), (2, 2))
+    for fixed in ((), ((0, 0),)):
+        _answered(texts, units, prior, KnownLinks(frozenset(fixed)))
+
+
+def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object]:
+    """Return a pair as plain values, for JSON; with `least`, `links` are all that are at least so likely."""
+    posterior = pair.posterior
+    links = pair.links if least is None else [(s, t) for s, t in np.argwhere(posterior >= least).tolist()]
+    places = tuple(np.array(links, np.intp).reshape(-1, 2).T)
+    columns = [_shown(cells[places]) for cells in (posterior, pair.forward, pair.backward)]
+    return {
+        "source": pair.source,
+        "target": pair.target,
+        "alignment": " ".join(f"{s}-{t}" for s, t in pair.links),
+        "links": [
+            {"source": s, "target": t, "probability": p, "forward": forward, "backward": backward}
+            for (s, t), p, forward, backward in zip(links, *columns, strict=True)
+        ],
+        "forward": _of_words(pair.of_target),
+        "backward": _of_words(pair.of_source),
+    }
+
+
+def _of_words(found: DirectionLinks) -> list[dict[str, object]]:
+    return [
+        {"position": None if link < 0 else link, "probability": p}
+        for link, p in zip(found.links.tolist(), _shown(found.posterior), strict=True)
+    ]
+
+
+def _shown(p: NDArray[np.float32]) -> list[float]:
+    return [round(one, _DIGITS) for one in np.minimum(p, 1).tolist()]

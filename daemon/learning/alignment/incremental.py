@@ -1,0 +1,512 @@
+"""Alignment of a store's pairs: of those that arrive without one, against the counts of its aligner, and again later.
+
+Pairs are aligned again, too, where people have fixed or forbidden links of theirs, or have taken that back.
+"""
+
+import pickle
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from hierogram.daemon.learning.alignment.aligning import (
+    Aligned,
+    Report,
+    Sample,
+    align_sides,
+    both_ways,
+    incremental_options,
+    options_for,
+)
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.kinds.pairs import read_links
+from hierogram.daemon.learning.learner import holding_lease
+from hierogram.daemon.learning.residents import Rebuilt
+from hierogram.daemon.learning.stored_links import (
+    LinkedTexts,
+    Links,
+    NamedCounts,
+    enter_counts,
+    names_of,
+    read_blobs,
+    units_of,
+)
+from hierogram.daemon.memory import give_back
+from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, without
+from hierogram.samplers.alignment.symmetrization import LinkList
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.records import (
+    UNALIGNED,
+    AlignerChange,
+    Correction,
+    LinkRow,
+    PairAlignment,
+    PairLinks,
+    PairRow,
+    PairSize,
+    Settings,
+)
+from hierogram.storage.store import Store
+
+MATERIAL = 0.1
+"""An alignment changes materially where so large a share of the links, old and new, is not in both."""
+
+ARRIVED = 0.25
+"""Pairs are aligned again once more than this share of them has only been aligned on arrival."""
+
+_ON_ARRIVAL, _TOGETHER = 1, 2
+"""How often the aligner has been over a pair that was new among many, and among few or none: then as often as those
+that are aligned again."""
+_CELLS_A_LOT = 30_000_000
+_MOST_LOTS, _MOST_PAIRS = 32, 1_000_000
+"""Of a round."""
+_PAIRS_A_COMMIT = 8_192
+_SEED_STEP = 1_000_003
+
+
+class AlignmentLot(NamedTuple):
+    """Pairs that are aligned together, by their ids, and their cells; `again`: the aligner has aligned them before."""
+
+    ids: list[int]
+    cells: int
+    again: bool
+
+
+class AlignedLot(NamedTuple):
+    """Hold what comes of aligning a lot: changes of the store, to be committed one after the other, and the alignments
+    that have changed materially of pairs that were aligned before, by id."""
+
+    changes: list[AlignerChange]
+    changed: dict[int, str]
+
+
+class LotWorkers(Protocol):
+    """Workers that align lots in the place of threads."""
+
+    def aligned(self, store: Store, lots: Sequence[AlignmentLot], report: Report) -> Iterator[AlignedLot]:
+        """Align lots that do not know of each other, and yield what comes of each in their order.
+
+        The result is that of `align_lot`. `report` hears how far it is, and how far it goes.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Rejuvenated:
+    """Pairs that were aligned again: `changed` of them have another alignment, `rebuilt` those with a derivation."""
+
+    pairs: int
+    changed: int
+    rebuilt: Rebuilt | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlignReport:
+    """New pairs that were aligned, pairs with given alignments that trained, pairs aligned again, and time."""
+
+    pairs: int
+    trained: int
+    rejuvenated: int
+    changed: int
+    seconds: float
+
+
+class IncrementalAligner:
+    """The aligner of a store; one at a time may write to it.
+
+    With `train`, pairs with given alignments keep them and train the aligner. Lots are aligned by threads, or by
+    `workers`. The lots of a round know the same of all other pairs, and nothing of each other, so that the result
+    depends neither on threads nor on workers; a round has no more pairs than had links before it, but for one lot.
+    """
+
+    def __init__(
+        self, store: Store, threads: int | None = None, train: bool = True, workers: LotWorkers | None = None
+    ) -> None:
+        self._store = store
+        self._threads = threads
+        self._train = train
+        self._workers = workers
+        self._trained_up_to = 0
+
+    def align_new(self, limit: int | None = None, report: Report | None = None, most_lots: int = 1) -> int:
+        """Align pairs that have no alignment, `limit` and so many lots at most; return their number.
+
+        They go on to be sampled. `report` hears pairs that are done, and how many there are at hand.
+        """
+        pairs = self._store.unaligned_pairs(_MOST_PAIRS if limit is None else min(limit, _MOST_PAIRS))
+        if not pairs:
+            return 0
+        if self._train:
+            self.train()
+        others = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
+        lots = _lots(pairs, others, most_lots, again=False)
+        for done in self._aligned(lots, report):
+            for change in done.changes:
+                self._store.align(change)
+        return sum(len(lot.ids) for lot in lots)
+
+    def train(self) -> int:
+        """Let the aligner learn from given alignments that it has not seen yet; return their number."""
+        number = 0
+        while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_A_COMMIT):
+            texts = LinkedTexts.of(rows)
+            given = LinkList(*read_links([row.alignment for row in rows]))
+            links = both_ways(given, texts.source, texts.target)
+            change = AlignerChange()
+            change.links = [
+                PairLinks(row.id, *blobs, 0, None) for row, blobs in zip(rows, texts.blobs(links), strict=True)
+            ]
+            enter_counts(change, texts.counts(links, np.ones(len(rows), np.int64)), texts.source, texts.target)
+            self._store.align(change)
+            self._trained_up_to = rows[-1].id
+            number += len(rows)
+        return number
+
+    def much_has_arrived(self) -> bool:
+        """Return whether so many pairs have only been aligned on arrival that aligning pairs again is worth it."""
+        stalest = self._store.stalest_links(1)
+        if not stalest or stalest[0].sweep != _ON_ARRIVAL:
+            return False
+        return self._store.count_links(_ON_ARRIVAL) > ARRIVED * self._store.count_pairs()
+
+    def rejuvenate(
+        self, limit: int | None = None, report: Report | None = None, most_lots: int = 1
+    ) -> list[Rejuvenated]:
+        """Align pairs again that the aligner has aligned, those it has been over least often first; return each lot.
+
+        They are `limit` and so many lots at most. Unless others know more, they begin as new pairs do.
+
+        Where the alignment changes materially, the pair's derivation begins again in the same transaction. A learner
+        that holds the store's rules in memory has to change its table as `rebuilt` says.
+        """
+        pairs = self._store.stalest_links(_MOST_PAIRS if limit is None else min(limit, _MOST_PAIRS))
+        linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
+        lots = _lots(pairs, linked, most_lots, again=True) if pairs else []
+        done = []
+        for lot, (changes, changed) in zip(lots, self._aligned(lots, report), strict=True):
+            [change] = changes
+            rebuilt = _commit(self._store, change, self._store.pairs_by_id(list(changed)), changed)
+            done.append(Rejuvenated(len(lot.ids), len(changed), rebuilt))
+        return done
+
+    def _aligned(self, lots: Sequence[AlignmentLot], report: Report | None) -> Iterator[AlignedLot]:
+        """Align the lots; none is yielded before all are aligned, since what is yielded is committed."""
+        pairs = sum(len(lot.ids) for lot in lots)
+
+        def hear(done: int, total: int) -> None:
+            if report is not None:
+                report(pairs * done // max(total, 1), pairs)
+
+        def by_threads() -> Iterator[AlignedLot]:
+            for number, lot in enumerate(lots):
+                heard = part_of(hear, number, len(lots))
+                yield align_lot(self._store, lot, self._threads, heard)
+
+        found = by_threads() if self._workers is None else self._workers.aligned(self._store, lots, hear)
+        return found if len(lots) == 1 else _held(found)
+
+
+def _lots(pairs: Sequence[PairSize], linked: int, most_lots: int, again: bool) -> list[AlignmentLot]:
+    """Return the lots of a round: the first pairs in turn, each lot with as many cells as fit in memory.
+
+    So many lots at most, and, beyond the first, so many pairs as others have links: those `linked`, but for the pairs
+    themselves where these are among them.
+    """
+    ends = np.cumsum([pair.cells for pair in pairs])
+    lots: list[AlignmentLot] = []
+    first = 0
+    while first < len(pairs) and len(lots) < min(most_lots, _MOST_LOTS):
+        before = int(ends[first - 1]) if first else 0
+        last = max(int(np.searchsorted(ends, before + _CELLS_A_LOT, side="right")), first + 1)
+        if lots and last > linked - again * last:
+            break
+        lots.append(AlignmentLot([pair.id for pair in pairs[first:last]], int(ends[last - 1]) - before, again))
+        first = last
+    return lots
+
+
+def part_of(report: Report, number: int, parts: int) -> Report:
+    """Return what hears how far a part is, of several as large, for what hears how far all are."""
+    return lambda done, total: report(number * total + done, parts * total)
+
+
+def _held(found: Iterable[AlignedLot]) -> Iterator[AlignedLot]:
+    """Yield all as soon as the last is there; until then they are in a file."""
+    with tempfile.TemporaryFile() as file:
+        number = 0
+        for one in found:
+            pickle.dump(one, file, pickle.HIGHEST_PROTOCOL)
+            number += 1
+        file.seek(0)
+        for _ in range(number):
+            yield pickle.load(file)
+
+
+def align_lot(
+    store: Store,
+    lot: AlignmentLot,
+    threads: int | None = None,
+    report: Report | None = None,
+    sample: Sample | None = None,
+) -> AlignedLot:
+    """Align the pairs of a lot by what the store knows of all others; nothing is written.
+
+    `report` hears sweeps done and sweeps in all; `sample` runs the chains in the place of threads.
+    """
+
+    def align(texts: LinkedTexts, options: AlignerOptions, **given: Any) -> tuple[Links, Aligned]:
+        return align_sides(texts.source, texts.target, options, threads, report, sample=sample, **given)
+
+    return (_aligned_again if lot.again else _aligned_first)(store, lot.ids, align)
+
+
+_Align = Callable[..., tuple[Links, Aligned]]
+
+
+def _aligned_first(store: Store, ids: Sequence[int], align: _Align) -> AlignedLot:
+    rows = store.pairs_by_id(ids)
+    texts = LinkedTexts.of(rows)
+    prior = _prior(store, texts)
+    options = _options(store.settings(), rows[0].id, 0, texts, prior)
+    # The changes are read before the links: those that come in between are seen to later.
+    corrected = {row.id: row.asked for row in store.corrections_of(ids)}
+    known = _known(store, rows) if corrected else None
+    both, aligned = align(texts, options, prior=prior, known=known)
+    lines = list(aligned.lines())
+    links = _links(rows, texts, both, _ON_ARRIVAL if _is_known(texts, prior) else _TOGETHER)
+    changes = []
+    # Some thousand pairs at a time, together with the counts that they cause.
+    for first in range(0, len(rows), _PAIRS_A_COMMIT):
+        some = slice(first, first + _PAIRS_A_COMMIT)
+        weight = np.zeros(len(rows), np.int64)
+        weight[some] = 1
+        change = AlignerChange(
+            [PairAlignment(row.id, line) for row, line in zip(rows[some], lines[some], strict=True)], links[some]
+        )
+        change.corrected = [(row.id, corrected[row.id]) for row in rows[some] if row.id in corrected]
+        enter_counts(change, texts.counts(both, weight), texts.source, texts.target)
+        changes.append(change)
+    return AlignedLot(changes, {})
+
+
+def _aligned_again(store: Store, ids: Sequence[int], align: _Align) -> AlignedLot:
+    by_id = {row.id: row for row in store.links_by_id(ids)}
+    rows = [by_id[pair_id] for pair_id in ids]
+    texts = LinkedTexts.of(rows)
+    before = read_blobs(rows)
+    own = texts.counts(before, np.ones(len(rows), np.int64))
+    prior = _prior(store, texts, own)
+    options = _options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=True)
+    starts = before if _is_known(texts, prior) else None
+    links, aligned = align(texts, options, prior=prior, links=starts, known=_known(store, rows))
+    changed = {
+        row.id: line for row, line in zip(rows, aligned.lines(), strict=True) if is_material(row.alignment, line)
+    }
+    change = AlignerChange([PairAlignment(*item) for item in changed.items()])
+    change.links = _links(rows, texts, links)
+    _count_again(change, texts, links, own)
+    return AlignedLot([change], changed)
+
+
+def _known(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
+    """Return what people say of the rows' links, by their places."""
+    known = store.human_links([row.id for row in rows])
+    return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
+
+
+def align_pending(
+    store: Store,
+    threads: int | None = None,
+    train: bool = True,
+    report: Report | None = None,
+    workers: LotWorkers | None = None,
+) -> AlignReport:
+    """Align all pairs that have no alignment yet, and others again where many have arrived; not while a learner works.
+
+    Threads align, or `workers`. `report` hears pairs done and pairs in all. Raises `StoreHeldError` where another
+    process writes the grammar.
+    """
+    started = time.perf_counter()
+    with holding_lease(store, "hierogram learn"):
+        total = store.count_pairs([UNALIGNED])
+        aligner = IncrementalAligner(store, threads, train, workers)
+        pairs = trained = rejuvenated = changed = 0
+        if total and train:
+            trained = aligner.train()
+
+        def hear(done: int, _pairs: int) -> None:
+            if report is not None:
+                report(min(pairs + done, total), total)
+
+        while number := aligner.align_new(report=hear, most_lots=_MOST_LOTS):
+            pairs += number
+        while aligner.much_has_arrived():
+            for again in aligner.rejuvenate(most_lots=_MOST_LOTS):
+                rejuvenated += again.pairs
+                changed += again.changed
+    # Sampling needs the memory next.
+    give_back()
+    return AlignReport(pairs, trained, rejuvenated, changed, time.perf_counter() - started)
+
+
+def is_material(old: str, new: str) -> bool:
+    """Return whether one alignment is so different from the other that a derivation has to begin again."""
+    before, after = set(old.split(" ")), set(new.split(" "))
+    return len(before ^ after) > MATERIAL * len(before | after)
+
+
+def _links(
+    rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, links: Links, sweep: int = _ON_ARRIVAL
+) -> list[PairLinks]:
+    """Return the links as the store keeps them: gone over `sweep` times by now, or once more than before."""
+    found = []
+    for row, (forward, backward) in zip(rows, texts.blobs(links), strict=True):
+        since = row.sweep if isinstance(row, LinkRow) else None
+        found.append(PairLinks(row.id, forward, backward, sweep if since is None else since + 1, since))
+    return found
+
+
+def _seed(settings: Settings, first: int, sweep: int) -> int:
+    return (settings.seed * _SEED_STEP + first) * _SEED_STEP + sweep
+
+
+def _prior(store: Store, texts: LinkedTexts, own: LearnedCounts | None = None) -> LearnedCounts:
+    """Return what the store's aligner counts of the words and stems, but for what the pairs themselves cause."""
+    names = names_of(*units_of(texts.source, texts.target))
+    known = NamedCounts(store.aligner_counts(*names)).of(names, store.vocabulary_sizes())
+    return known if own is None else _each(without, known, own)
+
+
+def _each(
+    change: Callable[[PriorCounts, PriorCounts], PriorCounts], one: LearnedCounts, other: LearnedCounts
+) -> LearnedCounts:
+    """Return what changing each of one's counts by those of the other's gives."""
+
+    def both(a: BothCounts, b: BothCounts) -> BothCounts:
+        return change(a[0], b[0]), change(a[1], b[1])
+
+    return both(one[0], other[0]), both(one[1], other[1])
+
+
+def _is_known(texts: LinkedTexts, prior: LearnedCounts) -> bool:
+    """Return whether more is known than is at hand; else the pairs at hand are as good as a corpus of their own."""
+    words = min(len(texts.source.words), len(texts.target.words))
+    return min(int(known.jumps.sum()) for known in prior[0]) >= words
+
+
+def _options(
+    settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: LearnedCounts, *, linked: bool = False
+) -> AlignerOptions:
+    request = Request(settings.aligner, seed=_seed(settings, first, sweep))
+    pairs = len(texts.source.offset) - 1
+    if _is_known(texts, prior):
+        return incremental_options(pairs, request, linked=linked)
+    return options_for(request, pairs)
+
+
+def _count_again(change: AlignerChange, texts: LinkedTexts, links: Links, own: LearnedCounts) -> None:
+    """Enter into a change by how much the pairs' counts differ from their own until now."""
+    new = texts.counts(links, np.ones(len(texts.source.offset) - 1, np.int64))
+    enter_counts(change, _each(_difference, new, own), texts.source, texts.target)
+
+
+def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
+    conditioning = np.concatenate([new.conditioning, old.conditioning])
+    emitted = np.concatenate([new.emitted, old.emitted])
+    keys, first, which = np.unique(
+        conditioning.astype(np.int64) << 32 | emitted, return_index=True, return_inverse=True
+    )
+    count = np.zeros(len(keys), np.int64)
+    np.add.at(count, which, np.concatenate([new.counts, -old.counts]))
+    kept = count != 0
+    return PriorCounts(
+        conditioning[first][kept],
+        emitted[first][kept],
+        count[kept],
+        new.links - old.links,
+        new.fertility - old.fertility,
+        new.jumps - old.jumps,
+        0,
+    )
+
+
+def _commit(store: Store, change: AlignerChange, rows: Sequence[PairRow], changed: Mapping[int, str]) -> Rebuilt | None:
+    """Store a change; the derivations of rows whose alignment is `changed` begin again in the same transaction."""
+    derived = [row for row in rows if row.current is not None and row.id in changed]
+    if not derived:
+        store.align(change)
+        return None
+    rebuilt = Rebuilt.of(derived, changed, store.settings())
+    store.align(change, rebuilt.updates(), rebuilt.deltas())
+    return rebuilt
+
+
+PAIRS_AT_ONCE = 200
+
+
+def correct(store: Store, pending: Sequence[Correction], threads: int | None = None) -> list[Rebuilt]:
+    """Make the alignments of these pairs keep to what people say of their links now.
+
+    Pairs that came with an alignment get it back but for that; the others are aligned again by the counts of all other
+    pairs. Where an alignment changes, the derivation begins again in the same transaction, with other random streams; a
+    learner that holds the store's rules in memory has to change its table as the results say.
+    """
+    done = []
+    for given in (True, False):
+        some = [correction for correction in pending if (correction.given is not None) == given]
+        if not some:
+            continue
+        ids = [correction.id for correction in some]
+        known, linked = store.human_links(ids), store.links_by_id(ids)
+        change = AlignerChange()
+        change.corrected = [(correction.id, correction.asked) for correction in some]
+        lines: dict[int, str] = {}
+        for correction in some if given else ():
+            links = [(int(s), int(t)) for s, _, t in (link.partition("-") for link in (correction.given or "").split())]
+            kept = known.get(correction.id, KnownLinks()).kept(links)
+            lines[correction.id] = " ".join(f"{s}-{t}" for s, t in kept)
+        if linked:
+            texts = LinkedTexts.of(linked)
+            own = texts.counts(read_blobs(linked), np.ones(len(linked), np.int64))
+            if given:
+                alignments = LinkList(*read_links([lines[row.id] for row in linked]))
+                both = both_ways(alignments, texts.source, texts.target)
+            else:
+                prior = _prior(store, texts, own)
+                options = _options(store.settings(), linked[0].id, linked[0].sweep or 0, texts, prior)
+                places = {place: known[row.id] for place, row in enumerate(linked) if row.id in known}
+                both, aligned = align_sides(texts.source, texts.target, options, threads, prior=prior, known=places)
+                lines = {row.id: line for row, line in zip(linked, aligned.lines(), strict=True)}
+            _count_again(change, texts, both, own)
+            change.links = [
+                PairLinks(row.id, *blobs, (row.sweep or 0) + (not given), row.sweep)
+                for row, blobs in zip(linked, texts.blobs(both), strict=True)
+            ]
+        rows = store.pairs_by_id(ids)
+        changed = {row.id: lines[row.id] for row in rows if row.alignment != lines[row.id]}
+        alignments_of = [PairAlignment(*item) for item in changed.items()]
+        if given:
+            change.given = alignments_of
+        else:
+            change.alignments = alignments_of
+        rebuilt = _commit(store, change, rows, changed)
+        done += [rebuilt] if rebuilt is not None else []
+    return done
+
+
+def correct_requested(store: Store, threads: int | None = None) -> int:
+    """See to all corrections of a store that no learner holds; return the number of their pairs.
+
+    Raises `StoreHeldError` where another process writes the grammar.
+    """
+    number = 0
+    if not store.pending_corrections(1):
+        return number
+    with holding_lease(store, "hierogram links"):
+        while pending := store.pending_corrections(PAIRS_AT_ONCE):
+            correct(store, pending, threads)
+            number += len(pending)
+    return number

@@ -1,0 +1,175 @@
+"""A dictionary or a list of terms as an input: TBX, CSV, TSV; each entry is a pair without an alignment.
+
+TBX files [ISO 30042] may be of any dialect: older ones are `martif` with `termEntry`, `langSet` and `tig` or `ntig`,
+newer ones `tbx` with `conceptEntry`, `langSec` and `termSec`. They are streamed: one concept is in memory at a time. A
+file that declares entities is refused; the document type that old files name is not fetched.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice, product
+
+from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.text import xml_streams
+from hierogram.daemon.text.lines import LINES_A_CHUNK, open_lines
+from hierogram.daemon.text.reading import OpenFiles
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, FIELD_COUNT, MISSING_FIELD, Limits, RejectionError
+from hierogram.daemon.text.validation import LineColumns, reject
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.records import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES
+
+Concept = list[tuple[str, str]]
+"""Language and term, in the order of the file."""
+
+_CONCEPTS = frozenset({"termEntry", "conceptEntry"})
+_LANGUAGES = frozenset({"langSet", "langSec"})
+_MOST_CHARACTERS = 1 << 16
+"""A term is cut behind so many characters, which no store takes as one."""
+
+
+class _Reader(xml_streams.UnitReader[Concept]):
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "TBX", "tbx", "martif")
+        self._concept: Concept = []
+        self._language = ""
+        self._text: list[str] | None = None
+        self._size = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition("}")[2]
+        super().start(name, attributes)
+        if name in _CONCEPTS:
+            self._concept = []
+        elif name in _LANGUAGES:
+            self._language = attributes.get(xml_streams.LANGUAGE) or attributes.get("lang") or ""
+        elif name == "term":
+            self._text, self._size = [], 0
+
+    def data(self, text: str) -> None:
+        super().data(text)
+        if self._text is not None and self._size < _MOST_CHARACTERS:
+            self._text.append(text)
+            self._size += len(text)
+
+    def end(self, tag: str) -> None:
+        super().end(tag)
+        name = tag.rpartition("}")[2]
+        if name == "term" and self._text is not None:
+            term = " ".join("".join(self._text).split())
+            if term:
+                self._concept.append((self._language, term))
+            self._text = None
+        elif name in _CONCEPTS:
+            self.units.append(self._concept)
+            self._concept = []
+
+
+def concepts(blocks: Iterable[bytes], name: str) -> Iterator[Concept]:
+    """Yield the concepts of a file; raises `InputError` where it is no TBX, is damaged, or declares entities."""
+    return xml_streams.units(blocks, _Reader(name))
+
+
+_FORMATS = {"tbx": TBX_ENTRIES, "csv": CSV_ENTRIES, "tsv": TSV_ENTRIES}
+_DELIMITERS = {CSV_ENTRIES: ",", TSV_ENTRIES: "\t"}
+
+_Entry = tuple[int, str, str]
+"""Number of the line or concept, source and target."""
+
+
+class Dictionary(OpenFiles):
+    """An open file of entries; a context manager that closes it.
+
+    TBX: each term of the source language with each of the target language of a concept. CSV and TSV: a source and a
+    target column, which the first line names: by the languages, or as `source` and `target`. Raises `InputError` where
+    the file cannot be opened or its first line names no such columns, `UsageError` where its format cannot be told.
+    """
+
+    def __init__(self, path: str, format: str = "auto", limits: Limits = DEFAULT_LIMITS) -> None:
+        """Open the file."""
+        super().__init__()
+        name = divided_name(path.lower())[0].rpartition(".")[2] if format == "auto" else format
+        if name not in _FORMATS:
+            raise UsageError(f"--dictionary {path}: name its format: --format {', '.join(_FORMATS)}")
+        self.format = _FORMATS[name]
+        self._files = [self.enter_context(open_lines(path, limits))]
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """Yield its entries; to be asked for once."""
+        rejected: list[tuple[int, RejectionError, str]] = []
+        entries = self._of_concepts(rejected) if self.format == TBX_ENTRIES else self._of_rows(rejected)
+        while True:
+            some = list(islice(entries, LINES_A_CHUNK))
+            if not some and not rejected:
+                return
+            yield LineColumns(
+                [number for number, _, _ in some],
+                [source.encode("utf-8", "surrogateescape") for _, source, _ in some],
+                [target.encode("utf-8", "surrogateescape") for _, _, target in some],
+                [None] * len(some),
+                [None] * len(some),
+                rejected=[
+                    reject(number, problem, content.encode("utf-8", "surrogateescape"))
+                    for number, problem, content in rejected
+                ],
+            )
+            rejected.clear()
+
+    def _of_concepts(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
+        languages = self._languages
+        for number, concept in enumerate(concepts(self._files[0].blocks(), self.origin), 1):
+            if languages is None:
+                languages = xml_streams.languages_of((code for code, _ in concept), self.origin, "concept")
+            sides = [[term for code, term in concept if xml_streams.is_of(code, language)] for language in languages]
+            missing = [language for language, terms in zip(languages, sides, strict=True) if not terms]
+            if missing:
+                problem = RejectionError(MISSING_FIELD, f"the concept has no term in {' and '.join(missing)}")
+                rejected.append((number, problem, " ||| ".join(f"{code}: {term}" for code, term in concept)))
+            for source, target in product(*sides):
+                yield number, source, target
+
+    def _of_rows(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
+        # Quotes are letters in files with tabs.
+        rows_of = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
+        lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
+        rows = rows_of(lines, delimiter=_DELIMITERS[self.format])
+        columns: tuple[int, int] | None = None
+        try:
+            for row in rows:
+                if columns is None:
+                    if not any(map(str.strip, row)):
+                        continue
+                    columns = self._named(row)
+                    continue
+                if not any(map(str.strip, row)):
+                    continue
+                if len(row) <= max(columns):
+                    fields = f"{len(row)} field{'s' * (len(row) > 1)}"
+                    problem = RejectionError(FIELD_COUNT, f"the line has {fields}: no source and target")
+                    rejected.append((rows.line_num, problem, " ".join(row)))
+                else:
+                    source, target = (" ".join(row[column].split()) for column in columns)
+                    yield rows.line_num, source, target
+        except csv.Error as error:
+            raise InputError(f"{self.origin}: line {rows.line_num} cannot be read: {error}") from error
+
+    def _named(self, row: Sequence[str]) -> tuple[int, int]:
+        """The columns of source and target; raises `InputError` where the row, the file's first, names none."""
+        names = [name.strip().removeprefix("\ufeff").lower() for name in row]
+        for source, target in (self._languages or (SOURCE, TARGET), (SOURCE, TARGET)):
+            columns = [
+                [k for k, name in enumerate(names) if xml_streams.is_of(name, side)] for side in (source, target)
+            ]
+            if all(columns):
+                return columns[0][0], columns[1][0]
+        wanted = [(SOURCE, TARGET), *([self._languages] if self._languages else [])]
+        headers = " or ".join(
+            f"`{_DELIMITERS[self.format].join(names).replace(chr(9), ' (tab) ')}`" for names in wanted
+        )
+        raise InputError(
+            f"{self.origin}: line 1 names no source and target column, but has {', '.join(map(repr, row[:4]))}: "
+            f"begin the file with a line {headers}; where its columns have other names, change them or name the "
+            "languages with --languages"
+        )

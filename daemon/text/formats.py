@@ -1,0 +1,378 @@
+"""The formats of a parallel corpus: how they look, and how their lines are taken apart.
+
+- parallel: three files, source, target and alignment, line by line, or two, without the alignment;
+- pipes: one file of `source ||| target ||| alignment` or `source ||| target` lines;
+- tsv: one file of lines with source, target and, if any, alignment, separated by tabs;
+- jsonl: one file of JSON objects `{"source": …, "target": …, "alignment": …, "id": …}`, the alignment a Pharaoh line or
+  a list of pairs, or left out, the id a text or a whole number, or left out; `fixed` and `forbidden` are links that
+  the pair has, or has not, whatever the aligner thinks, written as alignments are.
+
+A program may give the same as objects, or as tuples (`given.py`). Pairs without an alignment are for the aligner. A
+file whose first lines are not what it is given for is refused before anything is stored.
+"""
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.rejections import (
+    EMPTY_LINE,
+    FIELD_COUNT,
+    INVALID_UTF8,
+    LENGTH_MISMATCH,
+    LINE_BREAK,
+    LINE_TOO_LONG,
+    MALFORMED_JSON,
+    MALFORMED_LINK,
+    MAX_LINE_BYTES,
+    MISSING_FIELD,
+    NUL_BYTE,
+    WRONG_TYPE,
+    RejectionError,
+    shown,
+)
+from hierogram.daemon.text.validation import LineColumns, reject
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
+
+PARALLEL, PIPES, TSV, JSONL, TMX, TREES, OBJECTS = "parallel", "pipes", "tsv", "jsonl", "tmx", "trees", "objects"
+
+PIPE = b"|||"
+_NUMBER = re.compile("[0-9]{1,9}")
+_KNOWN = KnownLinks._fields
+LINKS = ("alignment", *_KNOWN)
+"""Members that are links."""
+_MEMBERS = frozenset({"source", "target", "id", *LINKS})
+
+
+def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
+    """Yield the lines of source, target and any alignment file; where one ends early, the others' are rejected."""
+    number = 1
+    for chunk in _in_step(files):
+        lines = max(map(len, chunk))
+        numbers = range(number, number + lines)
+        if not all(chunk):
+            names = ("source", "target", "alignment")
+            ended = " and ".join(name for name, file in zip(names, chunk, strict=False) if not file)
+            rejection = RejectionError(
+                LENGTH_MISMATCH, f"the {ended} file ended before this line: the files do not belong together"
+            )
+            contents = (b" ||| ".join(file[k] if file else b"" for file in chunk) for k in range(lines))
+            rejected = [reject(n, rejection, content) for n, content in zip(numbers, contents, strict=True)]
+            yield LineColumns([], [], [], [], [], rejected=rejected)
+        else:
+            source, target, *alignment = chunk
+            alignments: Sequence[bytes | None] = alignment[0] if alignment else [None] * lines
+            yield LineColumns(numbers, source, target, alignments, [None] * lines)
+        number += lines
+
+
+def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes]]]:
+    """Yield as many lines of each file, whatever their chunks; none of those that have ended."""
+    waiting: list[list[bytes]] = [[] for _ in files]
+    while True:
+        waiting = [lines or next(file, []) for lines, file in zip(waiting, files, strict=True)]
+        lengths = [len(lines) for lines in waiting if lines]
+        if not lengths:
+            return
+        yield [lines[: min(lengths)] for lines in waiting]
+        waiting = [lines[min(lengths) :] for lines in waiting]
+
+
+def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "LineParser", first: int = 1) -> Iterator[LineColumns]:
+    """Yield the lines of one file from number `first` on, each taken apart by `pipes`, `tabs` or `json_object`."""
+    for chunk in chunks:
+        numbers: list[int] = []
+        ids: list[str | None] = []
+        lines: list[bytes] = []
+        alignments: list[bytes | None] = []
+        fields = LineColumns(numbers, [], [], alignments, ids, lines)
+        for number, line in enumerate(chunk, first):
+            try:
+                source, target, alignment, external_id, known = take_apart(line)
+            except RejectionError as rejection:
+                fields.rejected.append(reject(number, rejection, line))
+                continue
+            if known is not None:
+                fields.known[len(numbers)] = known
+            numbers.append(number)
+            fields.sources.append(source)
+            fields.targets.append(target)
+            alignments.append(alignment)
+            ids.append(external_id)
+            lines.append(line)
+        yield fields
+        first += len(chunk)
+
+
+ParsedLine = tuple[bytes, bytes, bytes | None, str | None, KnownLinks | None]
+"""Source, target, alignment, external id, and links that are fixed or forbidden; None where the line has none."""
+
+LineParser = Callable[[bytes], ParsedLine]
+"""Takes a line apart; raises `RejectionError`."""
+
+
+def _refuse_long_or_empty(line: bytes) -> None:
+    if len(line) > MAX_LINE_BYTES:
+        raise RejectionError(LINE_TOO_LONG, f"the line is longer than {MAX_LINE_BYTES} bytes")
+    if not line.strip(b" \t"):
+        raise RejectionError(EMPTY_LINE, "the line is empty")
+
+
+def pipes(line: bytes) -> ParsedLine:
+    """Return the fields of `source ||| target ||| alignment` or `source ||| target`; `|||` is a token of its own.
+
+    Raises `RejectionError`.
+    """
+    parts = line.split(b" ||| ", 3)
+    if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
+        _refuse_long_or_empty(line)
+        fields: list[list[bytes]] = [[]]
+        for token in line.replace(b"\t", b" ").split(b" "):
+            if token == PIPE:
+                fields.append([])
+            else:
+                fields[-1].append(token)
+        parts = [b" ".join(field) for field in fields]
+        if len(parts) not in (2, 3):
+            counted = f"{len(parts)} field{'s' * (len(parts) > 1)}"
+            raise RejectionError(FIELD_COUNT, f"the line has {counted}, not 2 or 3: source ||| target [||| alignment]")
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
+
+
+def tabs(line: bytes) -> ParsedLine:
+    """Return the fields of a line of source, target and any alignment, between tabs; raises `RejectionError`."""
+    columns = line.count(b"\t") + 1
+    if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
+        _refuse_long_or_empty(line)
+        fields = f"{columns} field{'s' * (columns > 1)}"
+        raise RejectionError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source, tab, target [, tab, alignment]")
+    parts = line.split(b"\t")
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
+
+
+def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
+    """Return the fields of a JSON object; members that the format does not know are only counted in `unused`.
+
+    Raises `RejectionError`.
+    """
+    _refuse_long_or_empty(line)
+    try:
+        value = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise RejectionError(INVALID_UTF8, f"the line is not UTF-8 at offset {error.start}") from error
+    except (ValueError, RecursionError) as error:
+        raise RejectionError(MALFORMED_JSON, f"the line is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise RejectionError(MALFORMED_JSON, 'the line is not a JSON object: write {"source": …, "target": …, …}')
+    if unused is not None:
+        unused.update(value.keys() - _MEMBERS)
+    return members(value)
+
+
+def members(value: Mapping[str, object]) -> ParsedLine:
+    """Return the fields of an object; links are a Pharaoh line or a sequence of pairs. Raises `RejectionError`."""
+    for name in ("source", "target"):
+        if name not in value:
+            raise RejectionError(MISSING_FIELD, f"the object has no {name!r}")
+    links = value.get("alignment")
+    if isinstance(links, list | tuple):
+        links = " ".join([f"{s}-{t}" for s, t in _links(links, "alignment")])
+    source, target = _encoded(value["source"], "source"), _encoded(value["target"], "target")
+    alignment = None if links is None else _encoded(links, "alignment")
+    external_id = _external_id(value.get("id"))
+    known = None
+    if any(name in value for name in _KNOWN):
+        known = KnownLinks(*(said_links(value.get(name), name) for name in _KNOWN))
+    return source, target, alignment, external_id, known if any(known or ()) else None
+
+
+def _links(links: Sequence[object], name: str) -> list[Link]:
+    found = []
+    for k, link in enumerate(links):
+        if not (isinstance(link, list | tuple) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
+            raise RejectionError(
+                MALFORMED_LINK, f"{name}: entry {k} is no link: write [i, j], word numbers counted from 0"
+            )
+        found.append((link[0], link[1]))
+    return found
+
+
+def said_links(links: object, name: str) -> frozenset[Link]:
+    """Return links that people know, of a Pharaoh line or a sequence of pairs; raises `RejectionError`."""
+    if links is None:
+        return frozenset()
+    if isinstance(links, list | tuple):
+        return frozenset(_links(links, name))
+    found = []
+    for word in _encoded(links, name).decode().split():
+        source, _, target = word.partition("-")
+        if not (_NUMBER.fullmatch(source) and _NUMBER.fullmatch(target)):
+            raise RejectionError(
+                MALFORMED_LINK, f"{name}: {shown(word.encode())} is no link: write i-j, word numbers counted from 0"
+            )
+        found.append((int(source), int(target)))
+    return frozenset(found)
+
+
+def _encoded(value: object, name: str) -> bytes:
+    if not isinstance(value, str):
+        raise RejectionError(WRONG_TYPE, f"{name!r} is {type(value).__name__}, but has to be a text")
+    if "\n" in value:
+        raise RejectionError(LINE_BREAK, f"{name!r} holds a line break")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise RejectionError(WRONG_TYPE, f"{name!r} holds half a surrogate pair at {error.start}") from error
+
+
+def _external_id(value: object) -> str | None:
+    if value is None:
+        return None
+    if type(value) is int:
+        return str(value)
+    text = _encoded(value, "id")
+    if b"\0" in text:
+        raise RejectionError(NUL_BYTE, "'id' holds a NUL byte")
+    if not text:
+        raise RejectionError(WRONG_TYPE, "'id' is empty: leave it out where a pair has none")
+    return text.decode()
+
+
+_LOOKED_AT = 100
+_ENOUGH = 20
+
+_OBJECTS, _XML, _TREES, _LINKS, _BINARY, _UTF16 = "JSON objects", "XML", "trees", "links", "no text", "UTF-16"
+_PIPED = "`|||` lines"
+_ARCHIVES = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"%PDF", b"\x7fELF", b"SQLite format 3")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_LINK = re.compile(rb"\d+-\d+")
+_LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
+_TREE = re.compile(rb"\(\s*[^\s()]*\s*\(")
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+_LOOKS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
+    (_OBJECTS, _is_object),
+    (_PIPED, lambda line: PIPE in line.split()),
+    (_TREES, lambda line: bool(_TREE.match(line)) and line.endswith(b")") and line.count(b"(") == line.count(b")")),
+    (_LINKS, lambda line: all(map(_LINK.fullmatch, line.split()))),
+)
+
+
+def _sample(lines: Sequence[bytes]) -> list[bytes]:
+    """Return the first lines that are not empty."""
+    stripped = (line.strip(b" \t") for line in lines[:_LOOKED_AT])
+    return [line for line in stripped if line][:_ENOUGH]
+
+
+def _look(lines: Sequence[bytes]) -> str | None:
+    """Return what all the first lines look like; None where they may be sentences."""
+    sample = _sample(lines)
+    if not sample:
+        return None
+    first = sample[0].removeprefix(b"\xef\xbb\xbf").lower()
+    if first.startswith((b"<?xml", b"<tmx", b"<!doctype")):
+        return _XML
+    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _UTF16
+    unprintable = sum(_CONTROL.search(line) is not None for line in sample)
+    if sample[0].startswith(_ARCHIVES) or 2 * unprintable > len(sample) > 1:
+        return _BINARY
+    return next((look for look, holds in _LOOKS if all(map(holds, sample))), None)
+
+
+def _advice(look: str, path: str) -> str:
+    """Return what to do with a file that looks like that."""
+    name = shlex.quote(path)
+    return {
+        _OBJECTS: f"it is an input of its own: hierogram ingest {name}",
+        _PIPED: f"it is an input of its own: hierogram ingest {name}",
+        _XML: f"a TMX memory is an input of its own: hierogram ingest --format tmx {name}; convert other XML",
+        _TREES: f"a treebank is an input of its own, of a store of trees: hierogram ingest --trees {name}",
+        _LINKS: "links come third: hierogram ingest SOURCE TARGET ALIGNMENT",
+        _UTF16: f"convert it first: iconv -f UTF-16 -t UTF-8 {name}",
+        _BINARY: "unpack or convert it first",
+    }[look]
+
+
+def _refuse(path: str, look: str, wanted: str) -> InputError:
+    return InputError(f"{path}: holds {look}, not {wanted}: {_advice(look, path)}")
+
+
+def recognise(lines: Sequence[bytes], path: str) -> str:
+    """Return the format of a file that begins so: pipes, jsonl or tsv; raises `InputError` if none fits."""
+    sample = _sample(lines)
+    if not sample:
+        return PIPES
+    first = sample[0]
+    if first.startswith(b"{"):
+        return JSONL
+    if PIPE in first.split():
+        return PIPES
+    look = _look(lines)
+    if look is not None:
+        raise InputError(f"{path}: holds {look}: {_advice(look, path)}")
+    if 1 <= first.count(b"\t") <= 2:
+        return TSV
+    if len(lines[0]) > MAX_LINE_BYTES:
+        raise InputError(
+            f"{path}: line 1 is longer than {MAX_LINE_BYTES:,} bytes, too long to be read: divide it into a pair "
+            "a line, or name the format with --format, so that this line alone is rejected"
+        )
+    raise InputError(
+        f"{path}: line 1 is neither JSON nor `source ||| target [||| links]`, nor source, a tab, target: name the "
+        "format with --format, or give two or three files SOURCE TARGET [ALIGNMENT]"
+    )
+
+
+_OWN_LOOK = {PIPES: _PIPED, JSONL: _OBJECTS, TREES: _TREES}
+_WANTED = {
+    PIPES: "`source ||| target` lines",
+    JSONL: "JSON lines",
+    TSV: "lines of source, tab, target",
+    TMX: "TMX",
+    TREES: "trees",
+}
+
+
+def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
+    """Raise `InputError` where a file that is given as pipes, jsonl, tsv or trees begins with lines of another kind."""
+    look = _look(lines)
+    if look is not None and look != _OWN_LOOK.get(format):
+        raise _refuse(path, look, _WANTED[format])
+
+
+def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
+    """Raise `InputError` where parallel files, of which these are the first lines, cannot be what they are given for.
+
+    Source and target are sentences, the third file links, and no file is empty where another one is not.
+    """
+    for path, lines in zip(paths[:2], beginnings, strict=False):
+        look = _look(lines)
+        if look is not None:
+            raise _refuse(path, look, "sentences")
+    for path, lines in zip(paths[2:], beginnings[2:], strict=True):
+        look = _look(lines)
+        if look not in (None, _LINKS):
+            raise _refuse(path, str(look), "links")
+        sample = _sample(lines)
+        if sample and all(_LETTER.search(line) and not any(map(_LINK.fullmatch, line.split())) for line in sample):
+            raise InputError(
+                f"{path}: holds no links `0-0 1-2`: the order is hierogram ingest SOURCE TARGET ALIGNMENT, "
+                "and what is no alignment is not given"
+            )
+    empty = [path for path, lines in zip(paths, beginnings, strict=True) if not lines]
+    if empty and len(empty) < len(paths):
+        other = next(path for path, lines in zip(paths, beginnings, strict=True) if lines)
+        raise InputError(
+            f"{' and '.join(empty)}: empty, while {other} has lines: {PARALLEL} files have as many lines each"
+        )

@@ -1,0 +1,127 @@
+"""Pairs that a program gives, as an input: tuples, mappings with the members of JSON lines, or a data frame.
+
+A data frame is any object with Arrow's `__arrow_c_stream__`; its columns are the members.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from numbers import Integral, Real
+from typing import Any, Protocol, runtime_checkable
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.formats import LINKS, OBJECTS, members, said_links
+from hierogram.daemon.text.lines import LINES_A_CHUNK
+from hierogram.daemon.text.rejections import WRONG_TYPE, RejectionError
+from hierogram.daemon.text.texts import Languages
+from hierogram.daemon.text.validation import LineColumns, reject
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A table of pandas, polars, DuckDB, pyarrow or others, as Arrow's C stream."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the stream's capsule."""
+
+
+GivenPair = tuple[str, str] | tuple[str, str, "str | Iterable[Link] | None"] | Mapping[str, Any]
+"""Source, target and perhaps links, as `0-0 1-2` or (0, 0), (1, 2); or a mapping with `source`, `target`, `alignment`,
+`id`, `fixed` and `forbidden`, of which the first two have to be there."""
+
+
+class GivenPairs:
+    """Pairs from memory, as a `Source` for ingest; what does not make a pair is a rejected line, by its number."""
+
+    format = OBJECTS
+    bytes_total = None
+    bytes_read = 0
+
+    def __init__(self, pairs: "Iterable[GivenPair] | Frame", origin: str = "python") -> None:
+        self.origin = origin
+        self._pairs: Iterable[Any] = _rows(pairs) if isinstance(pairs, Frame) else pairs
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`; a program's pairs do not say of which languages they are."""
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """The pairs, some thousand at a time."""
+        numbered = enumerate(self._pairs, 1)
+        while some := list(islice(numbered, LINES_A_CHUNK)):
+            numbers: list[int] = []
+            alignments: list[bytes | None] = []
+            ids: list[str | None] = []
+            columns = LineColumns(numbers, [], [], alignments, ids)
+            for number, pair in some:
+                try:
+                    source, target, alignment, external_id, known = members(_named(pair))
+                except RejectionError as rejection:
+                    content = json.dumps(pair, ensure_ascii=False, default=str).encode(errors="replace")
+                    columns.rejected.append(reject(number, rejection, content))
+                    continue
+                if known is not None:
+                    columns.known[len(numbers)] = known
+                numbers.append(number)
+                columns.sources.append(source)
+                columns.targets.append(target)
+                alignments.append(alignment)
+                ids.append(external_id)
+            yield columns
+
+
+def _named(pair: Any) -> Mapping[str, Any]:
+    """Return a pair by the names of its members; raises `RejectionError`."""
+    if isinstance(pair, Mapping):
+        return {name: _plain(value) if name in LINKS else value for name, value in pair.items()}
+    if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
+        raise RejectionError(WRONG_TYPE, "a pair is (source, target), (source, target, links), or a mapping")
+    source, target, *links = pair
+    return {"source": source, "target": target, "alignment": _plain(links[0]) if links else None}
+
+
+def known_links(known: KnownLinks) -> KnownLinks:
+    """Return links that a program fixes and forbids, in collections of any kind; raises `RejectionError`."""
+    return KnownLinks(*(said_links(_plain(links), name) for name, links in zip(known._fields, known, strict=True)))
+
+
+def _plain(links: Any) -> Any:
+    """Return links of any collection as JSON has them; what makes no link stays as it is, and is refused later."""
+    if isinstance(links, str) or not isinstance(links, Iterable):
+        return links
+    return [
+        link if isinstance(link, str) or not isinstance(link, Iterable) else tuple(map(_whole, link)) for link in links
+    ]
+
+
+def _whole(number: Any) -> Any:
+    """Return a whole number of any type as an int, and other things as they are."""
+    if type(number) is int or isinstance(number, bool):
+        return number
+    if isinstance(number, Integral):
+        return int(number)
+    return int(float(number)) if isinstance(number, Real) and float(number).is_integer() else number
+
+
+def _rows(frame: Frame) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a data frame; raises `InputError` where it has no source and target."""
+    # Needed here alone.
+    import nanoarrow
+
+    try:
+        stream = nanoarrow.ArrayStream(frame)
+    except ImportError:
+        # pandas asks pyarrow for its stream, and can do without where it is read by columns.
+        named: Any = frame
+        names = list(named.columns)
+        rows = (zip(names, row, strict=True) for row in zip(*(named[name].tolist() for name in names), strict=True))
+    else:
+        names = [field.name for field in stream.schema.fields]
+        # Not its chunks, one by one: nanoarrow 0.9 ends the process where those have views of strings, as polars has.
+        rows = (row.items() for row in stream.iter_py())
+    if missing := [name for name in ("source", "target") if name not in names]:
+        raise InputError(f"a data frame of pairs has to have the column {missing[0]}: it has {', '.join(names)}")
+    for row in rows:
+        # What is missing is None, or not a number.
+        yield {name: value for name, value in row if value is not None and value == value}

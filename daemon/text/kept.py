@@ -1,0 +1,57 @@
+"""Find what stays as it is in text: addresses, tags, placeholders, mentions. Each is one token, never translated."""
+
+import re
+from typing import NamedTuple
+
+from hierogram.daemon.text.languages import NO_BREAK
+
+_VALUE = r"(?:\"[^\"]{0,4000}\"|'[^']{0,4000}'|[^\s<>\"'=]+)"
+# Bounds keep a line of nothing but beginnings from being read again for each of them.
+TAG = re.compile(
+    r"<(?P<close>/)?(?P<name>[A-Za-z][\w:.-]{0,60})"
+    rf"(?:\s+[^\s<>\"'=/]{{1,100}}(?:\s*=\s*{_VALUE})?){{0,60}}\s*(?P<empty>/)?>"
+)
+"""A tag, as HTML has them."""
+
+_PLACES = (
+    r"\{\{[^{}\n]{1,80}\}\}",
+    r"[$%#]?\{[\w.,:;|!#$@ -]{0,80}\}",
+    r"%\([\w. -]{1,80}\)[-+0#]*\d*(?:\.\d+)?[a-zA-Z]",
+    r"(?<![\d%])%(?:\d+\$)?[-+0#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGcrsaA@](?![^\W\d_])",
+    r"%%",
+    r"\[\[[\w.:| -]{1,80}\]\]",
+    r"&(?:[A-Za-z][A-Za-z0-9]{1,30}|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});",
+    r"\\[nrt](?![^\W_])",
+)
+_NOT_IN_ADDRESSES = r"\s<>\"'«»“”。，、！？；：）」』】"
+_ADDRESSES = (
+    rf"(?:(?:https?|ftp|file)://|www\.|mailto:)[^{_NOT_IN_ADDRESSES}]*[^{_NOT_IN_ADDRESSES}.,;:!?)\]}}…]",
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    r"(?<![\w@#])[@#][A-Za-z_]\w*",
+)
+_KEPT = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACES))))
+_KEPT_OR_TAG = re.compile(f"{TAG.pattern}|{_KEPT.pattern}")
+_LIKELY = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
+"""One of these is in all of them; most text has none, and is read once."""
+_BLANKS = re.compile(r"\s+")
+
+
+class Kept(NamedTuple):
+    """Something that stays: where it stands in a text, and what it is written as."""
+
+    start: int
+    end: int
+    written: str
+
+    @property
+    def token(self) -> str:
+        """It as one token: its spaces do not break."""
+        return _BLANKS.sub(NO_BREAK, self.written)
+
+
+def kept_in(text: str, tags: bool = True) -> list[Kept]:
+    """Return what stays in a text, in order; with `tags`, those among it."""
+    if not _LIKELY.search(text):
+        return []
+    pattern = _KEPT_OR_TAG if tags else _KEPT
+    return [Kept(*match.span(), match.group()) for match in pattern.finditer(text)]

@@ -1,0 +1,331 @@
+"""From the files of an input to checked lines, some chunks at a time; the store is not asked.
+
+So all of it can be done where it can be killed: `read_apart` is what a process of its own does with files of strangers.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import NamedTuple, Protocol
+
+from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.files import readable
+from hierogram.daemon.text.entries import Entries
+from hierogram.daemon.text.formats import (
+    JSONL,
+    PARALLEL,
+    PIPES,
+    TMX,
+    TSV,
+    LineParser,
+    check_lines,
+    check_parallel,
+    fields_of_lines,
+    json_object,
+    parallel_fields,
+    pipes,
+    recognise,
+    tabs,
+)
+from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
+from hierogram.daemon.text.texts import Languages, check_names, looks, pipeline_of
+from hierogram.daemon.text.validation import LineColumns, Repeats, validate
+from hierogram.storage.child import SignOfLife
+from hierogram.storage.records import NewPairs, RejectedLine, Settings, in_runs, join_pairs
+
+AUTO = "auto"
+
+_NUMBERS_OF_FILES = {AUTO: (1, 2, 3), PARALLEL: (2, 3), PIPES: (1,), TSV: (1,), JSONL: (1,), TMX: (1,)}
+_TAKE_APART: dict[str, LineParser] = {PIPES: pipes, TSV: tabs, JSONL: json_object}
+
+
+class Source(Protocol):
+    """A source of lines: its name, its format, its lines taken apart, and how far they are read."""
+
+    @property
+    def origin(self) -> str:
+        """Its name, as rejected lines tell where they come from."""
+
+    @property
+    def format(self) -> str:
+        """Its format."""
+
+    def choose(self, languages: Languages | None) -> None:
+        """Say which languages are to be taken, before `fields` is asked for; raises `UsageError` if it has others."""
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """Its lines."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read so far."""
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes in all; None where that is not known."""
+
+
+class OpenFiles(ExitStack):
+    """Files of an input, closed with it: their names, how far they are read, and the languages that are chosen."""
+
+    _files: list[LineFile]
+    _languages: Languages | None = None
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`."""
+        self._languages = languages
+
+    @property
+    def origin(self) -> str:
+        """The files' absolute names."""
+        return " + ".join(file.name for file in self._files)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read from all files so far."""
+        return sum(file.bytes_read for file in self._files)
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes of all files together; None where one has no known size."""
+        sizes = [file.size for file in self._files]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+class Input(OpenFiles):
+    """One to three open files in a known format; a context manager that closes them.
+
+    Raises `InputError` where a file cannot be opened, its format cannot be told, or its first lines are not what the
+    format wants; `UsageError` where the number of files does not go with the format.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        format: str = AUTO,
+        limits: Limits = DEFAULT_LIMITS,
+        read_on: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Open the files, and look at the first lines of each; `read_on` is called whenever some more is read."""
+        super().__init__()
+        if format == AUTO and len(paths) == 1 and divided_name(paths[0].lower())[0].endswith(".tmx"):
+            format = TMX
+        _check_paths(paths, format)
+        self._paths = list(map(readable, paths))
+        with ExitStack() as stack:
+            self._files = [stack.enter_context(open_lines(path, limits, read_on)) for path in paths]
+            self._chunks = [] if format == TMX else [file.chunks() for file in self._files]
+            self.format = self._begin(format)
+            self.push(stack.pop_all())
+
+    def _begin(self, format: str) -> str:
+        """Look at the first lines; returns the format."""
+        beginnings = [list(islice(chunks, 1)) for chunks in self._chunks]
+        self._chunks = [chain(beginning, chunks) for beginning, chunks in zip(beginnings, self._chunks, strict=True)]
+        first = [beginning[0] if beginning else [] for beginning in beginnings]
+        if format == TMX:
+            return TMX
+        if len(first) > 1:
+            check_parallel(first, self._paths)
+            return PARALLEL
+        if format == AUTO:
+            return recognise(first[0], self._paths[0])
+        check_lines(first[0], self._paths[0], format)
+        return format
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`."""
+        super().choose(languages)
+        if self.format == PARALLEL:
+            check_names(self._paths, languages)
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """Its lines; to be asked for once."""
+        if self.format == TMX:
+            # XML parsers are slow to load, and seldom needed.
+            from hierogram.daemon.text.translation_memories import memory_fields
+
+            return memory_fields(self._files[0].blocks(), self._files[0].name, self._languages)
+        if self.format == PARALLEL:
+            return parallel_fields(*self._chunks)
+        return fields_of_lines(self._chunks[0], _TAKE_APART[self.format])
+
+
+def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return source and target sentences of two files, line for line, or of a file of pairs that ingest knows.
+
+    What a file of pairs says of links is passed over. Raises `UsageError` where there are more files, `InputError`
+    where the files have different numbers of lines, or a line is not a pair.
+    """
+    if len(paths) == 2:
+        sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
+        if len(sources) != len(targets):
+            raise InputError(
+                f"{paths[0]} has {len(sources):,} line{'s' * (len(sources) != 1)}, {paths[1]} {len(targets):,} "
+                f"line{'s' * (len(targets) != 1)}: "
+                "a sentence and its translation must stand on the same line"
+            )
+        return sources, targets
+    if len(paths) != 1:
+        raise UsageError(f"{len(paths)} files given: name two, SRC TGT, or one of `source ||| target` lines")
+    sources, targets = [], []
+    with Input(paths) as pairs:
+        for fields in pairs.fields:
+            for wrong in fields.rejected[:1]:
+                raise InputError(f"{pairs.origin}: line {wrong.line}: {wrong.message}")
+            try:
+                sources += [side.decode() for side in fields.sources]
+                targets += [side.decode() for side in fields.targets]
+            except UnicodeDecodeError as error:
+                raise InputError(f"{pairs.origin}: is not UTF-8 ({error.reason}): convert the file first") from error
+    return sources, targets
+
+
+def _check_paths(paths: Sequence[str], format: str) -> None:
+    wanted = _NUMBERS_OF_FILES.get(format)
+    if wanted is None:
+        named = ", ".join(_NUMBERS_OF_FILES)
+        raise UsageError(f"--format {format}: there are {named}, memory, burrito; tbx, csv and tsv with --dictionary")
+    if len(paths) not in wanted:
+        raise UsageError(
+            f"{len(paths)} files given: ingest takes two or three, SOURCE TARGET [ALIGNMENT], or one in the format "
+            f"{PIPES}, {TSV}, {JSONL} or {TMX}"
+            if format == AUTO
+            else f"--format {format} takes {' or '.join(map(str, wanted))} file{'s' * (wanted[-1] > 1)}, "
+            f"not {len(paths)}"
+        )
+    if list(paths).count(STANDARD_INPUT) > 1:
+        raise UsageError("standard input (-) can be given once only")
+
+
+CHUNKS_A_TRANSACTION = 4
+"""What a transaction costs besides its pairs (words that are counted again, the disk) is shared by so many chunks."""
+
+REPEATS_APART = 500_000
+"""Fingerprints that a process with a limit of memory keeps there."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """Options of taking an input in: its languages, those by whose rules it is divided into tokens, its bounds, what
+    its pairs count where they are entries of a dictionary, and whether they are words already, whatever the store does.
+
+    What is None is as the store has it.
+    """
+
+    languages: Languages | None = None
+    tokenize: Languages | None = None
+    limits: Limits = DEFAULT_LIMITS
+    entries: Entries | None = None
+    words: bool = False
+
+
+AS_THE_STORE = IngestOptions()
+"""As the store has it, within the usual bounds."""
+
+
+class Beginning(NamedTuple):
+    """An open input: what it is called, its format, and its bytes, None where that is not known."""
+
+    origin: str
+    format: str
+    bytes_total: int | None
+
+
+class ValidatedChunk(NamedTuple):
+    """Lines that make pairs, and those that make none: what goes into the store in one transaction.
+
+    `bytes_read` of the input until there; `running`, `divided`: see `Checks`.
+    """
+
+    pairs: NewPairs
+    rejected: list[RejectedLine]
+    bytes_read: int = 0
+    running: bool = False
+    divided: bool = False
+
+
+class Checks:
+    """Checks of an input's lines before the store; raises `UsageError` where its languages are not the store's.
+
+    `running`: whether most of the first lines look like text that is not divided into tokens, and are not to be;
+    `divided`: whether they look like tokens already, and are divided again.
+    """
+
+    def __init__(self, settings: Settings, options: IngestOptions, repeats: Repeats | None = None) -> None:
+        pipeline = pipeline_of(settings, options.languages, options.tokenize)
+        self._pipeline = pipeline.of_words() if options.words else pipeline
+        self._entries = options.entries
+        self._max_tokens = settings.max_tokens
+        self._repeats = Repeats() if repeats is None else repeats
+        self._looked = False
+        self.languages = self._pipeline.languages
+        self.running = self.divided = False
+
+    def read(self, chunks: Iterable[LineColumns]) -> ValidatedChunk:
+        """Check what the chunks hold; an input's chunks are read in their order, each once."""
+        pairs: list[NewPairs] = []
+        rejected: list[RejectedLine] = []
+        for fields in chunks:
+            if not self._looked:
+                self._looked = True
+                self._look(fields)
+            sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
+            pairs.append(sound if self._entries is None else self._entries.of(sound))
+            rejected += wrong
+        return ValidatedChunk(join_pairs(pairs), in_runs(rejected), running=self.running, divided=self.divided)
+
+    def _look(self, fields: LineColumns) -> None:
+        """Note whether lines without links are running text on a side and stay it, or are tokens and are divided."""
+        if self._entries is not None:
+            return
+        raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
+        divides = self._pipeline.rules is not None
+        found = any(looks(divides, [side[k] for k in raw]) for side in (fields.sources, fields.targets))
+        self.running, self.divided = found and not divides, found and divides
+
+    def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
+        """Check all of an open input."""
+        for chunks in _several(source.fields):
+            yield self.read(chunks)._replace(bytes_read=source.bytes_read)
+
+    def close(self) -> None:
+        """Give temporary files back."""
+        self._repeats.close()
+
+
+def read_apart(
+    alive: SignOfLife, paths: Sequence[str], settings: Settings, options: IngestOptions
+) -> Iterator[Beginning | ValidatedChunk]:
+    """Yield the beginning of an input of these files, then its chunks; for `Child.run`.
+
+    Raises `InputError` where the files are no input or are damaged, `UsageError` where their languages are not those of
+    a store with these settings.
+    """
+    with Input(paths, limits=options.limits, read_on=alive) as source:
+        checks = Checks(settings, options, Repeats(REPEATS_APART))
+        source.choose(checks.languages)
+        yield Beginning(source.origin, source.format, source.bytes_total)
+        yield from checks.chunks(source)
+
+
+def _several(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:
+    """Yield the chunks, as many together as go into one transaction; fewer in the end, and before the input fails."""
+    gathered: list[LineColumns] = []
+    try:
+        for fields in chunks:
+            gathered.append(fields)
+            if len(gathered) == CHUNKS_A_TRANSACTION:
+                yield gathered
+                gathered = []
+    except InputError:
+        if gathered:
+            yield gathered
+        raise
+    if gathered:
+        yield gathered

@@ -1,0 +1,152 @@
+"""TMX translation memories as a corpus: a unit's two languages are a sentence pair without an alignment.
+
+The file is streamed: one unit is in memory at a time, and of a unit no more than a store takes.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from hierogram.daemon.text import xml_streams
+from hierogram.daemon.text.kept import kept_in
+from hierogram.daemon.text.lines import LINES_A_CHUNK
+from hierogram.daemon.text.rejections import LINE_TOO_LONG, MISSING_FIELD, RejectionError
+from hierogram.daemon.text.validation import LineColumns, reject
+from hierogram.storage.records import RejectedLine
+
+_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+"""Elements that hold codes of the original document, no words."""
+_PLACE = "ph"
+"""The code that may stand for a part of the text: a placeholder, or the end of a line."""
+_BREAKS = frozenset({"lb", "pb", "cb"})
+_BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
+_LONGEST_PLACE = 100
+_MOST_CHARACTERS = 1 << 20
+"""A unit whose segments have more characters is no pair of any store."""
+_MOST_VARIANTS = 1_000
+_CHARACTERS_A_CHUNK = 1 << 22
+
+
+class _Unit(NamedTuple):
+    """A unit's id, and its languages and texts in the order of the file; None where they are too many or too long."""
+
+    name: str | None
+    variants: list[tuple[str, str]] | None
+
+
+class _Reader(xml_streams.UnitReader[_Unit]):
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "TMX", "tmx")
+        self._variants: list[tuple[str, str]] = []
+        self._unit_id: str | None = None
+        self._language = ""
+        self._text: list[str] | None = None
+        self._size = 0
+        self._codes = 0
+        self._place = ""
+        self._breaks = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        super().start(tag, attributes)
+        if tag == "tu":
+            self._variants, self._size = [], 0
+            self._unit_id = attributes.get("tuid")
+        elif tag == "tuv":
+            self._language = attributes.get(xml_streams.LANGUAGE) or attributes.get("lang") or ""
+        elif tag == "seg":
+            self._text, self._codes = [], 0
+        elif tag in _CODES:
+            self._codes += 1
+            self._place, self._breaks = "", attributes.get("type") in _BREAKS
+
+    def data(self, text: str) -> None:
+        super().data(text)
+        if self._codes:
+            self._place += text[: _LONGEST_PLACE - len(self._place)]
+        else:
+            self._take(text)
+
+    def _take(self, text: str) -> None:
+        if self._text is not None:
+            self._size += len(text)
+            if self._size <= _MOST_CHARACTERS:
+                self._text.append(text)
+
+    def end(self, tag: str) -> None:
+        super().end(tag)
+        if tag == "seg" and self._text is not None:
+            if len(self._variants) <= _MOST_VARIANTS and self._size <= _MOST_CHARACTERS:
+                self._variants.append((self._language, " ".join("".join(self._text).split())))
+            self._text = None
+        elif tag == "tu":
+            long = len(self._variants) > _MOST_VARIANTS or self._size > _MOST_CHARACTERS
+            self.units.append(_Unit(self._unit_id, None if long else self._variants))
+            self._variants = []
+        elif tag in _CODES:
+            self._codes -= 1
+            if tag == _PLACE and not self._codes:
+                self._take(self._stands_for())
+
+    def _stands_for(self) -> str:
+        """Return what a place is in the text: a placeholder, a space at the end of a line, nothing for other codes."""
+        place = self._place.strip()
+        if any((one.start, one.end) == (0, len(place)) for one in kept_in(place, tags=False)):
+            return place
+        return " " if self._breaks or _BREAK.match(place) else ""
+
+
+def memory_fields(
+    blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None, *, ids: bool = False
+) -> Iterator[LineColumns]:
+    """Yield the units of a memory, numbered from 1, in chunks; `languages` of source and target, `en` also for `en-GB`.
+
+    Without `languages` they are those of the first unit, in its order. With `ids`, a unit's `tuid` is the id of its
+    pair; many programs number the units of each file from 1. Raises `InputError` where the file is no TMX, is damaged,
+    or declares entities.
+    """
+    first = 1
+    for units in _chunks(xml_streams.units(blocks, _Reader(name))):
+        if languages is None:
+            languages = xml_streams.languages_of((language for language, _ in units[0].variants or ()), name, "unit")
+        yield _as_fields(units, first, languages, ids)
+        first += len(units)
+
+
+def _chunks(units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
+    chunk: list[_Unit] = []
+    held = 0
+    for unit in units:
+        chunk.append(unit)
+        held += sum(len(text) for _, text in unit.variants or ())
+        if len(chunk) == LINES_A_CHUNK or held > _CHARACTERS_A_CHUNK:
+            yield chunk
+            chunk, held = [], 0
+    if chunk:
+        yield chunk
+
+
+def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: bool) -> LineColumns:
+    numbers: list[int] = []
+    rejected: list[RejectedLine] = []
+    sources: list[bytes] = []
+    targets: list[bytes] = []
+    names: list[str | None] = []
+    for number, (name, unit) in enumerate(units, first):
+        if unit is None:
+            bounds = f"more than {_MOST_CHARACTERS:,} characters or {_MOST_VARIANTS:,} variants"
+            rejected.append(reject(number, RejectionError(LINE_TOO_LONG, f"the unit has {bounds}"), b""))
+            continue
+        # The first text in each language.
+        texts = [
+            next((text for code, text in unit if xml_streams.is_of(code, language)), None) for language in languages
+        ]
+        missing = [language for language, text in zip(languages, texts, strict=True) if text is None]
+        if missing:
+            rejection = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
+            rejected.append(reject(number, rejection, " ||| ".join(f"{code}: {text}" for code, text in unit).encode()))
+            continue
+        numbers.append(number)
+        sources.append((texts[0] or "").encode())
+        targets.append((texts[1] or "").encode())
+        names.append(name if ids and name else None)
+    return LineColumns(numbers, sources, targets, [None] * len(numbers), names, rejected=rejected)

@@ -1,0 +1,1 @@
+"""Treebanks as input: bracketed trees, packed forests, transformations, ingest."""

@@ -1,0 +1,182 @@
+"""Packed forests of one sentence: read, packed from an n-best list, and transformed as trees are.
+
+Each expansion of a forest is transformed like a tree. Nodes that become equal in label, words and expansions become one
+node. A transformed forest has the trees that one gets by transforming its trees one by one.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from hierogram.daemon.text.rejections import (
+    DIFFERENT_WORDS,
+    EMPTY_SIDE,
+    FOREST_OPTION,
+    MALFORMED_TREE,
+    RejectionError,
+)
+from hierogram.daemon.text.treebanks.transformations import (
+    COLLAPSE,
+    EMPTY_ELEMENT,
+    RIGHT,
+    Transformations,
+    intermediate,
+    plain_label,
+    refuse_marks,
+)
+from hierogram.daemon.text.treebanks.trees import Tree, decoded
+from hierogram.samplers.exceptions import BracketError
+from hierogram.samplers.grammar.brackets import Parse, TreeNode, pack, read_parse
+
+_SIGNS = re.compile(rb"\(\s*\|[\s()]|#[0-9]+=\(|\(\s*#[0-9]+\s*\)")
+
+
+def is_forest(content: bytes) -> bool:
+    """Return whether a text has the signs of packed forests, `(| …)`, `#1=(…)` or `(#1)`."""
+    return _SIGNS.search(content) is not None
+
+
+def read_forest(content: bytes) -> Parse:
+    """Return the packed forest in these bytes, on one line or on several; raises `RejectionError`."""
+    return _parse(decoded(content).replace("\n", " ").replace("\r", " "))
+
+
+def packed(trees: Sequence[Tree]) -> Parse:
+    """Return the forest of the transformed trees of one sentence; raises `RejectionError` where they are of several."""
+    parses = [_parse(str(tree)) for tree in trees]
+    for number, parse in enumerate(parses, 1):
+        for place, (word, otherwise) in enumerate(zip_longest(parses[0].words, parse.words), 1):
+            if word != otherwise:
+                has = "no more words" if otherwise is None else repr(otherwise)
+                expected = "no more" if word is None else repr(word)
+                raise RejectionError(
+                    DIFFERENT_WORDS,
+                    f"tree {number} of the list is not of the sentence of tree 1: at word {place} it has {has}, "
+                    f"where tree 1 has {expected}",
+                )
+    return pack(parses) if len(parses) > 1 else parses[0]
+
+
+def _parse(text: str) -> Parse:
+    try:
+        return read_parse(text)
+    except BracketError as error:
+        raise RejectionError(MALFORMED_TREE, str(error)) from error
+
+
+class _Builder:
+    """Puts a forest together from below; nodes that are the same are one."""
+
+    def __init__(self) -> None:
+        self.nodes: list[TreeNode] = []
+        self._known: dict[tuple[str, int, int, frozenset[tuple[int, ...]]], int] = {}
+
+    def node(self, label: str, start: int, end: int, edges: Iterable[Iterable[int]]) -> int:
+        """Return the number of the node; expansions that are the same are one."""
+        different = list(dict.fromkeys(tuple(edge) for edge in edges))
+        number = self._known.setdefault((label, start, end, frozenset(different)), len(self.nodes))
+        if number == len(self.nodes):
+            self.nodes.append(TreeNode(label, start, end, [list(edge) for edge in different]))
+        return number
+
+    def parse(self, words: list[str], root: int) -> Parse:
+        """Return the forest below the root."""
+        used = {root}
+        for number in range(root, -1, -1):
+            if number in used:
+                used.update(tail for edge in self.nodes[number].edges for tail in edge)
+        place = {number: k for k, number in enumerate(sorted(used))}
+        nodes = [self.nodes[number] for number in place]
+        return Parse(words, [n._replace(edges=[[place[tail] for tail in edge] for edge in n.edges]) for n in nodes])
+
+
+def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
+    """Do what `cleaned` does to a tree: labels, empty elements, X over X alone, the root label.
+
+    Raises `RejectionError` also where chains are to be collapsed, which would need a node for each label above it, and
+    where a word is an empty element in some expansions only.
+    """
+    if how.unary == COLLAPSE:
+        raise RejectionError(
+            FOREST_OPTION, "chains of single labels of a packed forest cannot be collapsed (`--set unary=collapse`)"
+        )
+    empty = set() if how.empty_elements else _empty_words(forest)
+    place = [0]
+    for number in range(len(forest.words)):
+        place.append(place[-1] + (number not in empty))
+    if not place[-1]:
+        raise RejectionError(EMPTY_SIDE, "the forest has no words")
+    builder = _Builder()
+    numbers: list[int] = []
+    for node in forest.nodes:
+        start, end = place[node.start], place[node.end]
+        if start == end:
+            numbers.append(-1)
+            continue
+        label = node.label if how.functions else plain_label(node.label)
+        refuse_marks(label, how)
+        edges: list[list[int]] = []
+        for edge in node.edges:
+            tails = [numbers[tail] for tail in edge if numbers[tail] >= 0]
+            only = builder.nodes[tails[0]] if len(tails) == 1 else None
+            if only is not None and only[:3] == (label, start, end):
+                edges += only.edges
+            else:
+                edges.append(tails)
+        numbers.append(builder.node(label, start, end, edges))
+    root = numbers[-1]
+    if builder.nodes[root].label != how.root:
+        root = builder.node(how.root, 0, place[-1], [[root]])
+    for edge in builder.nodes[root].edges:
+        if sum(builder.nodes[tail].end - builder.nodes[tail].start for tail in edge) < place[-1]:
+            raise RejectionError(MALFORMED_TREE, "a word stands outside every label")
+    return builder.parse([word for number, word in enumerate(forest.words) if number not in empty], root)
+
+
+def _empty_words(forest: Parse) -> set[int]:
+    """Return the places of the words below empty elements, from 0."""
+    empty: set[int] = set()
+    others: set[int] = set()
+    reached = {len(forest.nodes) - 1}
+    for number in range(len(forest.nodes) - 1, -1, -1):
+        node = forest.nodes[number]
+        if number not in reached:
+            continue
+        if node.label == EMPTY_ELEMENT:
+            empty.update(range(node.start, node.end))
+            continue
+        for edge in node.edges:
+            reached.update(edge)
+            words = set(range(node.start, node.end))
+            others |= words.difference(*(range(forest.nodes[tail].start, forest.nodes[tail].end) for tail in edge))
+    for both in sorted(empty & others):
+        raise RejectionError(
+            MALFORMED_TREE, f"word {both + 1}, {forest.words[both]!r}, is an empty element in some expansions only"
+        )
+    return empty
+
+
+def transformed_forest(forest: Parse, how: Transformations) -> Parse:
+    """Do what `transformed` does to a tree: return the expansions of a cleaned forest, binarized."""
+    if how.binarization != RIGHT:
+        return forest
+    builder = _Builder()
+    numbers: list[int] = []
+    for node in forest.nodes:
+        edges = []
+        for edge in node.edges:
+            # The children, words among them, from left to right: where each begins, and its node.
+            children: list[tuple[int, int | None]] = []
+            at = node.start
+            for tail in edge:
+                children += [(word, None) for word in range(at, forest.nodes[tail].start)]
+                children.append((forest.nodes[tail].start, numbers[tail]))
+                at = forest.nodes[tail].end
+            children += [(word, None) for word in range(at, node.end)]
+            while len(children) > 2:
+                rest = [number for _, number in children[-2:] if number is not None]
+                start = children[-2][0]
+                children[-2:] = [(start, builder.node(intermediate(node.label), start, node.end, [rest]))]
+            edges.append([number for _, number in children if number is not None])
+        numbers.append(builder.node(node.label, node.start, node.end, edges))
+    return builder.parse(forest.words, numbers[-1])

@@ -1,0 +1,140 @@
+"""Trees and forests into a store: read, transformed, stored with their sentence; what is none is kept apart.
+
+The first input settles two things for the store's life: how trees are transformed, and which words are known. All other
+words become classes, in this input and in every later one, so that a tree offered again is the same tree.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from dataclasses import asdict
+from typing import NamedTuple, cast
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.text.ingest import (
+    DEFAULT_CORPUS,
+    Batch,
+    IngestReport,
+    check_takes,
+    store_chunks,
+)
+from hierogram.daemon.text.lines import LINES_A_CHUNK
+from hierogram.daemon.text.reading import Beginning, ValidatedChunk
+from hierogram.daemon.text.treebanks import reading
+from hierogram.daemon.text.treebanks.reading import OpenTreebank, ParsedSentence, TreebankFile
+from hierogram.daemon.text.treebanks.transformations import KnownWords, Transformations, vocabulary_of
+from hierogram.daemon.text.validation import Repeats
+from hierogram.samplers.grammar.kinds import PARSES
+from hierogram.storage.child import Child
+from hierogram.storage.records import RejectedLine
+from hierogram.storage.store import Store
+
+
+class Treebank(NamedTuple):
+    """Settled by a store's first trees: how trees are transformed, and the words that are known."""
+
+    how: Transformations
+    vocabulary: KnownWords
+
+
+def treebank_of(store: Store) -> Treebank | None:
+    """Return what is settled in a store; None before its first trees."""
+    settled = store.treebank()
+    return None if settled is None else _decoded(settled)
+
+
+def _decoded(settled: dict[str, object]) -> Treebank:
+    how, known = settled["transformations"], settled["known"]
+    assert isinstance(how, dict)
+    assert isinstance(known, list)
+    return Treebank(Transformations(**how), KnownWords(frozenset(known)))
+
+
+def ingest_open(
+    store: Store,
+    opened: OpenTreebank,
+    how: Transformations | None = None,
+    corpus: str = DEFAULT_CORPUS,
+    report: Callable[[IngestReport], None] | None = None,
+) -> IngestReport:
+    """Store the trees and packed forests of an open file; `how` None takes what is settled, or the defaults.
+
+    The whole input is in memory, since its words have to be counted first. Raises `WrongKindError` where the store
+    takes no trees, `UsageError` where it was settled otherwise, and `InputError` where the input is damaged, or more of
+    it is rejected than may be.
+    """
+    how, _ = _agreed(store, how)
+    treebank, file = opened.treebank, opened.file
+    batch = Batch(store, corpus, file.name, treebank.format, treebank.limits)
+
+    def chunks() -> Generator[ValidatedChunk, None, None]:
+        read = list(reading.sentences(opened, how, store.settings().max_tokens))
+        rejected = Counter(text.reason for text in read if isinstance(text, RejectedLine))
+        treebank.limits.check_rejected(file.name, len(read), rejected)
+        sentences = (text.parse.words for text in read if isinstance(text, ParsedSentence))
+        vocabulary = _settled(store, how, vocabulary_of(sentences, how.rare).known)
+        stored = 0
+
+        def share() -> int:
+            nonlocal stored
+            stored = min(stored + LINES_A_CHUNK, len(read))
+            return int(stored / max(len(read), 1) * file.bytes_read)
+
+        yield from reading.chunks(iter(read), vocabulary, Repeats(), share)
+
+    return store_chunks(batch, Beginning(file.name, treebank.format, file.size), chunks(), report)
+
+
+def ingest_trees_apart(
+    store: Store,
+    child: Child,
+    treebank: TreebankFile,
+    corpus: str = DEFAULT_CORPUS,
+    report: Callable[[IngestReport], None] | None = None,
+    wait: Callable[[], None] = lambda: None,
+) -> IngestReport:
+    """Store the trees and packed forests of a file that a stranger gave, which the child reads; see `Child.run`.
+
+    A store's first file is read twice, first for its words, so that no file has to be in memory. What it raises, see
+    `ingest_open`; where more of a file is rejected than may be, what came before that may be stored.
+    """
+    how, settled = _agreed(store, None)
+    longest = store.settings().max_tokens
+    if settled is None:
+        with closing(child.run(wait, reading.words_apart, treebank, how, longest)) as found:
+            settled = _settled(store, how, next(found))
+            # It ends in good order where it is asked for more.
+            next(found, None)
+    with closing(child.run(wait, reading.read_apart, treebank, how, longest, settled)) as messages:
+        begun = next(messages)
+        assert isinstance(begun, Beginning)
+        batch = Batch(store, corpus, begun.origin, begun.format, treebank.limits)
+        return store_chunks(batch, begun, cast("Generator[ValidatedChunk, None, None]", messages), report)
+
+
+def _agreed(store: Store, how: Transformations | None) -> tuple[Transformations, KnownWords | None]:
+    """Return how a store's trees are transformed, and the words that it knows, None before its first trees.
+
+    Raises `WrongKindError` where it takes no trees, `UsageError` where others than `how` are settled.
+    """
+    check_takes(store, PARSES)
+    before = treebank_of(store)
+    if before is None:
+        return how or Transformations(), None
+    _check_settled(store, before, how or before.how)
+    return before.how, before.vocabulary
+
+
+def _settled(store: Store, how: Transformations, known: Iterable[str]) -> KnownWords:
+    """Return the words that the store knows from now on: these, where no others are settled; raises `UsageError`."""
+    settled = _decoded(store.settle_treebank({"transformations": asdict(how), "known": sorted(known)}))
+    _check_settled(store, settled, how)
+    return settled.vocabulary
+
+
+def _check_settled(store: Store, settled: Treebank, how: Transformations) -> None:
+    if settled.how != how:
+        fixed, wanted = asdict(settled.how), asdict(how)
+        others = [name for name in fixed if fixed[name] != wanted[name]]
+        had, asked = (" ".join(f"{name}={plain[name]}" for name in others) for plain in (fixed, wanted))
+        raise UsageError(f"{store.url}: its trees are transformed with {had}, for its life, not with {asked}")

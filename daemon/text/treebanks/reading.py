@@ -1,0 +1,288 @@
+"""From a file of trees to checked sentences, some chunks at a time; the store is not asked.
+
+So strangers' files can be read where reading can be killed: `read_apart` is what a process of its own does with them.
+
+A tree stands on one line, or over several indented lines, as treebanks are printed. It begins at a line that begins
+with a bracket; it ends where its brackets are closed, or before the next line that begins with one. So a tree that is
+never closed takes no other tree with it.
+
+In n-best lists, as parsers print them, the trees of a sentence stand one after the other, a blank line after the last.
+A line holds a tree, as in a treebank, or a log-probability, or a log-probability and then the tree (as the Berkeley
+parser prints them); the first line of a list may say how many trees there are, and name the sentence (as Charniak's
+parser does).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from typing import NamedTuple
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.formats import TREES, check_lines
+from hierogram.daemon.text.lines import LINES_A_CHUNK, LineFile, open_lines
+from hierogram.daemon.text.reading import REPEATS_APART, Beginning, ValidatedChunk
+from hierogram.daemon.text.rejections import (
+    DEFAULT_LIMITS,
+    LINE_TOO_LONG,
+    MALFORMED_TREE,
+    MAX_LINE_BYTES,
+    TOO_LONG,
+    Limits,
+    RejectionError,
+    shown,
+)
+from hierogram.daemon.text.treebanks.forests import cleaned_forest, is_forest, packed, read_forest, transformed_forest
+from hierogram.daemon.text.treebanks.transformations import (
+    KnownWords,
+    Transformations,
+    cleaned,
+    transformed,
+    vocabulary_of,
+)
+from hierogram.daemon.text.treebanks.trees import Tree, decoded, read_tree
+from hierogram.daemon.text.validation import Repeats, reject
+from hierogram.samplers.exceptions import ForestTooLargeError
+from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
+from hierogram.storage.child import SignOfLife
+from hierogram.storage.records import NewPairs, RejectedLine, in_runs
+
+
+class TreeText(NamedTuple):
+    """The bytes of a tree and the number of the line where they begin, from 1."""
+
+    line: int
+    content: bytes
+
+
+def tree_texts(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
+    """Yield the trees of a file's lines, not yet read; whatever stands between trees comes as a text of its own."""
+    gathered: list[bytes] = []
+    first = number = depth = size = 0
+    for chunk in chunks:
+        for line in chunk:
+            number += 1
+            if gathered and (depth <= 0 or line.startswith(b"(")):
+                yield TreeText(first, b"\n".join(gathered))
+                gathered, depth, size = [], 0, 0
+            if not gathered:
+                if not line.strip():
+                    continue
+                first = number
+            if size <= MAX_LINE_BYTES:
+                gathered.append(line)
+                size += len(line) + 1
+            depth += line.count(b"(") - line.count(b")")
+    if gathered:
+        yield TreeText(first, b"\n".join(gathered))
+
+
+def read_trees(path: str, limit: int | None = None) -> list[Tree]:
+    """Return the (first) trees of a file or `-`; raises `InputError` where one is malformed."""
+    trees: list[Tree] = []
+    with open_lines(path) as file:
+        for text in tree_texts(file.chunks()):
+            if limit is not None and len(trees) >= limit:
+                break
+            try:
+                trees.append(read_tree(decoded(text.content)))
+            except RejectionError as rejection:
+                raise InputError(f"{file.name}: line {text.line}: {rejection.message}") from rejection
+    return trees
+
+
+MAX_LIST_BYTES = 1 << 24
+"""Longer lists are cut to little more than this, so that a file without blank lines cannot fill the memory."""
+
+_NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)"
+_SCORE = re.compile(_NUMBER + rb"(?:[ \t]+(?=\()|[ \t]*\Z)", re.IGNORECASE)
+_COUNT = re.compile(rb"([0-9]+)(?:[ \t]+[^ \t(].*)?[ \t]*\Z", re.DOTALL)
+
+
+def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
+    """Yield the lists of a file's lines, not yet read."""
+    gathered: list[bytes] = []
+    first = number = size = 0
+    for chunk in chunks:
+        for line in chunk:
+            number += 1
+            if not line.strip():
+                if gathered:
+                    yield TreeText(first, b"\n".join(gathered))
+                gathered, size = [], 0
+                continue
+            if not gathered:
+                first = number
+            if size <= MAX_LIST_BYTES:
+                gathered.append(line)
+                size += len(line) + 1
+    if gathered:
+        yield TreeText(first, b"\n".join(gathered))
+
+
+def candidates(listed: TreeText) -> list[TreeText]:
+    """Return the trees of a list, not yet read; raises `RejectionError` where something else stands among them."""
+    if len(listed.content) > MAX_LIST_BYTES:
+        raise RejectionError(
+            LINE_TOO_LONG, f"the list is longer than {MAX_LIST_BYTES} bytes: a blank line ends the list of a sentence"
+        )
+    lines = listed.content.split(b"\n")
+    count = _COUNT.match(lines[0])
+    if count:
+        lines[0] = b""
+    lines = [_SCORE.sub(b"", line, count=1) if _SCORE.match(line) else line for line in lines]
+    trees = [TreeText(listed.line + text.line - 1, text.content) for text in tree_texts([lines])]
+    for text in trees:
+        if not text.content.startswith(b"("):
+            raise RejectionError(
+                MALFORMED_TREE,
+                f"line {text.line}: {shown(text.content)} is neither a tree nor its log-probability",
+            )
+    if not trees:
+        raise RejectionError(MALFORMED_TREE, "the list has no trees")
+    if count and int(count.group(1)) != len(trees):
+        raise RejectionError(
+            MALFORMED_TREE, f"the list is announced with {int(count.group(1))} trees, but has {len(trees)}"
+        )
+    return trees
+
+
+FORMAT = "trees"
+LISTS = "nbest"
+
+
+class ParsedSentence(NamedTuple):
+    """A sentence of the input with its transformed tree or forest, and the line where it begins."""
+
+    line: int
+    parse: Parse
+
+
+class TreebankFile(NamedTuple):
+    """A file of trees and packed forests, or `-`; with `lists`, of n-best lists, each of which becomes a forest."""
+
+    path: str
+    lists: bool = False
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def format(self) -> str:
+        """The name of what the file holds."""
+        return LISTS if self.lists else FORMAT
+
+
+class OpenTreebank(NamedTuple):
+    """A file of trees that is open: its lines in chunks, the first of which have been looked at."""
+
+    treebank: TreebankFile
+    file: LineFile
+    chunks: Iterator[list[bytes]]
+
+
+@contextmanager
+def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
+    """Open a file; raises `InputError` where it cannot be read, or begins with lines of another kind."""
+    with open_lines(treebank.path, treebank.limits, read_on) as file:
+        chunks = file.chunks()
+        first = list(islice(chunks, 1))
+        check_lines(first[0] if first else [], file.name, TREES)
+        yield OpenTreebank(treebank, file, chain(first, chunks))
+
+
+def words_apart(
+    alive: SignOfLife, treebank: TreebankFile, how: Transformations, max_tokens: int
+) -> Iterator[frozenset[str]]:
+    """Yield the words that a store knows whose first trees are those of a file; for `Child.run`."""
+    with open_treebank(treebank, alive) as opened:
+        rejected: Counter[str] = Counter()
+        lines = 0
+
+        def words() -> Iterator[Sequence[str]]:
+            nonlocal lines
+            for text in sentences(opened, how, max_tokens):
+                lines += 1
+                if isinstance(text, ParsedSentence):
+                    yield text.parse.words
+                else:
+                    rejected[text.reason] += 1
+
+        known = vocabulary_of(words(), how.rare).known
+        treebank.limits.check_rejected(opened.file.name, lines, rejected)
+        yield known
+
+
+def read_apart(
+    alive: SignOfLife, treebank: TreebankFile, how: Transformations, max_tokens: int, vocabulary: KnownWords
+) -> Iterator[Beginning | ValidatedChunk]:
+    """Yield the beginning of a file of trees, then what becomes of it; for `Child.run`."""
+    with open_treebank(treebank, alive) as opened:
+        yield Beginning(opened.file.name, treebank.format, opened.file.size)
+        read = sentences(opened, how, max_tokens)
+        yield from chunks(read, vocabulary, Repeats(REPEATS_APART), lambda: opened.file.bytes_read)
+
+
+def sentences(opened: OpenTreebank, how: Transformations, max_tokens: int) -> Iterator[ParsedSentence | RejectedLine]:
+    """Yield the sentences of a file, and what is none, in their order."""
+    lists = opened.treebank.lists
+    for text in candidate_lists(opened.chunks) if lists else tree_texts(opened.chunks):
+        try:
+            parse = _transformed(text, how, lists)
+            if len(parse.words) > max_tokens:
+                raise RejectionError(
+                    TOO_LONG,
+                    f"the tree has {len(parse.words)} words, this store takes at most {max_tokens} "
+                    "(`hierogram init --max-tokens`)",
+                )
+            check_size(parse)
+            yield ParsedSentence(text.line, parse)
+        except RejectionError as rejection:
+            yield reject(text.line, rejection, text.content)
+        except ForestTooLargeError as error:
+            yield reject(text.line, RejectionError(TOO_LONG, f"the tree has {error}"), text.content)
+
+
+def chunks(
+    read: Iterator[ParsedSentence | RejectedLine],
+    vocabulary: KnownWords,
+    repeats: Repeats,
+    bytes_read: Callable[[], int],
+) -> Iterator[ValidatedChunk]:
+    """Yield what goes into the store in one transaction each, at least one."""
+    try:
+        first = True
+        while (texts := list(islice(read, LINES_A_CHUNK))) or first:
+            parsed = [text for text in texts if isinstance(text, ParsedSentence)]
+            words = [vocabulary.in_words(text.parse.words) for text in parsed]
+            sources = [" ".join(known) for known in words]
+            targets = [write_parse(Parse(known, text.parse.nodes)) for known, text in zip(words, parsed, strict=True)]
+            alignments = [""] * len(parsed)
+            pairs = NewPairs(
+                sources,
+                targets,
+                alignments,
+                [len(known) for known in words],
+                [0] * len(parsed),
+                [text.line for text in parsed],
+                [None] * len(parsed),
+                repeats.occurrences(sources, targets, alignments),
+            )
+            rejected = in_runs(text for text in texts if isinstance(text, RejectedLine))
+            yield ValidatedChunk(pairs, rejected, bytes_read())
+            first = False
+    finally:
+        repeats.close()
+
+
+def _transformed(text: TreeText, how: Transformations, lists: bool) -> Parse:
+    """Return the transformed tree or packed forest of a text, the packed forest of a list; raises `RejectionError`."""
+    if not lists and is_forest(text.content):
+        return transformed_forest(cleaned_forest(read_forest(text.content), how), how)
+    trees: list[Tree] = []
+    for one in candidates(text) if lists else [text]:
+        try:
+            trees.append(transformed(cleaned(read_tree(decoded(one.content)), how), how))
+        except RejectionError as rejection:
+            where = f"line {one.line}, tree {len(trees) + 1} of the list: " if lists else ""
+            raise RejectionError(rejection.reason, where + rejection.message) from rejection
+    return packed(trees)

@@ -1,0 +1,217 @@
+"""Transformations of a treebank's trees before a grammar is learned from them, and back.
+
+Rare words become classes of unknown words by how they look. The classes are those that the Stanford and Berkeley
+parsers share (signature 5 of their English lexicons): letter case, with the beginning of the sentence apart, digits,
+hyphens, and a dozen endings; about fifty occur in a treebank.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.text.rejections import EMPTY_SIDE, MALFORMED_TREE, RejectionError
+from hierogram.daemon.text.treebanks.trees import Node, Tree, rewritten, with_words, words_of
+from hierogram.samplers.grammar.brackets import whole_label
+from hierogram.storage.options import Option
+
+UNKNOWN = "UNK"
+
+_ENDINGS = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
+_SHORTEST_WITH_ENDING = 5
+_SHORTEST_PLURAL = 3
+
+
+def word_class(word: str, position: int, known: Container[str]) -> str:
+    """Return the class of an unknown word at a position of its sentence, from 0; `known` words have no class."""
+    capitals = sum(letter.isupper() or letter.istitle() for letter in word)
+    lower = any(letter.islower() for letter in word)
+    digit = any(letter.isdigit() for letter in word)
+    dash = "-" in word
+    found = UNKNOWN
+    if word[0].isupper() or word[0].istitle():
+        if position == 0 and capitals == 1:
+            found += "-INITC"
+            if word.lower() in known:
+                found += "-KNOWNLC"
+        else:
+            found += "-CAPS"
+    elif not word[0].isalpha() and capitals:
+        found += "-CAPS"
+    elif lower:
+        found += "-LC"
+    if digit:
+        found += "-NUM"
+    if dash:
+        found += "-DASH"
+    return found + _ending(word.lower(), dash or (digit and capitals > 0))
+
+
+def _ending(word: str, plural_only: bool) -> str:
+    if word.endswith("s") and len(word) >= _SHORTEST_PLURAL:
+        return "" if word[-2] in "siu" else "-s"
+    if plural_only or len(word) < _SHORTEST_WITH_ENDING:
+        return ""
+    return next((f"-{ending}" for ending in _ENDINGS if word.endswith(ending)), "")
+
+
+def coarser(found: str) -> str | None:
+    """Return the class without its last feature; None after the class of all unknown words."""
+    return found.rpartition("-")[0] or None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWords:
+    """The words that stand for themselves; all others stand for their class."""
+
+    known: frozenset[str]
+
+    def of(self, word: str, position: int) -> str:
+        """Return the word, or its class."""
+        return word if word in self.known else word_class(word, position, self.known)
+
+    def in_words(self, words: Sequence[str]) -> list[str]:
+        """Return the words of a sentence, each that is not known replaced by its class."""
+        return [self.of(word, position) for position, word in enumerate(words)]
+
+    def in_tree(self, tree: Tree) -> Tree:
+        """Return the tree with every word that is not known replaced by its class."""
+        return with_words(tree, self.in_words(words_of(tree)))
+
+
+def vocabulary_of(sentences: Iterable[Iterable[str]], rare: int) -> KnownWords:
+    """Return the words seen more than `rare` times in the sentences."""
+    counts = Counter(word for words in sentences for word in words)
+    return KnownWords(frozenset(word for word, count in counts.items() if count > rare))
+
+
+EMPTY_ELEMENT = "-NONE-"
+"""Label of traces and other empty elements."""
+INTERMEDIATE = "@"
+"""First letter of the labels that binarization makes: `@NP` holds the rest of the children of an NP."""
+JOINT = "+"
+"""Stands between the labels of a collapsed unary chain."""
+
+KEEP, COLLAPSE = "keep", "collapse"
+RIGHT, NO_BINARIZATION = "right", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Transformations:
+    """Options of transforming trees; the defaults are those of the parsing literature.
+
+    `functions`: functional tags and indices stay (`NP-SBJ-1`); `empty_elements`: traces stay; `unary`: `keep`, with X
+    over X alone made one X, or `collapse`, chains to joint labels (`S+VP`); `binarization`: `right`, with marks `@NP`,
+    or `none`; `root`: label over every tree; `rare`: words seen that often or less become classes of unknown words.
+    Raises `UsageError`.
+    """
+
+    functions: Annotated[bool, Option("Trees: keep functional tags and indices, `NP-SBJ-1`.", expert=True)] = False
+    empty_elements: Annotated[bool, Option("Trees: keep empty elements, `-NONE-`.", expert=True)] = False
+    unary: Annotated[str, Option("Trees: keep chains of single labels, or collapse them, `S+VP`.", expert=True)] = KEEP
+    binarization: Annotated[str, Option("Trees: right, with labels `@NP`, or none.", expert=True)] = RIGHT
+    root: Annotated[str, Option("Trees: label over every tree.", metavar="LABEL", expert=True)] = "TOP"
+    rare: Annotated[
+        int, Option("Trees: words seen that often or less become classes of unknown words.", least=0, expert=True)
+    ] = 1
+
+    def __post_init__(self) -> None:
+        if self.unary not in (KEEP, COLLAPSE):
+            raise UsageError(f"unary chains {self.unary!r}: there are {KEEP} and {COLLAPSE}")
+        if self.binarization not in (RIGHT, NO_BINARIZATION):
+            raise UsageError(f"binarization {self.binarization!r}: there are {RIGHT} and {NO_BINARIZATION}")
+        if not self.root or set(self.root) & set("() \t\r\n") or self.root.startswith(INTERMEDIATE):
+            raise UsageError(f"root label {self.root!r}: name one without brackets, spaces and a leading @")
+        if self.rare < 0:
+            raise UsageError(f"rare words {self.rare}: name a count, 0 for none")
+
+
+def cleaned(tree: Tree, how: Transformations) -> Tree:
+    """Return the tree as it is scored: without what the transformations take away, under the root label.
+
+    Raises `RejectionError` where no word is left, or a label holds a mark of the transformations.
+    """
+
+    def clean(label: str, children: list[Node]) -> list[Node]:
+        if not children or (label == EMPTY_ELEMENT and not how.empty_elements):
+            return []
+        if not how.functions:
+            label = plain_label(label)
+        refuse_marks(label, how)
+        if len(children) == 1 and isinstance(children[0], Tree) and children[0].label == label:
+            return children
+        return [Tree(label, tuple(children))]
+
+    # A missing outermost label, `( (S …))`, is the place of the root's.
+    inner = tree.children if tree.label in ("", how.root) else (tree,)
+    found = rewritten(Tree("", inner), lambda label, children: clean(label, children) if label else children)
+    if not found:
+        raise RejectionError(EMPTY_SIDE, "the tree has no words")
+    if any(isinstance(node, str) for node in found):
+        raise RejectionError(MALFORMED_TREE, "a word stands outside every label")
+    return Tree(how.root, tuple(found))
+
+
+def transformed(tree: Tree, how: Transformations) -> Tree:
+    """Return a cleaned tree as grammars are learned from it: unary chains and binarization; words stay."""
+
+    def change(label: str, children: list[Node]) -> list[Node]:
+        if how.unary == COLLAPSE and len(children) == 1 and label != how.root:
+            [child] = children
+            if isinstance(child, Tree) and not child.is_preterminal:
+                return [Tree(f"{label}{JOINT}{child.label}", child.children)]
+        if how.binarization == RIGHT:
+            while len(children) > 2:
+                children[-2:] = [Tree(intermediate(label), tuple(children[-2:]))]
+        return [Tree(label, tuple(children))]
+
+    [found] = rewritten(tree, change)
+    assert isinstance(found, Tree)
+    return found
+
+
+def restored(tree: Tree, how: Transformations) -> Tree:
+    """Return the cleaned tree that `transformed` was given."""
+
+    def restore(label: str, children: list[Node]) -> list[Node]:
+        if label.startswith(INTERMEDIATE) and how.binarization == RIGHT:
+            return children
+        labels = label.split(JOINT) if how.unary == COLLAPSE and label.strip(JOINT) else [label]
+        for name in reversed(labels):
+            children = [Tree(name, tuple(children))]
+        return children
+
+    [found] = rewritten(tree, restore)
+    assert isinstance(found, Tree)
+    return found
+
+
+def plain_label(label: str) -> str:
+    """Return the label without functional tags and indices: `NP-SBJ-1`, `NP=2` and `NP|ADVP` give NP; `-LRB-` stays."""
+    if label.startswith("-"):
+        return label
+    for mark in "-=|":
+        label = label.partition(mark)[0] or label
+    return label
+
+
+def intermediate(label: str) -> str:
+    """Return the label of the rest of the children, where binarization divides those of a node of this label."""
+    return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
+
+
+def refuse_marks(label: str, how: Transformations) -> None:
+    """Raise `RejectionError` where a label is missing, or is a sign that transformations or notation need."""
+    if not label:
+        raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")
+    if label == "|" or (label.startswith("#") and label[1:].isdigit()):
+        raise RejectionError(MALFORMED_TREE, f"label {label!r} is a sign of the notation of packed forests")
+    if whole_label(label) != label:
+        raise RejectionError(MALFORMED_TREE, f"label {label!r}: ~ and a number are the end of a sub-label")
+    if how.binarization == RIGHT and label.startswith(INTERMEDIATE):
+        raise RejectionError(
+            MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarization's"
+        )
+    if how.unary == COLLAPSE and JOINT in label and label.strip(JOINT):
+        raise RejectionError(MALFORMED_TREE, f"label {label!r}: {JOINT} joins the labels of collapsed chains")

@@ -1,0 +1,159 @@
+"""Trees and fragments of trees in brackets: `(S (NP (PRP it)) (VP (VBZ works)))`.
+
+A fragment may also have frontier nonterminals, labels without anything below them: `(NP (DT the) (NN))`. Everything
+here goes without recursion, so that no depth of brackets can end a process.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from hierogram.daemon.text.rejections import (
+    INVALID_UTF8,
+    LINE_TOO_LONG,
+    MALFORMED_TREE,
+    MAX_LINE_BYTES,
+    NUL_BYTE,
+    RejectionError,
+)
+
+_PIECES = re.compile(r"[()]|[^() \t\r\n]+")
+
+ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+"""How treebanks write tokens that are brackets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A label over children, trees and words; without children it is a frontier nonterminal of a fragment."""
+
+    label: str
+    children: tuple["Node", ...] = ()
+
+    @property
+    def is_preterminal(self) -> bool:
+        """Return whether its only child is a word."""
+        return len(self.children) == 1 and isinstance(self.children[0], str)
+
+    def __str__(self) -> str:
+        pieces: list[str] = []
+        stack: list[Node | None] = [self]
+        while stack:
+            node = stack.pop()
+            if node is None:
+                pieces.append(")")
+            elif isinstance(node, str):
+                pieces += (" ", node)
+            else:
+                pieces += (" (" if pieces else "(", node.label)
+                stack.append(None)
+                stack.extend(reversed(node.children))
+        return "".join(pieces)
+
+
+Node = Tree | str
+
+
+def words_of(tree: Tree) -> list[str]:
+    """Return the words of the tree, from left to right."""
+    return [node for node in preorder(tree) if isinstance(node, str)]
+
+
+def preorder(tree: Tree) -> Iterator[Node]:
+    """Yield the nodes and words of the tree, parents first, from left to right."""
+    stack: list[Node] = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Tree):
+            stack.extend(reversed(node.children))
+
+
+def with_words(tree: Tree, words: Iterable[str]) -> Tree:
+    """Return the tree over other words, from left to right."""
+    [found] = rewritten(tree, lambda label, children: [Tree(label, tuple(children))], iter(words))
+    assert isinstance(found, Tree)
+    return found
+
+
+def rewritten(
+    tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]], words: Iterator[str] | None = None
+) -> list[Node]:
+    """Return the nodes in the tree's place when every node, children first, has become what `rewrite` returns.
+
+    `rewrite` gets a label and the nodes that stand for its children; `words` take the place of the tree's own.
+    """
+    done: list[list[Node]] = [[]]
+    stack: list[tuple[Node, bool]] = [(tree, False)]
+    while stack:
+        node, closing = stack.pop()
+        if isinstance(node, str):
+            done[-1].append(node if words is None else next(words))
+        elif closing:
+            children = done.pop()
+            done[-1] += rewrite(node.label, children)
+        else:
+            done.append([])
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(node.children))
+    return done[0]
+
+
+def read_tree(text: str, frontiers: bool = False) -> Tree:
+    """Return the tree that the text holds; a label may be missing (`( (S …))`, as the Penn Treebank has it).
+
+    Raises `RejectionError` (malformed-tree) where brackets do not match, something stands outside them, or a node has
+    nothing below it (with `frontiers`: no label).
+    """
+    open_labels: list[str] = []
+    open_children: list[list[Node]] = []
+    whole: Tree | None = None
+    label_follows = False
+    for match in _PIECES.finditer(text):
+        piece = match.group()
+        if whole is not None:
+            raise RejectionError(
+                MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands after the end of the tree"
+            )
+        if piece == "(":
+            open_labels.append("")
+            open_children.append([])
+            label_follows = True
+            continue
+        if not open_labels:
+            raise RejectionError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands before the first bracket")
+        if piece == ")":
+            children = open_children.pop()
+            label = open_labels.pop()
+            if not children and not (frontiers and label):
+                raise RejectionError(MALFORMED_TREE, f"({label}) at offset {match.start()} has nothing below it")
+            node = Tree(label, tuple(children))
+            if open_children:
+                open_children[-1].append(node)
+            else:
+                whole = node
+        elif label_follows:
+            open_labels[-1] = piece
+        else:
+            open_children[-1].append(piece)
+        label_follows = False
+    if open_labels:
+        opened = next((label for label in reversed(open_labels) if label), "")
+        raise RejectionError(MALFORMED_TREE, f"{len(open_labels)} brackets are not closed, the last of them ({opened}")
+    if whole is None:
+        raise RejectionError(MALFORMED_TREE, "there are no brackets")
+    return whole
+
+
+def decoded(content: bytes) -> str:
+    """Return the text of a tree; raises `RejectionError` where it is too long or holds what a text cannot hold."""
+    if len(content) > MAX_LINE_BYTES:
+        raise RejectionError(LINE_TOO_LONG, f"the tree is longer than {MAX_LINE_BYTES} bytes")
+    if b"\0" in content:
+        raise RejectionError(NUL_BYTE, f"the tree holds a NUL byte at offset {content.index(0)}")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise RejectionError(
+            INVALID_UTF8, f"the tree is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
+        ) from error

@@ -1,0 +1,375 @@
+"""From the columns of lines to sentence pairs: tokens, lengths, links in range, repeats; what is wrong is named.
+
+Tokens are separated by spaces and tabs, any number of them; every other character, the non-breaking and other
+Unicode spaces included, is part of a token, so that token numbers are those of the aligner. Alignments are Pharaoh
+lines `0-0 1-2`, source position first, counted from 0; the canonical line has its links sorted, without repeats,
+without leading zeros, one space between them. Repeats of a pair within one input are numbered, however large that is.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from struct import Struct
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.rejections import (
+    EMPTY_SIDE,
+    INVALID_UTF8,
+    LINE_BREAK,
+    LINE_TOO_LONG,
+    LINK_OUT_OF_RANGE,
+    MALFORMED_LINK,
+    MAX_LINE_BYTES,
+    NUL_BYTE,
+    TOO_LONG,
+    RejectionError,
+    shown,
+)
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.records import NewPairs, RejectedLine
+
+_DASH, _SPACE, _LINE_FEED = b"- \n"
+_MOST_DIGITS = 9
+_ROOM = b"\n\n\n"
+
+
+def canonical_alignment(line: bytes, source_length: int, target_length: int) -> str:
+    """The canonical line with the same links; raises `RejectionError` where there is anything but links in range."""
+    links = set()
+    for link in line.replace(b"\t", b" ").split(b" "):
+        if not link:
+            continue
+        source, _, target = link.partition(b"-")
+        if not (source.isdigit() and target.isdigit()):
+            raise RejectionError(
+                MALFORMED_LINK, f"alignment: {shown(link)} is no link: write i-j, word numbers counted from 0"
+            )
+        numbers = (_number(source), _number(target))
+        if numbers[0] >= source_length or numbers[1] >= target_length:
+            raise RejectionError(
+                LINK_OUT_OF_RANGE,
+                f"alignment: link {shown(link)} is out of range: "
+                f"the source side has {source_length} words, the target side {target_length}, counted from 0",
+            )
+        links.add(numbers)
+    return " ".join([f"{source}-{target}" for source, target in sorted(links)])
+
+
+def _number(digits: bytes) -> int:
+    significant = digits.lstrip(b"0")
+    return int(significant or b"0") if len(significant) <= _MOST_DIGITS else 10**_MOST_DIGITS
+
+
+def are_canonical(
+    lines: Sequence[bytes], source_lengths: Sequence[int], target_lengths: Sequence[int]
+) -> NDArray[np.bool_]:
+    """Which of the lines are canonical and in range as they stand, bool[len(lines)]; no line holds a line feed.
+
+    All lines at once, because most lines of most files are: `canonical_alignment` has to see only the others.
+    A line with a number of more than three digits is left to it, too.
+    """
+    canonical = np.ones(len(lines), np.bool_)
+    # Room for three digits before the first number.
+    text = np.frombuffer(_ROOM + b"\n".join(lines) + b"\n", np.uint8)
+    digits = text - np.uint8(ord("0"))
+    ends = np.flatnonzero(digits > 9)[len(_ROOM) - 1 :].astype(np.int32)
+    widths = np.diff(ends) - 1
+    before, ends = ends[:-1], ends[1:]
+    starts_line, after_dash = text[before] == _LINE_FEED, text[before] == _DASH
+    line_feeds, dashes = text[ends] == _LINE_FEED, text[ends] == _DASH
+    line_of = np.cumsum(starts_line, dtype=np.int32) - 1
+
+    ones, tens, hundreds = (digits[ends - k].astype(np.int16) for k in (1, 2, 3))
+    tens *= widths > 1
+    hundreds *= widths > 2
+    numbers = ones + 10 * tens + 100 * hundreds
+    numbered = (widths == 1) | (widths == 2) & (tens > 0) | (widths == 3) & (hundreds > 0)
+    link_ends = after_dash & (line_feeds | (text[ends] == _SPACE))
+    no_links = starts_line & line_feeds & (widths == 0)
+    sound = numbered & (dashes & ~after_dash | link_ends) | no_links
+    canonical[line_of[~sound]] = False
+
+    # Every dash is followed by another end, the last line feed if no other.
+    first = np.flatnonzero(dashes)
+    line, source, target = line_of[first], numbers[first], numbers[first + 1]
+    fits = (source < np.asarray(source_lengths)[line]) & (target < np.asarray(target_lengths)[line])
+    link = source.astype(np.int32) * 1024 + target
+    fits[1:] &= (link[1:] > link[:-1]) | (line[1:] > line[:-1])
+    canonical[line[~fits]] = False
+    return canonical
+
+
+_IN_MEMORY = 2_000_000
+_FINGERPRINT = Struct("qq")
+
+
+class Repeats:
+    """Numbers the repeats of the same content within one input.
+
+    Keeps a fingerprint of 128 bits of every pair, about 100 bytes of memory each, and beyond `in_memory` of them
+    goes on in a temporary file. The fingerprints are those of this process and are compared with nothing else.
+    """
+
+    def __init__(self, in_memory: int = _IN_MEMORY) -> None:
+        self._in_memory = in_memory
+        self._seen: set[bytes] = set()
+        self._repeats: dict[bytes, int] = {}
+        self._file: sqlite3.Connection | None = None
+
+    def occurrences(
+        self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
+    ) -> list[int]:
+        """Count how many times each source with its target and alignment has come before.
+
+        Raises `InputError` where a temporary file cannot grow.
+        """
+        there = map(hash, zip(sources, targets, alignments, strict=True))
+        back = map(hash, zip(alignments, targets, sources, strict=True))
+        fingerprints = list(map(_FINGERPRINT.pack, there, back))
+        new = set(fingerprints)
+        if (
+            len(new) == len(fingerprints)
+            and len(self._seen) + len(new) <= self._in_memory
+            and self._file is None
+            and self._seen.isdisjoint(new)
+        ):
+            self._seen |= new
+            return [0] * len(new)
+        return [self._occurrence(fingerprint) for fingerprint in fingerprints]
+
+    def _occurrence(self, fingerprint: bytes) -> int:
+        if self._file is not None:
+            return self._in_file(self._file, fingerprint)
+        if fingerprint not in self._seen:
+            self._seen.add(fingerprint)
+            if len(self._seen) > self._in_memory:
+                self._go_on_in_a_file()
+            return 0
+        number = self._repeats.get(fingerprint, 0) + 1
+        self._repeats[fingerprint] = number
+        return number
+
+    def close(self) -> None:
+        """Give the temporary file back."""
+        if self._file is not None:
+            self._file.close()
+
+    def _go_on_in_a_file(self) -> None:
+        # Without a name it is a file that SQLite makes when the cache is full and that is gone when it is closed.
+        # An intake goes from thread to thread, but is in one at a time.
+        file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        try:
+            for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-65536"):
+                file.execute(f"PRAGMA {pragma}").close()
+            file.execute("CREATE TABLE seen (fingerprint BLOB PRIMARY KEY, number INTEGER) WITHOUT ROWID").close()
+            file.execute("BEGIN").close()
+            rows = ((fingerprint, self._repeats.get(fingerprint, 0)) for fingerprint in sorted(self._seen))
+            file.executemany("INSERT INTO seen VALUES (?, ?)", rows).close()
+        except sqlite3.Error as error:
+            raise _no_room(error) from error
+        self._file = file
+        self._seen, self._repeats = set(), {}
+
+    def _in_file(self, file: sqlite3.Connection, fingerprint: bytes) -> int:
+        try:
+            with closing(file.execute("SELECT number FROM seen WHERE fingerprint = ?", (fingerprint,))) as found:
+                row = found.fetchone()
+            if row is None:
+                file.execute("INSERT INTO seen VALUES (?, 0)", (fingerprint,)).close()
+                return 0
+            number = cast(int, row[0]) + 1
+            file.execute("UPDATE seen SET number = ? WHERE fingerprint = ?", (number, fingerprint)).close()
+        except sqlite3.Error as error:
+            raise _no_room(error) from error
+        return number
+
+
+def _no_room(error: sqlite3.Error) -> InputError:
+    return InputError(f"what repeats in this input cannot be told: no room for a temporary file ({error}); see TMPDIR")
+
+
+KEPT_BYTES = 4096
+"""How much of a rejected line is kept."""
+
+# What a column of sides in canonical form does not hold, when each line stands between two line feeds.
+_UNTIDY = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
+
+
+@dataclass(slots=True)
+class LineColumns:
+    """The lines of a chunk taken apart: entry k of every column is the same line.
+
+    `numbers` line numbers from 1; `sources`, `targets`, `alignments` the fields, without line feeds, the alignment
+    None where the line has none; `ids` external ids or None; `lines` the whole lines, or None where the fields are all
+    there is. `rejected`: lines that could not be taken apart. `known`: what the few lines whose links are fixed or
+    forbidden say of that, by their places.
+    """
+
+    numbers: Sequence[int]
+    sources: list[bytes]
+    targets: list[bytes]
+    alignments: Sequence[bytes | None]
+    ids: Sequence[str | None]
+    lines: Sequence[bytes] | None = None
+    rejected: list[RejectedLine] = field(default_factory=list)
+    known: dict[int, KnownLinks] = field(default_factory=dict)
+
+    def content(self, k: int) -> bytes:
+        """Line k as it came; the lines of several files with bars between them."""
+        if self.lines is not None:
+            return self.lines[k]
+        fields = (self.sources[k], self.targets[k], self.alignments[k])
+        return b" ||| ".join(field for field in fields if field is not None)
+
+
+def reject(number: int, rejection: RejectionError, content: bytes) -> RejectedLine:
+    """The record of a line that is not stored."""
+    return RejectedLine(number, rejection.reason, rejection.message, content[:KEPT_BYTES])
+
+
+def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
+    """The side's tokens, joined by one space, and their number.
+
+    Raises `RejectionError` where the side has no tokens or more than `max_tokens`, is too long a line, is not UTF-8, or
+    holds a NUL byte or a line break.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        raise RejectionError(LINE_TOO_LONG, f"the {name} line is longer than {MAX_LINE_BYTES} bytes")
+    if b"\0" in line:
+        raise RejectionError(NUL_BYTE, f"the {name} side holds a NUL byte at offset {line.index(0)}")
+    if b"\r" in line or b"\n" in line:
+        raise RejectionError(LINE_BREAK, f"the {name} side holds a line break")
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise RejectionError(
+            INVALID_UTF8, f"the {name} side is not UTF-8: byte 0x{line[error.start]:02x} at offset {error.start}"
+        ) from error
+    tokens = [token for token in text.replace("\t", " ").split(" ") if token]
+    if not tokens:
+        raise RejectionError(EMPTY_SIDE, f"the {name} side has no tokens")
+    if len(tokens) > max_tokens:
+        raise RejectionError(
+            TOO_LONG,
+            f"the {name} side has {len(tokens)} tokens, this store takes at most {max_tokens} "
+            "(`hierogram init --max-tokens`)",
+        )
+    return " ".join(tokens), len(tokens)
+
+
+def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str], list[int]] | None:
+    """Return what `read_side` gives for each of the lines; None where some line has to be looked at for itself."""
+    column = b"\n%b\n" % b"\n".join(lines)
+    if any(untidy in column for untidy in _UNTIDY):
+        return None
+    try:
+        texts = column.decode()[1:-1].split("\n")
+    except UnicodeDecodeError:
+        return None
+    lengths = [text.count(" ") + 1 for text in texts]
+    if max(lengths) > max_tokens or len(max(lines, key=len)) > MAX_LINE_BYTES:
+        return None
+    return texts, lengths
+
+
+def read_sides(
+    lines: Sequence[bytes], name: str, max_tokens: int, rejections: dict[int, RejectionError]
+) -> tuple[list[str], list[int]]:
+    """Texts and lengths of a column of sides; rejections are added by the line's place in the column."""
+    tidy = _read_tidy_sides(lines, max_tokens) if lines else ([], [])
+    if tidy is not None:
+        return tidy
+    texts, lengths = [], []
+    for k, line in enumerate(lines):
+        try:
+            text, length = read_side(line, name, max_tokens)
+        except RejectionError as rejection:
+            rejections.setdefault(k, rejection)
+            text, length = "", 0
+        texts.append(text)
+        lengths.append(length)
+    return texts, lengths
+
+
+def read_alignments(
+    lines: Sequence[bytes | None],
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    rejections: dict[int, RejectionError],
+) -> Sequence[str | None]:
+    """The canonical lines, None where there is none; the rejections are added to `rejections` by the line's place."""
+    given = [(k, line) for k, line in enumerate(lines) if line is not None]
+    if len(given) == len(lines):
+        return _read_given([line for _, line in given], source_lengths, target_lengths, rejections)
+    places = [k for k, _ in given]
+    own_rejections: dict[int, RejectionError] = {n: rejections[k] for n, k in enumerate(places) if k in rejections}
+    lengths = [source_lengths[k] for k in places], [target_lengths[k] for k in places]
+    read = _read_given([line for _, line in given], *lengths, own_rejections)
+    for n, rejection in own_rejections.items():
+        rejections.setdefault(places[n], rejection)
+    texts: list[str | None] = [None] * len(lines)
+    for k, text in zip(places, read, strict=True):
+        texts[k] = text
+    return texts
+
+
+def _read_given(
+    lines: Sequence[bytes],
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    rejections: dict[int, RejectionError],
+) -> list[str]:
+    if not lines:
+        return []
+    canonical = are_canonical(lines, source_lengths, target_lengths).tolist()
+    texts = []
+    for k, line in enumerate(lines):
+        text = ""
+        if canonical[k]:
+            text = line.decode("ascii")
+        elif k not in rejections:
+            try:
+                text = canonical_alignment(line, source_lengths[k], target_lengths[k])
+            except RejectionError as rejection:
+                rejections[k] = rejection
+        texts.append(text)
+    return texts
+
+
+def validate(fields: LineColumns, max_tokens: int, repeats: Repeats) -> tuple[NewPairs, list[RejectedLine]]:
+    """The pairs that the fields make and the lines that make none; every line is in one of the two, once."""
+    rejections: dict[int, RejectionError] = {}
+    sources, source_lengths = read_sides(fields.sources, "source", max_tokens, rejections)
+    targets, target_lengths = read_sides(fields.targets, "target", max_tokens, rejections)
+    alignments = read_alignments(fields.alignments, source_lengths, target_lengths, rejections)
+    for k, known in fields.known.items():
+        problem = known.problem(source_lengths[k], target_lengths[k])
+        if problem:
+            rejections.setdefault(k, RejectionError(LINK_OUT_OF_RANGE, f"{problem}: words are counted from 0"))
+    rejected = fields.rejected + [
+        reject(fields.numbers[k], rejection, fields.content(k)) for k, rejection in sorted(rejections.items())
+    ]
+    rejected.sort(key=lambda line: line.line)
+    first = [0] * len(sources)
+    pairs = NewPairs(
+        sources, targets, alignments, source_lengths, target_lengths, fields.numbers, fields.ids, first, fields.known
+    )
+    if rejections:
+        pairs = pairs.at([k for k in range(len(pairs)) if k not in rejections])
+    return replace(pairs, occurrences=_occurrences(pairs, repeats)), rejected
+
+
+def _occurrences(pairs: NewPairs, repeats: Repeats) -> list[int]:
+    """Of each pair the number of its repeat; 0 for pairs with an identifier, whose repeats are told by that."""
+    nameless = [own is None for own in pairs.external_ids]
+    if all(nameless):
+        return repeats.occurrences(pairs.sources, pairs.targets, pairs.alignments)
+    told = pairs.at(list(compress(range(len(pairs)), nameless)))
+    numbers = iter(repeats.occurrences(told.sources, told.targets, told.alignments))
+    return [next(numbers) if without else 0 for without in nameless]

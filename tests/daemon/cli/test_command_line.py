@@ -1,0 +1,491 @@
+"""Every command, as a person or a program uses it."""
+
+import io
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import zstandard
+from sqlalchemy import text
+from tests.daemon.conftest import LINES, Run
+
+from hierogram.__main__ import main
+from hierogram.daemon.cli.main import app
+from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.storage.database.connection import make_engine, parse_url
+from hierogram.storage.options import Declared
+from hierogram.storage.records import Settings
+from hierogram.storage.store import open_store
+from hierogram.tools.lab.size import commands_and_options
+
+COMMANDS = ("init", "ingest", "learn", "rules", "export", "status", "verify", "demo")
+SHORT = ("--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
+
+
+def every_command() -> list[tuple[str, ...]]:
+    """The names of all commands, those of tools too."""
+    found: list[tuple[str, ...]] = [
+        (command.name or command.callback.__name__.replace("_", "-"),)
+        for command in app.registered_commands
+        if command.callback
+    ]
+    return found
+
+
+def test_the_list_of_commands_is_complete() -> None:
+    names = {" ".join(name) for name in every_command()}
+    assert names >= {*COMMANDS, "diff", "serve", "withdraw", "parse", "align", "bench", "compare", "schedule"}
+
+
+def test_the_door_stays_narrow() -> None:
+    counted = commands_and_options()
+    assert counted["commands"] <= 30
+    assert counted["options"] <= 220
+
+
+def test_help_shows_commands_in_groups(hierogram: Run) -> None:
+    shown = hierogram("--help").out
+    groups = [line.removesuffix(":") for line in shown.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)]
+    assert groups == ["Options", "Store", "Learn", "Look", "Translate", "Serve", "Tools"]
+    assert [name for (name,) in every_command() if f"\n  {name} " not in shown] == []
+    assert set(re.findall(r"^  (\w+)", shown.split("Tools:")[1].split("Example")[0], re.MULTILINE)) == {
+        "bench",
+        "compare",
+    }
+
+
+def test_init_shows_the_options_of_a_kind(hierogram: Run) -> None:
+    shown = {kind: hierogram("init", "--kind", kind, "--help").out for kind in NOTATIONS}
+    common = hierogram("init", "--help").out
+    assert all(f"--kind {kind}" in common for kind in NOTATIONS)
+    assert ("--base" in shown["trees"], "--model" in shown["trees"], "annealing" in shown["trees"]) == (
+        True,
+        False,
+        True,
+    )
+    assert ("--base" in shown["synchronous"], "--model" in shown["synchronous"]) == (False, True)
+    for name in Declared.of(Settings):
+        assert any(re.search(rf"\b{name}\b|--{name.replace('_', '-')}\b", one) for one in shown.values()) or (
+            name in ("grammar", "samples")
+        )
+
+
+@pytest.mark.parametrize("command", every_command(), ids=" ".join)
+def test_every_command_explains_itself_with_an_example(hierogram: Run, command: tuple[str, ...]) -> None:
+    said = hierogram(*command, "--help")
+    assert said.code == 0
+    assert f"  {command[0]} " in hierogram("--help").out
+    example = said.out.rstrip().split("Example:\n")[1].strip()
+    assert example.startswith("hierogram ")
+    assert set(command) <= set(example.split())
+
+
+def test_exit_codes_are_as_the_help_says(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+    [line] = [line for line in hierogram("--help").out.splitlines() if "Exit codes" in line]
+    assert "0 done, 1 a check found something, 2 wrong usage" in line
+    chosen = ("--store", learned_url)
+    (tmp_path / "wrong").write_text("a ||| b ||| 7-7\n")
+    for code, arguments in (
+        (0, (*chosen, "rules", "maison")),
+        (0, (*chosen, "rules", "nowhere")),
+        (1, (*chosen, "ingest", "--strict", str(tmp_path / "wrong"))),
+        (2, (*chosen, "rules", "--limit", "0")),
+        (2, (*chosen, "export", "--format", "word")),
+        (2, ("nosuch",)),
+        (2, ("--store", "ftp://nowhere", "status")),
+        (3, ("--store", str(tmp_path / "none.db"), "status")),
+        (3, (*chosen, "export", "--corpus", "none")),
+    ):
+        ran = hierogram(*arguments)
+        assert ran.code == code, (arguments, ran)
+        assert code in (0, 1) or ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("rules", "maison"), ("rules", "--containing", "a", "--json"), ("export",), ("rules", "--pairs", "a ||| b")],
+)
+def test_a_store_that_has_not_learned_says_so(
+    hierogram: Run, store_url: str, corpus: Path, command: tuple[str, ...]
+) -> None:
+    """It is not the same as a grammar without such a rule."""
+    assert hierogram("--store", store_url, "ingest", str(corpus)).code == 0
+    before = set(Path.cwd().iterdir())
+    ran = hierogram("--store", store_url, *command)
+    assert (ran.code, ran.out) == (3, "")
+    assert "nothing is learned yet: run `hierogram learn`" in ran.err
+    assert set(Path.cwd().iterdir()) == before
+
+
+@pytest.mark.parametrize("flag", ["--install-completion", "--show-completion"])
+@pytest.mark.parametrize("arguments", [["nosuch"], ["bash"], ["status"]])
+def test_completion_is_for_the_own_shell(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ran = hierogram(flag, *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert arguments[0] in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_version_is_told(hierogram: Run) -> None:
+    assert hierogram("--version").out.startswith("hierogram 0.")
+
+
+@pytest.mark.slow
+def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    made = hierogram("init", *SHORT, "--seed", "5")
+    assert made.code == 0
+    assert "sqlite:///hierogram.db: made a new store" in made.out
+
+    stored = hierogram("ingest", str(corpus), "--json")
+    assert stored.code == 0
+    totals = json.loads(stored.out)
+    assert (totals["accepted"], totals["duplicates"], totals["rejected"], totals["format"]) == (9, 0, 0, "pipes")
+
+    learned = json.loads(hierogram("learn", "--sweeps", "4", "--json").out)
+    assert (learned["pairs"], learned["sweeps"]) == (9, 10)
+    assert learned["log_likelihood_after"] > learned["log_likelihood_before"]
+
+    status = json.loads(hierogram("status", "--json").out)
+    assert status["pairs"] == {"unaligned": 0, "waiting": 0, "sampling": 0, "settled": 9}
+    assert status["rules"] == learned["rules_after"]
+    assert status["settings"]["seed"] == 5
+
+    [*_, last] = json.loads(hierogram("rules", "--limit", "1000", "--json").out)
+    assert last["expected_uses"] > 0
+    found = json.loads(hierogram("rules", "--containing", "maison", "house", "--json").out)
+    assert found
+    assert all("maison" in rule["source"].split() and "house" in rule["target"].split() for rule in found)
+    exact = json.loads(hierogram("rules", *found[0]["source"].split(" "), "--json").out)
+    assert found[0] in exact
+    assert found[0] in json.loads(hierogram("rules", "--target", found[0]["target"], "--json").out)
+
+    exported = hierogram("export", "-o", "g.zst", "--max-scope", "9", "--drawn")
+    assert exported.code == 0
+    assert exported.out.startswith(f"g.zst: {status['rules']} rules, ")
+    lines = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "g.zst").read_bytes()).splitlines()
+    assert len(lines) == status["rules"]
+    assert json.loads((tmp_path / "g.zst.json").read_text())["rules"] == status["rules"]
+
+    sound = hierogram("verify")
+    assert (sound.code, sound.out[:6]) == (0, "sound:")
+
+
+def test_status_tells_who_writes(hierogram: Run, corpus: Path) -> None:
+    hierogram("ingest", str(corpus))
+    assert json.loads(hierogram("status", "--json").out)["writer"] is None
+    with open_store("hierogram.db") as store:
+        store.take_lease("hierogram serve", 60)
+        assert json.loads(hierogram("status", "--json").out)["writer"]["pid"] == str(os.getpid())
+        assert f"writer          hierogram serve, process {os.getpid()} on " in hierogram("status").out
+
+
+def test_people_get_words_and_tables(hierogram: Run, corpus: Path) -> None:
+    hierogram("init", *SHORT)
+    assert "9 pairs stored, 0 known already, 0 lines rejected" in hierogram("ingest", str(corpus)).out
+    assert "9 pairs, 7 sweeps (6 of burn-in, 1 after it) in" in hierogram("learn", "--sweeps", "1").out
+    assert "pairs           9 (0 unaligned, 0 waiting, 0 sampling, 9 settled)" in hierogram("status").out
+    head, first, *_ = hierogram("rules").out.splitlines()
+    assert head.split("\t") == ["expected_uses", "±", "p(e|f)", "p(f|e)", "source", "target"]
+    assert float(first.split("\t")[0]) >= 0.5
+    assert float(first.split("\t")[1]) > 0
+    head, first, *_ = hierogram("rules", "--drawn").out.splitlines()
+    assert head.split("\t") == ["count", "p(e|f)", "p(f|e)", "source", "target"]
+    assert int(first.split("\t")[0]) >= 1
+    assert hierogram("export").out.startswith("grammar.cdec.gz: ")
+
+
+def test_a_terminal_gets_an_aligned_table(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hierogram("init", *SHORT)
+    hierogram("ingest", str(corpus))
+    hierogram("learn", "--sweeps", "0")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    shown = hierogram("rules", "--containing", "maison")
+    head = next(line for line in shown.out.splitlines() if "p(e|f)" in line)
+    assert head.split() == ["expected_uses", "±", "p(e|f)", "p(f|e)", "source", "target"]
+    assert "\t" not in shown.out
+    assert "maison" in shown.out
+
+
+def test_ingest_makes_a_store_and_says_so(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    said = hierogram("--store", "new.db", "ingest", str(corpus))
+    assert said.code == 0
+    assert "sqlite:///new.db: made a new store with the default settings" in said.err
+    assert (tmp_path / "new.db").exists()
+    again = hierogram("--store", "new.db", "ingest", str(corpus))
+    assert "made a new store" not in again.err
+    assert "0 pairs stored, 9 known already" in again.out
+
+
+def test_ingest_makes_no_store_where_there_is_nothing_to_take_in(hierogram: Run, tmp_path: Path) -> None:
+    assert hierogram("ingest", "missing.txt").code == 3
+    assert hierogram("ingest", "one", "two", "three", "four").code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ingest_reads_standard_input(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = "".join(line + "\n" for line in LINES).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(zstandard.compress(content))))
+    assert json.loads(hierogram("ingest", "-", "--json").out)["accepted"] == 9
+
+
+def test_rejected_lines_are_told_and_strictness_makes_them_an_error(hierogram: Run, tmp_path: Path) -> None:
+    path = tmp_path / "corpus"
+    path.write_text("a ||| b ||| 0-0\n" + "a b\na b\n\n" * 6)
+    lenient = hierogram("ingest", str(path))
+    assert lenient.code == 0
+    assert f"{path}:2-3: field-count: the line has 1 field, not 2 or 3" in lenient.err
+    assert f"{path}:4: empty-line: the line is empty" in lenient.err
+    assert "… and 3 more rejected lines: see the table rejected_lines" in lenient.err
+    assert "rejected 12: field-count" in lenient.out
+    assert hierogram("ingest", str(path), "--strict").code == 1
+
+
+def test_the_store_may_stand_in_the_environment(
+    hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HIEROGRAM_STORE", f"sqlite:///{tmp_path}/here.db")
+    assert hierogram("ingest", str(corpus)).code == 0
+    assert json.loads(hierogram("status", "--json").out)["url"] == f"sqlite:///{tmp_path}/here.db"
+    assert hierogram("status", "--store", "elsewhere.db").code == 3
+    assert hierogram("--store", "elsewhere.db", "status").code == 3
+
+
+@pytest.mark.slow
+def test_the_first_learning_on_a_machine_says_that_it_compiles(hierogram: Run, tmp_path: Path) -> None:
+    hierogram("init")
+    # An empty store needs few of the kernels, so that this is soon done.
+    learn = [sys.executable, "-c", "from hierogram.daemon.cli.main import main; main()", "learn", "--json"]
+    environment = {**os.environ, "HIEROGRAM_CACHE": str(tmp_path / "cache")}
+    ran = subprocess.run(learn, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stderr.startswith("compiling for this machine")
+    assert json.loads(ran.stdout)["pairs"] == 0
+    assert "compiling" not in hierogram("learn", "--help").err
+
+
+def test_the_same_commands_work_on_postgres(hierogram: Run, learned_url: str) -> None:
+    assert hierogram("--store", learned_url, "verify").code == 0
+    rules = json.loads(hierogram("--store", learned_url, "rules", "--containing", "maison", "--json").out)
+    assert rules[0]["expected_uses"] > 0
+
+
+def test_a_wrong_count_is_found(hierogram: Run, learned_url: str) -> None:
+    engine = make_engine(parse_url(learned_url))
+    with engine.begin() as connection:
+        number = connection.execute(text("SELECT min(id) FROM rules WHERE count > 0")).scalar_one()
+        connection.execute(text(f"UPDATE rules SET count = count + 1 WHERE id = {number}"))
+    engine.dispose()
+    said = hierogram("--store", learned_url, "verify")
+    assert said.code == 1
+    assert f"rule {number} " in said.out
+    assert "the store is damaged" in said.err
+    assert json.loads(hierogram("--store", learned_url, "verify", "--json").out)["problems"]
+
+
+@pytest.mark.parametrize("command", [("status",), ("rules", "a"), ("learn",), ("export",), ("verify",)])
+def test_a_missing_store_is_one_clear_line(hierogram: Run, command: tuple[str, ...]) -> None:
+    said = hierogram("--store", "missing.db", *command)
+    assert said.code == 3
+    [line] = said.err.splitlines()
+    assert line.startswith("hierogram: there is no store at sqlite:///missing.db")
+
+
+def test_what_is_no_store_is_told(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is not a database, it is a text of some length" * 100)
+    said = hierogram("--store", "text.db", "status")
+    assert (said.code, len(said.err.splitlines())) == (3, 1)
+    assert hierogram("--store", "mysql://localhost/db", "status").code == 2
+
+
+def test_a_dirichlet_process_is_annealed_as_it_needs_unless_told_otherwise(hierogram: Run) -> None:
+    def settings(*options: str) -> list[str]:
+        store = f"sqlite:///{len(options)}-{options[-1]}.db"
+        assert hierogram("init", *options, "--store", store).code == 0
+        with open_store(store) as opened:
+            found = opened.settings()
+        return [found.schedule, str(found.temperature), str(found.annealing)]
+
+    assert settings("--model", "dirichlet") == ["annealed", "10.0", "280"]
+    assert settings("--model", "dirichlet", "--set", "temperature=5") == ["annealed", "5.0", "280"]
+    assert settings("--model", "dirichlet", "--schedule", "quick")[0] == "quick"
+    assert settings("--model", "dirichlet", "--set", "levels=3") == ["paper", "5.0", "200"]
+    assert settings("--schedule", "annealed") == ["annealed", "5.0", "200"]
+
+
+def test_settings_are_fixed_for_the_life_of_a_store(hierogram: Run) -> None:
+    assert hierogram("init", "--discount", "0.4").code == 0
+    assert hierogram("init").code == 0
+    assert hierogram("init", "--discount", "0.4").code == 0
+    said = hierogram("init", "--discount", "0.6", "--seed", "2")
+    assert said.code == 3
+    assert "discount is 0.4, not 0.6; seed is 1, not 2" in said.err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--model", "unigram"),
+        ("--discount", "1"),
+        ("--discount", "nan"),
+        ("--set", "strength=0"),
+        ("--set", "rate=inf"),
+        ("--set", "round_sweeps=0"),
+        ("--max-tokens", "362"),
+        ("--upgrade", "--seed", "2"),
+    ],
+)
+def test_settings_out_of_their_range_are_wrong_usage(hierogram: Run, option: tuple[str, ...], tmp_path: Path) -> None:
+    assert hierogram("init", *option).code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_sides_that_init_allows_can_be_learned_from(hierogram: Run, tmp_path: Path) -> None:
+    side = " ".join(f"w{k}" for k in range(361))
+    (tmp_path / "corpus").write_text(f"{side} ||| {side} ||| {' '.join(f'{k}-{k}' for k in range(361))}\n")
+    hierogram("init", "--max-tokens", "361", "--set", "sweeps_per_level=1", "--set", "levels=1")
+    assert json.loads(hierogram("ingest", "corpus", "--json").out)["accepted"] == 1
+    assert hierogram("learn", "--sweeps", "0").code == 0
+    assert hierogram("verify").code == 0
+
+
+def test_upgrade_of_a_present_store_changes_nothing(hierogram: Run) -> None:
+    assert hierogram("init", "--upgrade").code == 3
+    hierogram("init")
+    assert "nothing was changed" in hierogram("init", "--upgrade").out
+
+
+def test_a_store_of_a_newer_version_is_refused(hierogram: Run, tmp_path: Path) -> None:
+    hierogram("init")
+    with sqlite3.connect(tmp_path / "hierogram.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    said = hierogram("status")
+    assert said.code == 3
+    assert "schema 9999" in said.err
+
+
+def test_rules_tell_where_nothing_is_found(hierogram: Run, learned_url: str) -> None:
+    said = hierogram("--store", learned_url, "rules", "nowhere")
+    assert (said.code, said.out) == (0, "")
+    assert "try --containing" in said.err
+
+
+def test_an_interruption_ends_in_good_order(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hierogram.daemon.text.reading.validate", interrupt)
+    said = hierogram("ingest", str(corpus))
+    assert said.code == 130
+    assert "interrupted: what was stored stays" in said.err
+    assert json.loads(hierogram("status", "--json").out)["pairs"]["waiting"] == 0
+
+
+def test_rules_are_found_without_accents(learned_url: str, hierogram: Run) -> None:
+    exact = hierogram("--store", learned_url, "rules", "maison", "--json")
+    for typed in ("MAISON", "mai\u0308son"):
+        found = hierogram("--store", learned_url, "rules", typed, "--json")
+        assert json.loads(found.out) == json.loads(exact.out)
+        assert "differ in accents or capital letters" in found.err
+        assert hierogram("--store", learned_url, "rules", "--containing", typed).out
+    assert "differ in accents" not in exact.err
+    assert "words like it, or beginning so: maison" in hierogram("--store", learned_url, "rules", "mais").err
+    other_side = hierogram("--store", learned_url, "rules", "the", "house")
+    assert "try --target 'the house'" in other_side.err
+    assert hierogram("--store", learned_url, "rules", "--target", "the house").out
+    assert "house" not in hierogram("--store", learned_url, "rules", "hous").err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "-o", "here.db", "--format", "tsv"),
+        ("terms", "-o", "here.db", "--format", "tsv"),
+        ("lm", "in.fr", "--tokenized", "-o", "here.db"),
+        ("translate", "in.fr", "-o", "here.db"),
+        ("diagnose", "--pairs", "2", "--draws", "here.db"),
+        ("lm", "in.fr", "--tokenized", "-o", "in.fr"),
+        ("translate", "in.fr", "-o", "./in.fr"),
+        ("align", "in.fr", "in.en", "-o", "in.en"),
+    ],
+)
+def test_an_output_takes_the_place_of_no_store_and_of_no_input(
+    arguments: tuple[str, ...], hierogram: Run, tmp_path: Path
+) -> None:
+    store = f"sqlite:///{tmp_path}/here.db"
+    hierogram("--store", store, "init")
+    for name in ("in.fr", "in.en"):
+        (tmp_path / name).write_text("a b\n")
+    ran = hierogram("--store", store, *arguments)
+    assert ran.code == 2
+    assert "is a database, as a store is" in ran.err or "is read by this command" in ran.err
+    assert json.loads(hierogram("--store", store, "status", "--json").out)["pairs"]["waiting"] == 0
+    assert [(tmp_path / name).read_text() for name in ("in.fr", "in.en")] == ["a b\n"] * 2
+
+
+def test_init_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> None:
+    hierogram("--store", "sqlite:///words.db", "init")
+    hierogram("--store", "sqlite:///words.db", "ingest", str(corpus))
+    made = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
+    assert re.search(
+        r"pairs; words of the source in parts, by \d+ joins, of the target in parts, by \d+ joins$", made.out.strip()
+    )
+    assert not re.search(r"^ *joins", hierogram("--store", "sqlite:///parts.db", "init").out, re.MULTILINE)
+    again = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
+    assert (again.code, again.out) == (0, made.out)
+    hierogram("--store", "sqlite:///other.db", "init")
+    other = hierogram("--store", "sqlite:///other.db", "init", "--parts-of", "words.db")
+    assert (other.code, "already" in other.err) == (3, True)
+
+
+class Cut(ModuleType):
+    """A module whose loading is interrupted."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__("cut")
+        self._error = error
+
+    def __getattr__(self, name: str) -> object:
+        raise self._error
+
+
+def wrapped(cause: BaseException) -> RuntimeError:
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), wrapped(KeyboardInterrupt())])
+def test_whoever_interrupts_the_loading_sees_no_traceback(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"hierogram": "hierogram.__main__:main"}
+    monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", Cut(error))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+
+
+def test_other_errors_of_the_loading_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", Cut(wrapped(ValueError())))
+    with pytest.raises(RuntimeError, match="__set_name__"):
+        main()
+
+
+def test_the_package_is_run_as_the_command_is() -> None:
+    command = [sys.executable, "-m", "hierogram", "--version"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("hierogram ")

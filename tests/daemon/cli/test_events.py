@@ -1,0 +1,98 @@
+"""`hierogram events`, and what its document says."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+from tests.daemon.conftest import Run
+from tests.storage.building import commit, delta
+
+from hierogram.daemon.configuration import load_configuration
+from hierogram.storage.database.connection import parse_url
+from hierogram.storage.records.operations import EVENT_KINDS
+from hierogram.storage.store import Store, open_store
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
+
+
+@pytest.fixture
+def eventful(store: Store) -> Store:
+    """A store of which there is something of each kind to tell, but `rules-changed` and `rule-gone`."""
+    commit(store, [], [delta("la maison", "the house", 0, 10), delta("a", "b", 0, 9)])
+    commit(store, [], [delta("la maison", "the house", 0, 5)])
+    store.finish_export(store.record_export("g", "/g", "cdec"), rules=7, bytes=70, sha256="ab", position=1)
+    return store
+
+
+def test_events_are_told_after_a_position(hierogram: Run, eventful: Store, store_url: str) -> None:
+    ran = hierogram("--store", store_url, "events")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert [line.split()[3] for line in lines] == ["rule-new", "rule-new", "rule-moved", "export-done"]
+    assert lines[2].endswith("la maison ||| the house  10.0 → 15.0 (± 0.0)")
+    assert "7 export=1 name=g" in lines[3]
+    ran = hierogram("--store", store_url, "events", "--after", "2", "--json")
+    told = [json.loads(line) for line in ran.out.splitlines()]
+    assert [event["id"] for event in told] == [3, 4]
+    assert (told[0]["expected_uses_before"], told[0]["expected_uses_now"]) == (10.0, 15.0)
+    ran = hierogram("--store", store_url, "events", "--kind", "export-done,rule-moved", "--limit", "1", "--json")
+    assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [3]
+    ran = hierogram("--store", store_url, "events", "--kind", "exports")
+    assert (ran.code, "'exports' is not there" in ran.err) == (2, True)
+
+
+def test_old_events_go_and_that_is_told(hierogram: Run, eventful: Store, store_url: str) -> None:
+    ran = hierogram("--store", store_url, "events", "--keep", "1", "--after", "0", "--json")
+    assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [4]
+    assert ran.err.splitlines() == [
+        "the store keeps 1 event from now on",
+        "3 events missed: they are no longer kept, the oldest is 4",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+def test_events_are_followed_through_a_pipe(eventful: Store) -> None:
+    command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--store", eventful.url, "events", "--after", "3"]
+    with subprocess.Popen([*command, "--follow", "--limit", "2"], stdout=subprocess.PIPE, text=True) as followed:
+        assert followed.stdout is not None
+        # Read while it waits for the next one.
+        assert followed.stdout.readline().startswith("4 ")
+        commit(eventful, [], [delta("c", "d", 0, 9)])
+        assert followed.stdout.readline().startswith("5 ")
+        assert followed.wait(30) == 0
+
+
+def test_what_the_document_shows_runs(
+    hierogram: Run, eventful: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = [shlex.split(line) for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
+                for line in block.splitlines()]  # fmt: skip
+    assert len(commands) == 3
+    for _, *arguments in commands:
+        assert hierogram("--store", store_url, *arguments).code == 0
+    with open_store(store_url) as store:
+        store.queue_deliveries("http://example.org/", list(EVENT_KINDS))
+        commit(store, [], [delta("c", "d", 0, 9)])
+        store.queue_deliveries("http://example.org/", list(EVENT_KINDS))
+    engine = create_engine(parse_url(store_url))
+    queries = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert len(queries) == 2
+    with engine.connect() as connection:
+        for query in queries:
+            assert connection.execute(text(query.strip().removesuffix(";"))).all()
+    engine.dispose()
+    [example] = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
+    (tmp_path / "daemon.toml").write_text(example)
+    monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
+    assert load_configuration(tmp_path / "daemon.toml").webhooks.events == ("export-done", "export-failed")
+
+
+def test_the_document_names_every_kind() -> None:
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.*?) \|", DOCUMENT, re.MULTILINE))
+    assert rows == EVENT_KINDS

@@ -1,0 +1,39 @@
+"""How seldom Python looks for garbage in cycles, and what the system gets back."""
+
+import subprocess
+import sys
+
+_COMMAND = """
+import gc, sys
+from hierogram.daemon.cli import main
+main.app = lambda: print(gc.isenabled(), gc.get_threshold()[0] > 10_000)
+main.main()
+"""
+
+
+def test_the_command_line_looks_seldom_but_looks() -> None:
+    done = subprocess.run([sys.executable, "-c", _COMMAND], check=True, capture_output=True, text=True)
+    assert done.stdout == "True True\n"
+
+
+_KEPT = """
+import threading
+from hierogram.daemon.memory import give_back, resident_bytes, share_arenas
+share_arenas()
+kept = []
+def work():
+    made = [bytes(4_000) for _ in range(20_000)]
+    # What stays between what is given back keeps the pool from shrinking by itself.
+    kept.append(made[::200])
+threads = [threading.Thread(target=work) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+before = resident_bytes()
+give_back()
+print(before - resident_bytes() > 30_000_000)
+"""
+
+
+def test_what_nobody_uses_is_given_back_to_the_system() -> None:
+    done = subprocess.run([sys.executable, "-c", _KEPT], check=True, capture_output=True, text=True)
+    assert done.stdout == "True\n"

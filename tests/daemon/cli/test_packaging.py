@@ -1,0 +1,157 @@
+"""What the unit file and the container file say is so; neither systemd nor a container engine is needed."""
+
+import json
+import re
+import shlex
+import tomllib
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.daemon.conftest import Run
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from hierogram.daemon.cli.main import app
+from hierogram.daemon.configuration import Configuration, HttpConfiguration, load_configuration
+from hierogram.daemon.exceptions import UsageError
+from hierogram.storage.database.connection import parse_url
+
+ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CONTAINER = re.sub(r"\\\n\s*", " ", (ROOT / "Containerfile").read_text())
+
+
+class UnitParser(ConfigParser):
+    """Keeps the case of keys, as systemd does."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
+def options_of(command: str) -> set[str]:
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    found = group.commands[command]
+    return {option for parameter in found.params for option in parameter.opts}
+
+
+def instructions(name: str) -> list[str]:
+    return re.findall(rf"^{name} (.*)$", CONTAINER, re.MULTILINE)
+
+
+def container_environment() -> dict[str, str]:
+    return dict(word.split("=", 1) for line in instructions("ENV") for word in shlex.split(line))
+
+
+def test_the_unit_starts_what_there_is() -> None:
+    unit = UnitParser(strict=False, interpolation=None)
+    unit.read(ROOT / "packaging/systemd/hierogram.service")
+    service = unit["Service"]
+    program, command, *arguments = shlex.split(service["ExecStart"])
+    assert Path(program).name in PROJECT["scripts"]
+    assert {argument for argument in arguments if argument.startswith("-")} <= options_of(command)
+    assert service["Type"] == "notify"
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert float(service["TimeoutStopSec"]) > Configuration().daemon.grace_seconds
+    assert float(service["WatchdogSec"]) > 2
+    assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+    assert service["Environment"] == f"HIEROGRAM_CACHE=/var/cache/{service['CacheDirectory']}"
+
+
+def test_the_container_installs_and_starts_what_there_is() -> None:
+    for image in instructions("FROM"):
+        version = re.search(r"python:(\d+)\.(\d+)-slim", image)
+        assert version
+        assert (int(version[1]), int(version[2])) >= (3, 11)
+    [program] = json.loads(instructions("ENTRYPOINT")[0])
+    [command] = json.loads(instructions("CMD")[-1])
+    assert program in PROJECT["scripts"]
+    assert options_of(command)
+    assert instructions("EXPOSE") == [str(HttpConfiguration().port)]
+    [check] = instructions("HEALTHCHECK")
+    assert f"http://127.0.0.1:{HttpConfiguration().port}/healthz" in check
+    for path in instructions("COPY"):
+        if not path.startswith("--from"):
+            assert (ROOT / path.split()[0]).exists()
+    assert {"README.md", "LICENSE", "pyproject.toml"}.isdisjoint((ROOT / ".containerignore").read_text().split())
+
+
+def test_the_unit_may_write_where_the_documents_say() -> None:
+    unit = UnitParser(strict=False, interpolation=None)
+    unit.read(ROOT / "packaging/systemd/hierogram.service")
+    writable = [path.lstrip("-") for path in unit["Service"]["ReadWritePaths"].split()]
+    shown = "".join(
+        block
+        for page in ("daemon", "exports", "corpora")
+        for block in re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
+    )
+    named = re.findall(r'^(?:folder|to) = "([^"]+)"', shown, re.MULTILINE)
+    assert len(named) > 1
+    assert set(named) <= set(writable)
+    installed = (ROOT / "docs" / "daemon.md").read_text().split("## Installing")[1].split("\n## ")[0]
+    assert all(installed.count(path) > 1 for path in writable)
+
+
+def test_the_container_has_the_extras_of_a_daemon() -> None:
+    [extras] = re.findall(r"pip install .*'\.\[(.*)\]'", CONTAINER)
+    assert {"tokenize", "tune"} <= set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_services_beside_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = yaml.safe_load((ROOT / "packaging" / "compose.yaml").read_text())["services"]
+    daemon, store = services["daemon"], services["store"]
+    for name, value in (container_environment() | daemon["environment"]).items():
+        if name.startswith("HIEROGRAM_"):
+            monkeypatch.setenv(name, re.sub(r"\$\{\w+(:\?[^}]*)?\}", "0123456789abcdef", value))
+    configuration = load_configuration()
+    url = parse_url(configuration.store)
+    assert url.get_backend_name() == "postgresql"
+    assert (url.username, url.database) == (store["environment"]["POSTGRES_USER"], store["environment"]["POSTGRES_DB"])
+    assert url.host in services
+    assert daemon["ports"] == [f"127.0.0.1:{configuration.http.port}:{configuration.http.port}"]
+    assert (ROOT / "packaging" / daemon["build"]["context"] / daemon["build"]["dockerfile"]).is_file()
+    assert daemon["volumes"] == [f"work:{instructions('VOLUME')[0]}"]
+    assert int(daemon["stop_grace_period"].rstrip("s")) > configuration.daemon.grace_seconds
+
+
+def test_the_containers_environment_is_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = container_environment()
+    for name, value in environment.items():
+        if name.startswith("HIEROGRAM_"):
+            monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="a token is needed"):
+        load_configuration()
+    monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "chosen by who starts it")
+    configuration = load_configuration()
+    assert configuration.store == environment["HIEROGRAM_STORE"]
+    assert str(configuration.spool.folder) == environment["HIEROGRAM_SPOOL__FOLDER"]
+    made = " ".join(instructions("RUN"))
+    assert environment["HIEROGRAM_SPOOL__FOLDER"] in made
+    assert environment["HIEROGRAM_CACHE"] in made
+    assert f"--home-dir {instructions('WORKDIR')[-1]}" in made
+    assert instructions("VOLUME") == [instructions("WORKDIR")[-1]]
+
+
+def test_a_wrong_token_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIEROGRAM_HTTP__HOST", "0.0.0.0")
+    monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "short-secret")
+    with pytest.raises(UsageError, match="at least 16") as raised:
+        load_configuration()
+    assert "short-secret" not in str(raised.value)
+
+
+def test_the_containers_first_commands_run(hierogram: Run, tmp_path: Path) -> None:
+    [warming] = [run for run in instructions("RUN") if "learn" in run]
+    for part in warming.replace("/tmp/", f"{tmp_path}/").split("&&"):
+        words = shlex.split(part)
+        if words[0] == "hierogram":
+            ran = hierogram(*words[1:])
+            assert ran.code == 0, (words, ran.err)
+        elif words[0] == "printf":
+            [text, arrow, target] = words[1:]
+            assert arrow == ">"
+            Path(target).write_text(text.replace("\\n", "\n"))
+        else:
+            assert words[0] == "rm"

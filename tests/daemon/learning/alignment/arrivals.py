@@ -1,0 +1,38 @@
+"""Pairs of an invented language that arrive in a store, and how well they are aligned."""
+
+from tests.daemon.learning.alignment.languages import invented
+from tests.storage.building import NewPair, pairs_of
+
+from hierogram.storage.store import Store
+
+PAIRS = 300
+
+
+def put(store: Store, first: int, last: int, given: bool = False) -> None:
+    """Store some pairs of an invented language, with their true alignment or without any."""
+    sources, targets, alignments = invented(PAIRS)
+    batch = store.begin_ingest("invented", "memory", "pipes")
+    store.add_pairs(
+        batch,
+        pairs_of([
+            NewPair(
+                sources[k], targets[k], alignments[k] if given else None,
+                len(sources[k].split()), len(targets[k].split()), k + 1, f"{k}",
+            )
+            for k in range(first, last)
+        ]),
+    )  # fmt: skip
+    store.finish_ingest(batch)
+
+
+def error_rate(store: Store, first: int, last: int) -> float:
+    """Share of links, ours and true ones, that are not in both."""
+    truth = [set(line.split()) for line in invented(PAIRS)[2][first:last]]
+    rows = store.pairs()[first:last]
+    found = [set(row.alignment.split()) for row in rows]
+    both = sum(len(a & b) for a, b in zip(truth, found, strict=True))
+    return 1 - 2 * both / sum(len(a) + len(b) for a, b in zip(truth, found, strict=True))
+
+
+def texts(store: Store) -> list[tuple[str, str, str]]:
+    return [(row.alignment, row.state, row.aligned_by) for row in store.pairs()]

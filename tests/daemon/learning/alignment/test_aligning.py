@@ -1,0 +1,188 @@
+"""Alignment from file to file, as a person uses it, and its evaluation."""
+
+import gzip
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import zstandard
+from tests.daemon.conftest import Run
+from tests.daemon.learning.alignment.languages import invented
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.learning.alignment.aligning import align, options_for
+from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.samplers.alignment.models.registry import MODELS
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[list[str], list[str], list[str]]:
+    """Files `s`, `t` and `gold`, and their lines."""
+    corpus = invented(400)
+    for name, lines in zip(("s", "t", "gold"), corpus, strict=True):
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    return corpus
+
+
+Files = tuple[list[str], list[str], list[str]]
+
+
+@pytest.mark.parametrize(("model", "most"), [("bhmm-f", 0.02), ("bhmm", 0.06), ("bhmm-z", 0.12)])
+def test_each_model_recovers_an_invented_language(
+    hierogram: Run, files: Files, tmp_path: Path, model: str, most: float
+) -> None:
+    ran = hierogram("align", "s", "t", "-o", "out", "--model", model, "--sweeps", "60", "--set", "candidates=0")
+    assert (ran.code, ran.out) == (0, "")
+    assert "out: 400 pairs, " in ran.err
+    assert len((tmp_path / "out").read_text().splitlines()) == 400
+    result = json.loads(hierogram("evaluate", "out", "-r", "gold", "--of", "links", "--json").out)
+    assert result["pairs"] == 400
+    assert result["aer"] < most
+
+
+def test_output_is_line_for_line_the_same_in_every_form(hierogram: Run, files: Files, tmp_path: Path) -> None:
+    (tmp_path / "s.gz").write_bytes(gzip.compress((tmp_path / "s").read_bytes()))
+    (tmp_path / "t.zst").write_bytes(zstandard.compress((tmp_path / "t").read_bytes()))
+    short = ("--sweeps", "6", "--chains", "3")
+    plain = hierogram("align", "s", "t", *short, "--threads", "1").out
+    assert plain.count("\n") == 400
+    assert hierogram("align", "s.gz", "t.zst", *short, "--threads", "4").out == plain
+    assert hierogram("align", "s", "t", *short, "-o", "-").out == plain
+    assert not (tmp_path / "-").exists()
+    for name in ("a", "a.gz", "a.zst"):
+        assert hierogram("align", "s", "t", *short, "-o", name).code == 0
+    assert (tmp_path / "a").read_text() == plain
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()).decode() == plain
+    whole = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "a.zst").read_bytes())
+    assert whole.decode() == plain
+    assert hierogram("align", "s", "t", *short, "--seed", "2").out != plain
+
+
+def test_the_weight_of_similar_spelling_and_symmetrization(hierogram: Run, files: Files) -> None:
+    short = ("align", "s", "t", "--sweeps", "3", "--chains", "1")
+    likely = hierogram(*short, "--set", "similarity=0").out
+    assert likely.count("\n") == 400
+    assert hierogram(*short, "--symmetrize", "posterior").out == likely
+    united = hierogram(*short, "--symmetrize", "union").out
+    assert united != likely
+
+
+def test_scores_follow_the_links(hierogram: Run, files: Files) -> None:
+    short = ("--sweeps", "10", "--chains", "2")
+    for direction in ("both", "forward", "backward"):
+        plain = hierogram("align", "s", "t", *short, "--set", f"direction={direction}").out.splitlines()
+        scored = hierogram("align", "s", "t", *short, "--set", f"direction={direction}", "--score").out.splitlines()
+        for line, with_scores in zip(plain, scored, strict=True):
+            links, _, scores = with_scores.partition(" ||| ")
+            assert links == line
+            assert len(scores.split()) == len(links.split())
+            assert all(0 < float(score) <= 1 for score in scores.split())
+
+
+def test_directions_link_each_word_of_their_side_once(files: Files) -> None:
+    source, target, _ = files
+    found = {
+        name: align(source, target, Request(direction=name, sweeps=6, chains=1)) for name in ("forward", "backward")
+    }
+    for name, aligned in found.items():
+        links = aligned.links
+        for start, stop in pairwise(links.offset.tolist()):
+            pairs = list(zip(links.source[start:stop].tolist(), links.target[start:stop].tolist(), strict=True))
+            assert pairs == sorted(set(pairs))
+            words = [t if name == "forward" else s for s, t in pairs]
+            assert len(set(words)) == len(words)
+    both = {
+        method: set(align(source, target, Request(symmetrization=method, sweeps=6, chains=1)).lines())
+        for method in ("intersect", "union")
+    }
+    forward, backward = (found[name].lines() for name in ("forward", "backward"))
+    united = {
+        " ".join(sorted({*one.split(), *other.split()}, key=numbers))
+        for one, other in zip(forward, backward, strict=True)
+    }
+    assert both["union"] == united
+
+
+def numbers(link: str) -> tuple[int, ...]:
+    return tuple(map(int, link.split("-")))
+
+
+def test_empty_sides_give_empty_lines(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("a b\n\n\nc\n")
+    (tmp_path / "t").write_text("x y\n\nz\n\n")
+    for model in MODELS:
+        ran = hierogram("align", "s", "t", "--model", model, "--sweeps", "5")
+        assert ran.code == 0
+        assert ran.out.split("\n")[1:] == ["", "", "", ""]
+
+
+def test_a_corpus_without_pairs_gives_an_empty_file(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("")
+    assert hierogram("align", "s", "s", "-o", "out").code == 0
+    assert (tmp_path / "out").read_text() == ""
+
+
+def test_what_cannot_be_aligned_is_told(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("a\n")
+    (tmp_path / "two").write_text("a\nb\n")
+    (tmp_path / "latin").write_bytes(b"a\n\xe9t\xe9\n")
+    ran = hierogram("align", "one", "two")
+    assert (ran.code, "one has 1 line, two 2 lines" in ran.err) == (3, True)
+    ran = hierogram("align", "two", "latin")
+    assert (ran.code, "latin: line 2: byte 1 is not UTF-8" in ran.err) == (3, True)
+    ran = hierogram("align", "two", "none")
+    assert (ran.code, "none: cannot be opened" in ran.err) == (3, True)
+    ran = hierogram("align", "two", "two", "-o", "nowhere/out")
+    assert (ran.code, "cannot be written" in ran.err) == (3, True)
+    for option, value in (("--model", "ibm4"), ("--set", "direction=up"), ("--symmetrize", "grow")):
+        ran = hierogram("align", "two", "two", option, value)
+        assert (ran.code, repr(value.removeprefix("direction=")) in ran.err) == (2, True)
+    ran = hierogram("align", "two", "two", "--set", "candidates=1")
+    assert (ran.code, "1 candidate" in ran.err) == (3, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latin", "one", "two"]
+
+
+def test_the_paper_s_models_have_the_paper_s_settings() -> None:
+    # From two candidates, and without a warm-up, bhmm does not burn in.
+    for model, sweeps, warm, candidates in (("bhmm", 2000, 1600, 0), ("bhmm-z", 1000, 0, 2)):
+        options = options_for(Request(model), 1_000)
+        assert (options.sweeps, options.thinning, options.chains) == (sweeps, 25, 1)
+        assert (options.warming, options.burn_in, options.candidates) == (warm, warm, candidates)
+        assert (options.jump, options.lexical, options.collocation) == (1.0, 1e-4, 1e-4)
+        assert options.similarity == 0
+    assert options_for(Request(sweeps=1), 5).is_sampled(1)
+    assert options_for(Request(), 10**6).sweeps < options_for(Request(), 10).sweeps
+    with pytest.raises(UsageError):
+        options_for(Request("ibm4"), 5)
+
+
+def test_error_rate_of_an_example_worked_by_hand() -> None:
+    gold = [
+        GoldLinks(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1), (1, 2)})),
+        GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0)})),
+    ]
+    found = [frozenset({(0, 0), (1, 2), (2, 2)}), frozenset({(0, 0)})]
+    result = evaluate(gold, found)
+    # |A| = 4, |S| = 3, |A∩S| = 2, |A∩P| = 3.
+    assert result.aer == pytest.approx(1 - 5 / 7)
+    assert result.precision == pytest.approx(3 / 4)
+    assert result.recall == pytest.approx(2 / 3)
+    assert (result.links, result.sure, result.possible) == (4, 3, 4)
+    assert evaluate([], []).aer == 0.0
+
+
+def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("0-0 1-1 1p2\n0-0\n")
+    (tmp_path / "found").write_text("0-0 1-2 2-2 ||| 0.9 0.8 0.7\n0-0\n7-7\n")
+    said = hierogram("evaluate", "found", "-r", "gold", "--of", "links").out
+    assert said.startswith("AER 0.2857  precision 0.7500  recall 0.6667\n2 pairs, 4 links")
+    (tmp_path / "short").write_text("0-0\n")
+    ran = hierogram("evaluate", "short", "-r", "gold", "--of", "links")
+    assert (ran.code, "short has too few lines, 1 for the 2 of gold" in ran.err) == (3, True)
+    for bad in ("0-0\n0:1\n", "0-0\n0p1\n", "0-0\n-1-1\n"):
+        (tmp_path / "bad").write_text(bad)
+        ran = hierogram("evaluate", "bad", "-r", "gold", "--of", "links")
+        assert ran.code == 3
+        assert "bad: line 2: " in ran.err

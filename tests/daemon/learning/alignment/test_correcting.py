@@ -1,0 +1,164 @@
+"""Links that people fix or forbid: alignments keep to them, whoever aligned, and are as before when they are gone."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.daemon.conftest import QUICK
+from tests.daemon.learning.alignment.languages import invented
+from tests.storage.building import NewPair, pairs_of, query
+
+from hierogram.daemon.learning.alignment.answering import AnsweringAligner
+from hierogram.daemon.learning.alignment.incremental import (
+    IncrementalAligner,
+    align_pending,
+    correct,
+    correct_requested,
+)
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import withdraw_all
+from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.database.connection import writing_connection
+from hierogram.storage.exceptions import HumanLinksError
+from hierogram.storage.store import Store, open_store
+
+PAIRS = 60
+GIVEN = 20
+"""So many pairs came with their alignment."""
+
+
+def put(store: Store, first: int, last: int) -> None:
+    sources, targets, alignments = invented(PAIRS)
+    batch = store.begin_ingest("invented", "memory", "pipes")
+    pairs = [
+        NewPair(
+            sources[k], targets[k], alignments[k] if k < GIVEN else None,
+            len(sources[k].split()), len(targets[k].split()), k + 1, str(k),
+        )
+        for k in range(first, last)
+    ]  # fmt: skip
+    store.add_pairs(batch, pairs_of(pairs))
+    store.finish_ingest(batch)
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    """Pairs 1 to 20 came with an alignment, the others were aligned; all are learned."""
+    with open_store(store_url, create=True, settings=QUICK) as opened:
+        put(opened, 0, PAIRS)
+        align_pending(opened, threads=1)
+        learn(opened, sweeps=2)
+        yield opened
+
+
+def links(store: Store, pair: int) -> set[tuple[int, int]]:
+    [row] = store.pairs_by_id([pair])
+    return {(int(s), int(t)) for s, _, t in (link.partition("-") for link in row.alignment.split())}
+
+
+def wrong(store: Store, pair: int) -> KnownLinks:
+    """A link that the pair does not have, fixed, and one that it has, forbidden."""
+    [row] = store.pairs_by_id([pair])
+    found = sorted(links(store, pair))
+    height, width = row.source.count(" ") + 1, row.target.count(" ") + 1
+    cells = [(s, t) for s in range(height) for t in range(width) if (s, t) not in found and (s, t) != found[0]]
+    new = next((s, t) for s, t in cells if (s, t)[0] != found[0][0] and t != found[0][1])
+    return KnownLinks(frozenset([new]), frozenset([found[0]]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", [1, GIVEN + 1], ids=["given", "aligned"])
+def test_alignments_keep_to_what_people_say_and_are_as_before_without(store: Store, store_url: str, pair: int) -> None:
+    before = links(store, pair)
+    known = wrong(store, pair)
+    assert store.set_human_links(pair, known, "a test")
+    assert not store.is_corrected(pair)
+    assert verify(store).problems == []
+    assert correct_requested(store, threads=1) == 1
+    assert store.is_corrected(pair)
+    assert links(store, pair) >= known.fixed
+    assert not links(store, pair) & known.forbidden
+    assert store.human_links([pair]) == {pair: known}
+    found = verify(store)
+    assert (found.problems, found.human_links) == ([], 2)
+    assert query(store_url, f"SELECT number FROM restarts WHERE pair_id = {pair}") == [(1,)]
+    # The same texts are aligned so when they are asked for.
+    [row] = store.pairs_by_id([pair])
+    _, [answer] = AnsweringAligner(store).answer([(row.source, row.target)])
+    assert set(answer.links) >= known.fixed
+    assert not set(answer.links) & known.forbidden
+    [fixed] = known.fixed
+    assert answer.posterior[fixed] == 1
+    learn(store, sweeps=2)
+    # Taken back.
+    assert store.set_human_links(pair, KnownLinks(), "a test")
+    assert correct_requested(store, threads=1) == 1
+    if pair <= GIVEN:
+        assert links(store, pair) == before
+    assert not links(store, pair) & known.fixed
+    assert links(store, pair) & known.forbidden
+    assert query(store_url, "SELECT count(*) FROM corrections") == [(0,)]
+    assert verify(store).problems == []
+    _, [answer] = AnsweringAligner(store).answer([(row.source, row.target)])
+    assert not set(answer.links) & known.fixed
+
+
+@pytest.mark.slow
+def test_they_survive_rejuvenation_and_leave_with_their_pair(store: Store) -> None:
+    pairs = [GIVEN + 1, GIVEN + 2, GIVEN + 3]
+    known = {pair: wrong(store, pair) for pair in pairs}
+    for pair in pairs:
+        store.set_human_links(pair, known[pair], "a test")
+    assert correct_requested(store, threads=1) == 3
+    aligner = IncrementalAligner(store, threads=1)
+    for _ in range(3):
+        aligner.rejuvenate(PAIRS)
+    for pair in pairs:
+        assert links(store, pair) >= known[pair].fixed
+        assert not links(store, pair) & known[pair].forbidden
+    assert verify(store).problems == []
+    withdraw_all(store, pairs[:1], lambda _done: None)
+    assert store.human_links(pairs).keys() == set(pairs[1:])
+    assert verify(store).problems == []
+
+
+def test_pairs_that_are_not_aligned_yet_are_aligned_so(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        put(store, 0, PAIRS)
+        known = KnownLinks(frozenset([(0, 1), (1, 1)]))
+        store.set_human_links(GIVEN + 1, known, "a test")
+        assert store.pending_corrections(10) == []
+        align_pending(store, threads=1)
+        assert links(store, GIVEN + 1) >= known.fixed
+        assert store.is_corrected(GIVEN + 1)
+        assert verify(store).problems == []
+
+
+def test_what_is_said_while_a_pair_is_corrected_is_seen_to_later(store: Store) -> None:
+    known = wrong(store, 1)
+    store.set_human_links(1, known, "a test")
+    pending = store.pending_corrections(10)
+    store.set_human_links(1, KnownLinks(forbidden=known.forbidden), "a test")
+    correct(store, pending, threads=1)
+    assert not store.is_corrected(1)
+    assert correct_requested(store, threads=1) == 1
+    assert not links(store, 1) & known.fixed
+    assert verify(store).problems == []
+
+
+def test_what_a_pair_cannot_have_is_refused(store: Store) -> None:
+    with pytest.raises(HumanLinksError, match="beyond"):
+        store.set_human_links(1, KnownLinks(frozenset([(0, 99)])), "a test")
+    with pytest.raises(HumanLinksError, match="both fixed and forbidden"):
+        store.set_human_links(1, KnownLinks(frozenset([(0, 0)]), frozenset([(0, 0)])), "a test")
+    assert not store.set_human_links(10**6, KnownLinks(), "a test")
+    assert correct_requested(store) == 0
+
+
+def test_an_alignment_that_does_not_keep_to_them_is_found(store: Store, store_url: str) -> None:
+    store.set_human_links(1, wrong(store, 1), "a test")
+    correct_requested(store, threads=1)
+    [(alignment,)] = query(store_url, "SELECT given FROM corrections")
+    with writing_connection(store.engine) as connection:
+        connection.exec_driver_sql(f"UPDATE sentence_pairs SET alignment = '{alignment}' WHERE id = 1")
+    assert any("does not keep to their human links" in problem for problem in verify(store).problems)

@@ -1,0 +1,321 @@
+"""Pairs that arrive without an alignment are aligned with what the store knows, and the store stays in step."""
+
+import json
+from pathlib import Path
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+from tests.daemon.conftest import QUICK, Run
+from tests.daemon.learning.alignment.arrivals import PAIRS, error_rate, put, texts
+from tests.daemon.learning.alignment.languages import invented
+from tests.storage.building import aligner_counts, query
+
+from hierogram.daemon.learning.alignment.incremental import (
+    AlignReport,
+    IncrementalAligner,
+    align_pending,
+    is_material,
+)
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import ResidentBatch
+from hierogram.daemon.learning.stored_links import withdrawal_of
+from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.grammar.columns import split_blobs
+from hierogram.storage.records import PairRow
+from hierogram.storage.store import Store, open_store
+
+
+@pytest.fixture
+def quick_store(store_url: str):
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        yield store
+
+
+def test_what_arrives_is_aligned_with_what_is_known(quick_store: Store) -> None:
+    store = quick_store
+    put(store, 0, 270)
+    assert align_pending(store).pairs == 270
+    assert error_rate(store, 0, 270) < 0.1
+    put(store, 270, PAIRS)
+    heard: list[tuple[int, int]] = []
+    done = align_pending(store, report=lambda now, total: heard.append((now, total)))
+    assert (done.pairs, done.rejuvenated, done.trained) == (30, 0, 0)
+    assert error_rate(store, 270, PAIRS) < 0.1
+    assert heard[-1] == (30, 30)
+    assert {(state, by) for _, state, by in texts(store)} == {("waiting", "aligner")}
+    assert verify(store).problems == []
+    assert align_pending(store) == AlignReport(0, 0, 0, 0, pytest.approx(0, abs=5))
+
+
+def test_a_pair_alone_is_aligned_by_what_others_trained(quick_store: Store) -> None:
+    store = quick_store
+    put(store, 0, 250, given=True)
+    before = texts(store)
+    put(store, 250, 251)
+    put(store, 251, 260)
+    aligner = IncrementalAligner(store)
+    assert aligner.align_new(limit=1) == 1
+    assert [state for _, state, _ in texts(store)].count("unaligned") == 9
+    assert aligner.align_new() == 9
+    assert texts(store)[:250] == before
+    assert error_rate(store, 250, 260) < 0.1
+    assert verify(store).problems == []
+    put(store, 260, 262, given=True)
+    put(store, 262, 263)
+    assert align_pending(store, train=False).trained == 0
+    assert len(store.untrained_pairs(0, 9)) == 2
+
+
+def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
+    found = []
+    for threads in (1, 2):
+        with open_store(f"sqlite:///{tmp_path}/{threads}.db", create=True, settings=QUICK) as store:
+            put(store, 0, 60)
+            align_pending(store, threads)
+            put(store, 60, 70)
+            align_pending(store, threads)
+            found.append(texts(store))
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_derivations_follow_alignments_that_change(quick_store: Store, store_url: str) -> None:
+    store = quick_store
+    put(store, 0, 120)
+    align_pending(store)
+    learn(store, sweeps=2)
+    # Wrong alignments in the store, with derivations and counts that belong to them: going over them mends both.
+    query(store_url, "UPDATE sentence_pairs SET alignment = '' WHERE id <= 3")
+    store_is_mended(store_url)
+    learn(store, sweeps=2)
+    assert verify(store).problems == []
+    [again] = IncrementalAligner(store).rejuvenate(PAIRS)
+    assert again.pairs == 120
+    assert again.changed >= 3
+    assert again.rebuilt is not None
+    assert {1, 2, 3} <= {row.id for row in again.rebuilt.before.rows}
+    assert [row.state for row in store.pairs(limit=3)] == ["sampling"] * 3
+    assert verify(store).problems == []
+    assert error_rate(store, 0, 3) < 0.2
+    # The new derivations are drawn from other random streams than the first ones.
+    assert query(store_url, "SELECT number FROM restarts WHERE pair_id <= 3") == [(1,)] * 3
+    rows = store.pairs(limit=3)
+    assert [row.current for row in rows] == current(store, rows)
+    assert [row.current for row in rows] != current(store, [row._replace(restarts=0) for row in rows])
+    learn(store, sweeps=1)
+    assert store.count_pairs(["settled"]) == 120
+    assert verify(store).problems == []
+
+
+def current(store: Store, rows: list[PairRow]) -> list[bytes]:
+    """The derivations that the pairs begin with."""
+    batch = ResidentBatch.of([row._replace(current=None, averages=None) for row in rows], store.settings())
+    return split_blobs(batch.loaded.encode(batch.state))
+
+
+def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> None:
+    from hierogram.daemon.learning.learner import Learner
+
+    store = quick_store
+    put(store, 0, 60)
+    align_pending(store)
+    # As if someone had given another alignment: the derivation that is learned belongs to it.
+    query(store_url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 4")
+    learn(store, sweeps=0)
+    with Learner(store) as learner:
+        [again] = IncrementalAligner(store).rejuvenate(PAIRS)
+        assert again.rebuilt is not None
+        again.rebuilt.change(learner.chain)
+        with Learner(store) as fresh:
+            assert fresh.chain.rule_tokens == learner.chain.rule_tokens
+            assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
+
+
+def test_counts_leave_with_withdrawn_pairs(quick_store: Store) -> None:
+    store = quick_store
+    put(store, 0, 40)
+    align_pending(store)
+    assert aligner_counts(store).lexicon
+    everything = [row.id for row in store.pairs()]
+    store.align(withdrawal_of(store, everything))
+    counts = aligner_counts(store)
+    assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
+
+
+def test_verify_counts_the_aligner_again(quick_store: Store, store_url: str) -> None:
+    store = quick_store
+    put(store, 0, 40)
+    align_pending(store)
+    assert verify(store).problems == []
+    query(store_url, "UPDATE aligner_jumps SET count = count + 1 WHERE direction = 'forward' AND width = 1")
+    query(store_url, "DELETE FROM aligner_words WHERE side = 'target' AND word <> ''")
+    found = "\n".join(verify(store).problems)
+    assert "aligner: 'jump' 'forward' 1 is" in found
+    assert "'with_1' is 0, a recount gives" in found
+    query(store_url, "DELETE FROM pair_links WHERE pair_id = 5")
+    assert any("aligned without links: 5" in problem for problem in verify(store).problems)
+
+
+def test_a_difference_of_a_tenth_is_material() -> None:
+    line = " ".join(f"{k}-{k}" for k in range(20))
+    assert not is_material(line, line)
+    assert not is_material(line, line.removesuffix(" 19-19"))
+    assert is_material(line, line.replace("0-0", "0-1", 1).replace("5-5", "5-6"))
+    assert is_material("", "0-0")
+    assert not is_material("", "")
+
+
+def test_learning_aligns_first(hierogram: Run, tmp_path: Path) -> None:
+    sources, targets, _ = invented(60)
+    for name, lines in (("src", sources), ("tgt", targets)):
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    assert hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=2").code == 0
+    assert "60 pairs stored" in hierogram("ingest", "src", "tgt").out
+    learned = hierogram("learn", "--sweeps", "1")
+    assert learned.code == 0
+    assert "60 pairs aligned in" in learned.out
+    again = json.loads(hierogram("learn", "--sweeps", "0", "--json").out)
+    assert again["aligned"]["pairs"] == 0
+    assert again["pairs"] == 60
+    assert hierogram("verify").code == 0
+
+
+class Going:
+    """A stop flag and a heart for a loop that is run by hand."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.beats = 0
+
+    def is_set(self) -> bool:
+        return self.ended
+
+    def wait(self, _seconds: float) -> bool:
+        return self.ended
+
+    def __call__(self) -> None:
+        self.beats += 1
+
+    def well(self) -> None:
+        self.beats += 1
+
+
+def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path) -> None:
+    from hierogram.daemon.configuration import Configuration, LogSection
+    from hierogram.daemon.learning.learner import Learner
+    from hierogram.daemon.serving.health import HealthRegistry
+    from hierogram.daemon.serving.logs import open_log
+    from hierogram.daemon.serving.sampling import Aligning, SamplingTurns
+
+    url = f"sqlite:///{tmp_path}/store.db"
+    configuration, going, log = Configuration(), Going(), open_log(LogSection(level="error"))
+    with open_store(url, create=True, settings=QUICK) as store:
+        put(store, 0, 60)
+        with Learner(store) as learner:
+            aligning = Aligning(store, learner, configuration, going, going, log)
+            going.ended = True
+            assert aligning.align_new() == 0
+            assert store.count_pairs(["unaligned"]) == 60
+            going.ended = False
+            turns = SamplingTurns(learner, configuration.sampling, going, HealthRegistry(), log, aligning)
+            while store.count_pairs(["settled"]) < 60:
+                assert turns.take()
+            assert going.beats
+            # Derivations of wrong alignments, as an aligner that knew less might have made them on arrival.
+            query(url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 3")
+            query(url, "UPDATE pair_links SET sweep = 1")
+        store_is_mended(url)
+        learn(store, sweeps=0)
+        with Learner(store) as learner:
+            aligning = Aligning(store, learner, configuration, going, going, log)
+            turns = SamplingTurns(learner, configuration.sampling, going, HealthRegistry(), log, aligning)
+            turns.take()
+            assert [row.alignment for row in store.pairs(limit=3)] != ["0-0"] * 3
+            while store.count_pairs(["settled"]) < 60:
+                assert turns.take()
+            with Learner(store) as fresh:
+                assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
+        assert verify(store).problems == []
+
+
+def test_the_daemon_aligns_pairs_again_once_many_have_arrived(quick_store: Store) -> None:
+    from hierogram.daemon.configuration import Configuration
+    from hierogram.daemon.learning.learner import Learner
+    from hierogram.daemon.serving.sampling import Aligning
+
+    going, log = Going(), structlog.stdlib.get_logger()
+    aligner = IncrementalAligner(quick_store)
+    with Learner(quick_store) as learner, capture_logs() as said:
+        turns = Aligning(quick_store, learner, Configuration(), going, going, log)
+        for first, last in ((0, 60), (60, 80), (80, 81)):
+            put(quick_store, first, last)
+            aligner.align_new()
+            turns.rejuvenate()
+        turns.rejuvenate()
+    # 20 of 80 are a quarter, 21 of 81 are more.
+    assert [(entry["event"], entry["pairs"]) for entry in said] == [("pairs aligned again", 81)]
+    assert verify(quick_store).problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+def test_a_store_that_grows_is_aligned_again_as_a_whole(quick_store: Store) -> None:
+    done = []
+    for first in range(0, PAIRS, 60):
+        put(quick_store, first, first + 60)
+        done.append(align_pending(quick_store))
+    # 60 of 120, 60 of 180, not 60 of 240, then 120 of 300.
+    assert [report.rejuvenated for report in done] == [0, 120, 180, 0, 300]
+    assert error_rate(quick_store, 0, PAIRS) < 0.05
+    assert verify(quick_store).problems == []
+
+
+@pytest.mark.database("sqlite")
+def test_pairs_on_their_way_are_aligned_again_when_they_have_settled(quick_store: Store, store_url: str) -> None:
+    put(quick_store, 0, 60)
+    align_pending(quick_store)
+    put(quick_store, 60, 120)
+    aligner = IncrementalAligner(quick_store)
+    aligner.align_new()
+    query(store_url, "UPDATE sentence_pairs SET state = 'sampling' WHERE id > 60")
+    assert not aligner.much_has_arrived()
+    query(store_url, "UPDATE sentence_pairs SET state = 'waiting' WHERE id > 60")
+    assert aligner.much_has_arrived()
+    assert [lot.pairs for lot in aligner.rejuvenate(70)] == [70]
+    assert not aligner.much_has_arrived()
+
+
+def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Path) -> None:
+    sources, targets, alignments = invented(PAIRS)
+    with open_store(f"sqlite:///{tmp_path}/store.db", create=True, settings=QUICK) as store:
+        put(store, 0, 250)
+        align_pending(store)
+        before = store.position()
+    (tmp_path / "s").write_text("".join(line + "\n" for line in sources[250:252]))
+    (tmp_path / "t").write_text("".join(line + "\n" for line in targets[250:252]))
+    (tmp_path / "gold").write_text("".join(line + "\n" for line in alignments[250:252]))
+    rates = []
+    for more in ([], ["--store", "store.db"]):
+        assert hierogram("align", "s", "t", "-o", "out", *more).code == 0
+        rates.append(json.loads(hierogram("evaluate", "out", "-r", "gold", "--of", "links", "--json").out)["aer"])
+    assert rates[1] < min(0.1, rates[0])
+    with open_store(f"sqlite:///{tmp_path}/store.db") as store:
+        assert store.position() == before
+    refused = hierogram("align", "s", "t", "--store", "store.db", "--model", "bhmm")
+    assert (refused.code, "are for bhmm-f, not for bhmm" in refused.err) == (3, True)
+    assert hierogram("align", "s", "t", "--store", "missing.db").code == 3
+
+
+def store_is_mended(url: str) -> None:
+    """Take all derivations out, so that what was changed by hand is sampled anew."""
+    for statement in (
+        "DELETE FROM derivations",
+        "DELETE FROM rule_words",
+        "DELETE FROM rules",
+        "DELETE FROM rule_key_runs",
+        "UPDATE sentence_pairs SET state = 'waiting', stage = 0, sweep = 0",
+        "UPDATE store_state SET waiting = (SELECT count(*) FROM sentence_pairs), settled = 0, sampling = 0, rules = 0,"
+        " rule_tokens = 0, expected_tokens = 0, left_out_0 = 0, left_out_1 = 0, left_out_2 = 0, left_out_3 = 0",
+    ):
+        query(url, statement)

@@ -1,0 +1,130 @@
+"""A store of phrases whose raw pairs are aligned by the ITG: beside what others count, gone over again, withdrawn."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.daemon.conftest import QUICK, Run
+from tests.daemon.learning.alignment.arrivals import PAIRS, error_rate, put, texts
+from tests.storage.building import aligner_counts
+
+from hierogram.daemon.learning.alignment.answering import AnsweringAligner
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending, correct_requested
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import withdraw_all
+from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.alignment.models.itg import uses_of_links
+from hierogram.samplers.alignment.prior_counts import PriorCounts
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.itg.batch import make_batch
+from hierogram.storage.store import Store, open_store
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    """A store whose aligner is the ITG, once on each database."""
+    with open_store(store_url, create=True, settings=replace(QUICK, aligner="itg")) as opened:
+        yield opened
+
+
+@pytest.mark.slow
+def test_what_arrives_is_aligned_and_counted(store: Store) -> None:
+    put(store, 0, 100)
+    done = align_pending(store)
+    assert (done.pairs, done.rejuvenated) == (100, 0)
+    assert error_rate(store, 0, 100) < 0.15
+    put(store, 100, 110)
+    done = align_pending(store)
+    assert (done.pairs, done.rejuvenated) == (10, 0)
+    assert error_rate(store, 100, 110) < 0.15
+    learn(store, sweeps=1)
+    assert verify(store).problems == []
+    [again] = IncrementalAligner(store).rejuvenate(PAIRS)
+    assert again.pairs == 110
+    assert verify(store).problems == []
+    withdraw_all(store, [row.id for row in store.pairs()], lambda _done: None)
+    assert verify(store).problems == []
+    counts = aligner_counts(store)
+    assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
+
+
+def test_a_pair_alone_is_aligned_by_what_others_trained(store: Store) -> None:
+    put(store, 0, 200, given=True)
+    put(store, 200, 206)
+    assert align_pending(store).trained == 200
+    assert error_rate(store, 200, 206) < 0.1
+    assert {by for _, _, by in texts(store)[200:]} == {"aligner"}
+
+
+@pytest.mark.slow
+def test_what_people_say_of_links_is_kept_to(store: Store) -> None:
+    """By pairs that are aligned already, by new ones, and when pairs are gone over again."""
+    put(store, 0, 60)
+    align_pending(store)
+    learn(store, sweeps=1)
+    one = store.pairs()[0]
+    source, target = one.source.count(" ") + 1, one.target.count(" ") + 1
+    links = [(int(i), int(j)) for i, _, j in (link.partition("-") for link in one.alignment.split())]
+    wrong = next((i, j) for i in range(source) for j in range(target) if (i, j) not in links)
+    taken = next(link for link in links if not set(link) & set(wrong))
+    said = KnownLinks(frozenset({wrong}), frozenset({taken}))
+    store.set_human_links(one.id, said, "a test")
+    put(store, 60, 70)
+    new = store.pairs()[60]
+    size = new.source.count(" ") + 1, new.target.count(" ") + 1
+    said_of_new = KnownLinks(frozenset({(0, size[1] - 1)}), frozenset({(size[0] - 1, 0)}))
+    store.set_human_links(new.id, said_of_new, "a test")
+    assert correct_requested(store) == 1
+    align_pending(store)
+    IncrementalAligner(store).rejuvenate(PAIRS)
+    for row, known in zip(store.pairs_by_id([one.id, new.id]), (said, said_of_new), strict=True):
+        now = {(int(i), int(j)) for i, _, j in (link.partition("-") for link in row.alignment.split())}
+        [fixed] = known.fixed
+        # The words of the fixed link have no other.
+        assert {link for link in now if link[0] == fixed[0] or link[1] == fixed[1]} == {fixed}
+        assert not now & known.forbidden
+    assert verify(store).problems == []
+    store.set_human_links(one.id, KnownLinks(), "a test")
+    assert correct_requested(store) == 1
+    assert f"{wrong[0]}-{wrong[1]}" not in store.pairs_by_id([one.id])[0].alignment.split()
+    assert verify(store).problems == []
+
+
+def test_one_pair_is_answered_by_the_other_aligner_and_the_same_counts(store: Store) -> None:
+    put(store, 0, 100)
+    align_pending(store)
+    row = store.pairs()[3]
+    _, [answer] = AnsweringAligner(store).answer([(row.source, row.target)])
+    true = {tuple(map(int, link.split("-"))) for link in row.alignment.split()}
+    assert len(true & set(answer.links)) > 0.6 * len(true)
+
+
+def test_links_of_other_pairs_are_counted_by_type() -> None:
+    batch = make_batch(np.array([0, 1], np.int32), np.array([0, 2]), np.array([0, 1, 2], np.int32), np.array([0, 3]))
+    nothing = np.zeros((3, 8), np.int64), np.zeros(201, np.int64)
+
+    def counts(conditioning: list[int], emitted: list[int], number: list[int], words: int) -> PriorCounts:
+        links = np.zeros(words + 1, np.int64)
+        columns = np.array(conditioning, np.int32), np.array(emitted, np.int32), np.array(number)
+        return PriorCounts(*columns, links, *nothing, 3)
+
+    # Word 2 of two source words, and word 3 of three target words, stand for no word; the pair (1, 9) is not at hand.
+    forward = counts([0, 1, 2, 1], [0, 2, 1, 9], [4, 6, 50, 7], 2)
+    backward = counts([0, 2, 3], [0, 1, 0], [2, 10, 80], 3)
+    uses = uses_of_links(batch, (forward, backward))
+    found = dict(zip(zip(batch.type_source.tolist(), batch.type_target.tolist(), strict=True), uses, strict=True))
+    assert {pair: number for pair, number in found.items() if number} == {(0, 0): 3.0, (1, 2): 8.0}
+    assert not uses_of_links(batch, (None, None)).any()
+    assert not uses_of_links(batch, ()).any()
+
+
+def test_the_command_names_it(hierogram: Run, tmp_path: Path) -> None:
+    at = ("--store", f"sqlite:///{tmp_path}/s.db")
+    refused = hierogram(*at, "init", "--aligner", "itg", "--max-tokens", "300")
+    assert (refused.code, "250" in refused.err) == (2, True)
+    assert hierogram(*at, "init", "--aligner", "itg").code == 0
+    assert hierogram(*at, "init", "--aligner", "bhmm").code == 2
+    with open_store(at[1]) as opened:
+        assert opened.settings().aligner == "itg"

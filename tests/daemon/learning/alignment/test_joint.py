@@ -1,0 +1,111 @@
+"""The ITG as an aligner: from sentences to links, both ways at once."""
+
+import numpy as np
+import pytest
+from tests.daemon.learning.alignment.languages import invented
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.learning.alignment.aligning import align
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
+from hierogram.samplers.alignment.models import registry
+from hierogram.samplers.exceptions import AlignmentInputError
+
+ITG = Request(model="itg", sweeps=12, chains=2)
+
+
+def test_links_of_an_invented_language_are_found() -> None:
+    source, target, right = invented(150, seed=3)
+    found = [set(line.split()) for line in align(source, target, ITG).lines()]
+    wanted = [set(line.split()) for line in right]
+    shared = sum(len(one & other) for one, other in zip(found, wanted, strict=True))
+    assert shared / sum(map(len, found)) > 0.9
+    assert shared / sum(map(len, wanted)) > 0.6
+
+
+def test_chains_start_from_links_of_the_default_model() -> None:
+    """Sentences backwards: one sweep from Model 1, which links words near the diagonal, finds half of the links."""
+    source, forwards, right = invented(15, seed=3)
+    target = [" ".join(reversed(line.split())) for line in forwards]
+    lengths = [len(line.split()) for line in forwards]
+    found = [set(line.split()) for line in align(source, target, Request(model="itg", sweeps=1)).lines()]
+    wanted = [
+        {f"{i}-{length - 1 - int(x)}" for i, _, x in (link.partition("-") for link in line.split())}
+        for line, length in zip(right, lengths, strict=True)
+    ]
+    shared = sum(len(one & other) for one, other in zip(found, wanted, strict=True))
+    assert shared / sum(map(len, found)) > 0.9
+    assert shared / sum(map(len, wanted)) > 0.9
+
+
+def test_threads_and_reports_change_nothing() -> None:
+    source, target, _ = invented(100, seed=5)
+    heard: list[tuple[int, int]] = []
+    one = align(source, target, Request(model="itg", sweeps=6, chains=3, threads=1), lambda *at: heard.append(at))
+    two = align(source, target, Request(model="itg", sweeps=6, chains=3, threads=2))
+    assert list(one.lines(True)) == list(two.lines(True))
+    first = registry.options_for(registry.DEFAULT_MODEL, 100).sweeps
+    sweeps = 3 * (2 * first + 6)
+    assert heard == [(done, sweeps) for done in range(1, sweeps + 1)]
+    other = align(source, target, Request(model="itg", sweeps=6, chains=3, seed=9))
+    assert list(one.lines(True)) != list(other.lines(True))
+
+
+def test_links_are_one_to_one_and_chunks_add_to_them() -> None:
+    source, target, _ = invented(60, seed=8)
+    plain, chunks = (align(source, target, Request(model="itg", sweeps=8, chunks=chosen)) for chosen in (False, True))
+    for line in plain.lines():
+        links = [link.split("-") for link in line.split()]
+        assert len({i for i, _ in links}) == len({x for _, x in links}) == len(links)
+    assert all(set(a.split()) <= set(b.split()) for a, b in zip(plain.lines(), chunks.lines(), strict=True))
+
+
+def test_pairs_with_an_empty_side_get_an_empty_line() -> None:
+    lines = list(align(["a b", "", "c", ""], ["x y", "x", "", ""], ITG).lines())
+    assert lines[1:] == ["", "", ""]
+    assert len(lines) == 4
+
+
+def test_posteriors_are_shares_of_the_samples() -> None:
+    source, target = read_side(["a b", "", "a"]), read_side(["x", "y", "x y"])
+    samples = LinkSamples(np.array([3, 1, 0, 4], np.float32), np.array([0, 2, 0, 0], np.float32), 4)
+    links, posterior = decode_links(samples, source, target, implied=False)
+    assert (links.source.tolist(), links.target.tolist(), links.offset.tolist()) == ([0, 0], [0, 1], [0, 1, 1, 2])
+    assert posterior.tolist() == [0.75, 1.0]
+    links, posterior = decode_links(samples, source, target, implied=True)
+    assert (links.source.tolist(), posterior.tolist()) == ([0, 1, 0], [0.75, 0.75, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (
+            Request(model="itg", direction="forward"),
+            "aligns both ways at once, from the pairs alone: leave out --set dir",
+        ),
+        (Request(chunks=True), "--set chunks is for itg, not for bhmm-f"),
+        (Request(slices="beta"), "--set slices is for itg, not for bhmm-f"),
+    ],
+)
+def test_what_the_model_cannot_do_is_refused(request_: Request, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        align(["a"], ["x"], request_)
+
+
+def test_links_are_sampled_by_slices_of_either_kind() -> None:
+    """They draw otherwise, from one posterior: where it is sure of a link, both set it."""
+    source, target = ["la maison", "la porte", "une maison"] * 9, ["the house", "the door", "a house"] * 9
+    flat, beta = (align(source, target, Request(model="itg", slices=kind)) for kind in ("flat", "beta"))
+    assert [*flat.lines(True)] != [*beta.lines(True)]
+    assert [*flat.lines()] == [*beta.lines()] == ["0-0 1-1"] * 27
+
+
+def test_counts_of_a_store_are_refused() -> None:
+    with pytest.raises(UsageError, match="leave out --store"):
+        align(["a"], ["x"], ITG, known=lambda source, target: [])
+
+
+def test_a_line_that_is_too_long_is_named() -> None:
+    with pytest.raises(AlignmentInputError, match="sentence pair 2 has 251 words on its source side"):
+        align(["a", " ".join("a" * 251)], ["x", "y"], ITG)

@@ -1,0 +1,76 @@
+"""A run that is killed while raw pairs are aligned leaves a sound store, whatever the aligner; the next one goes on."""
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from tests.daemon.conftest import QUICK
+from tests.daemon.learning.alignment.arrivals import error_rate, put
+from tests.storage.building import aligner_counts
+
+from hierogram.daemon.learning.alignment import incremental
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import withdraw_all
+from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS
+from hierogram.storage.records import UNALIGNED
+from hierogram.storage.store import Store, open_store
+
+ALIGNING = """
+import sys
+from hierogram.daemon.learning.alignment import incremental
+incremental._CELLS_A_LOT = 1_000
+incremental._PAIRS_A_COMMIT = 3
+from hierogram.daemon.cli.main import main
+sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "1", "--threads", "1"]
+main()
+"""
+"""`hierogram learn`, that aligns ten pairs or so at a time and commits three at once; campaigns kill it often."""
+
+PAIRS = 120
+PATIENCE = 300.0
+
+
+def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
+    """Run the command until fewer pairs wait for an alignment, and kill it then."""
+    with subprocess.Popen([sys.executable, "-c", ALIGNING, url], stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + PATIENCE
+        while store.count_pairs([UNALIGNED]) >= waiting:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.002)
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == -9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "aligner", [DEFAULT_MODEL, *(pytest.param(one, marks=pytest.mark.database("sqlite")) for one in JOINT_MODELS)]
+)
+def test_killed_in_mid_alignment(store_url: str, aligner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)) as store:
+        put(store, 0, PAIRS)
+        kill_when_fewer_wait(store, store_url, PAIRS)
+        left = store.count_pairs([UNALIGNED])
+        assert 0 < left < PAIRS
+        assert verify(store).problems == []
+        aligned = [row for row in store.pairs() if row.alignment]
+        assert len(aligned) == PAIRS - left
+        assert {row.aligned_by for row in aligned} == {"aligner"}
+        # Offered again, all pairs are known, aligned or not.
+        put(store, 0, PAIRS)
+        assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, left)
+        monkeypatch.setattr(incremental, "_CELLS_A_LOT", 1_000)
+        monkeypatch.setattr(incremental, "_PAIRS_A_COMMIT", 3)
+        incremental.align_pending(store, threads=1)
+        learn(store, sweeps=1)
+        assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, 0)
+        assert verify(store).problems == []
+        assert error_rate(store, 0, PAIRS) < 0.2
+        withdraw_all(store, [row.id for row in store.pairs()], lambda _done: None)
+        assert verify(store).problems == []
+        counts = aligner_counts(store)
+        assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])

@@ -1,0 +1,66 @@
+"""The pairs behind a rule: the index equals the counts, and only what was sampled is counted anew."""
+
+import json
+
+from tests.daemon.conftest import LINES, Run
+from tests.storage.building import query
+
+from hierogram.daemon.learning.derivations import index_occurrences
+from hierogram.daemon.learning.learning import learn
+from hierogram.storage.store import Store
+
+UNEQUAL = """SELECT r.id, r.count, sum(s.uses) FROM rules AS r LEFT JOIN rule_support AS s ON s.rule_id = r.id
+ GROUP BY r.id, r.count HAVING r.count <> coalesce(sum(s.uses), 0)"""
+
+
+def test_uses_by_pair_add_up_to_the_counts(learned: Store, learned_url: str) -> None:
+    assert index_occurrences(learned) == len(LINES)
+    assert query(learned_url, UNEQUAL) == []
+    assert query(learned_url, "SELECT min(current), count(DISTINCT pair_id) FROM rule_support") == [(1, len(LINES))]
+    rows = query(learned_url, "SELECT rule_source, source FROM rule_support")
+    for rule, sentence in rows:
+        words = [symbol for symbol in str(rule).split() if not symbol.startswith("[X,")]
+        assert set(words) <= set(str(sentence).split())
+    assert index_occurrences(learned) == 0
+
+
+def test_pairs_sampled_since_are_indexed_anew(learned: Store, learned_url: str) -> None:
+    index_occurrences(learned)
+    learn(learned, sweeps=2)
+    assert query(learned_url, "SELECT max(current) FROM rule_support") == [(0,)]
+    assert learned.count_unindexed() == len(LINES)
+    assert index_occurrences(learned) == len(LINES)
+    assert query(learned_url, UNEQUAL) == []
+    assert query(learned_url, "SELECT min(current) FROM rule_support") == [(1,)]
+
+
+def test_a_pair_that_was_sampled_meanwhile_waits(learned: Store, learned_url: str) -> None:
+    position, rows = learned.unindexed_pairs(limit=3)
+    ids = [row.id for row in rows]
+    learn(learned, sweeps=1)
+    salt = learned.settings().key_salt
+    assert learned.index_pairs(ids, position, [], salt) == 0
+    assert learned.index_pairs(ids, learned.position(), [], salt + 1) == 0
+    assert query(learned_url, "SELECT count(*) FROM indexed_pairs") == [(0,)]
+    assert learned.index_pairs([*ids, 999_999], learned.position(), [], salt) == 3
+    assert [row.id for row in learned.unindexed_pairs(after_id=0, limit=2)[1]] == [ids[2] + 1, ids[2] + 2]
+
+
+def test_the_command_shows_pairs(learned: Store, learned_url: str, hierogram: Run) -> None:
+    # Whatever rules there are: each has the pairs that its count says.
+    rules = query(learned_url, "SELECT source, target, count FROM rules WHERE count > 0 ORDER BY id LIMIT 4")
+    at = ("--store", learned_url)
+    for source, target, count in rules:
+        ran = hierogram(
+            "rules", "--pairs", f"{source} ||| {target}", "--store", learned_url, "--json", "--limit", "100"
+        )
+        pairs = json.loads(ran.out)
+        assert sum(pair["uses"] for pair in pairs) == count
+        assert all(f"{pair['source']} ||| {pair['target']} ||| {pair['alignment']}" in LINES for pair in pairs)
+    assert hierogram("rules", "--pairs", "--store", learned_url).out == "0 pairs indexed\n"
+    source, target, _ = rules[0]
+    assert hierogram("rules", "--pairs", str(source), "|||", str(target), *at).out.startswith("pair\tcorpus")
+    ran = hierogram("rules", "--pairs", "unheard ||| of", "--store", learned_url)
+    assert (ran.code, ran.out) == (0, "")
+    assert "no present derivation uses unheard ||| of" in ran.err
+    assert hierogram("rules", "--pairs", "no bar", "--store", learned_url).code == 2

@@ -1,0 +1,101 @@
+"""Scripture Burrito's alignments come in as pairs with links, and go out as records."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+
+import hierogram as hg
+from hierogram.daemon.text.burrito import (
+    ROLES,
+    burrito,
+    burrito_pairs,
+    links_by_verse,
+    read_records,
+    read_token_text,
+    token_text,
+)
+
+SOURCE = "id\ttext\nn40001001001\tΒίβλος\nn40001001002\tγενέσεως\nn40001002001\tἈβραὰμ\n"
+TARGET = (
+    "id\tsource_verse\ttext\texclude\n40001001001\t40001001\tThis\t\n40001001002\t40001001\tbook\t\n"
+    "40001001003\t40001001\t,\ty\n40001001004\t40001001\tgenealogy\t\n40001002001\t40001002\tAbraham\t\n"
+)
+RECORDS = [
+    {"source": ["n40001001001"], "target": ["40001001001", "40001001002"], "meta": {"id": "40001001.001"}},
+    {"source": ["n40001001002"], "target": ["400010010041"], "meta": {"id": "40001001.002"}},
+    {"source": ["n40001002001"], "target": ["40001001004", "40001001003"], "meta": {"id": "40001002.001"}},
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str, str]:
+    for name, text in (("SRC.tsv", SOURCE), ("nt_TGT.tsv", TARGET), ("a.json", json.dumps({"records": RECORDS}))):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return str(tmp_path / "a.json"), str(tmp_path / "SRC.tsv"), str(tmp_path / "nt_TGT.tsv")
+
+
+def test_verses_are_pairs_with_the_links_within_them(files: tuple[str, str, str]) -> None:
+    first, second = burrito_pairs(*files)
+    assert first == {
+        "id": "40001001",
+        "source": "Βίβλος γενέσεως",
+        "target": "This book genealogy",
+        "alignment": [(0, 0), (0, 1), (1, 2)],
+    }
+    assert second == {"id": "40001002", "source": "Ἀβραὰμ", "target": "Abraham", "alignment": []}
+
+
+def test_what_goes_out_comes_in_again(files: tuple[str, str, str], tmp_path: Path) -> None:
+    texts = read_token_text(files[1]), read_token_text(files[2])
+    links = links_by_verse(*texts, read_records(files[0]))
+    made = burrito(*texts, links, "hierogram")
+    assert [record["source"] for record in made["records"]] == [["n40001001001"], ["n40001001002"]]
+    assert made["records"][0]["target"] == ["40001001001", "40001001002"]
+    assert [document["docid"] for document in made["documents"]] == ["SRC", "TGT"]
+    (tmp_path / "b.json").write_text(json.dumps(made))
+    assert links_by_verse(*texts, read_records(str(tmp_path / "b.json"))) == links
+
+
+def test_words_that_share_a_word_are_one_record() -> None:
+    source = token_text(["id\ttext", *(f"n4000100100{k}\ts{k}" for k in range(1, 5))], "SRC")
+    target = token_text(["id\ttext", *(f"4000100100{k}\tt{k}" for k in range(1, 5))], "TGT")
+    made = burrito(source, target, {"40001001": [(0, 0), (1, 2), (2, 0), (2, 1), (3, 2)]}, "hierogram")
+    words = [[[int(number[-1]) for number in record[role]] for role in ROLES] for record in made["records"]]
+    assert words == [[[1, 3], [1, 2]], [[2, 4], [3]]]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.json", "[]", "is not an alignment"),
+        ("a.json", '{"records": [{"source": ["n40001001001"]}]}', "no list of source or target"),
+        ("SRC.tsv", "number\tword\n", "does not name the columns"),
+        ("SRC.tsv", "id\ttext\nx\ty\n", "line 2"),
+    ],
+)
+def test_what_is_damaged_is_said(files: tuple[str, str, str], tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(hg.InputError, match=said):
+        list(burrito_pairs(*files))
+
+
+def test_commands_take_and_write_it(hierogram: Run, files: tuple[str, str, str], tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 's.db'}"
+    done = hierogram("--store", store, "ingest", *files, "--format", "burrito", "--corpus", "nt")
+    assert (done.code, "2 pairs stored" in done.out) == (0, True), done
+    with hg.open(store) as opened:
+        assert opened.pair(1).links == [(0, 0), (0, 1), (1, 2)]
+        assert opened.add(*files, format="burrito", corpus="nt").totals.duplicates == 2
+    out = tmp_path / "out.json"
+    done = hierogram("align", files[1], files[2], "-o", str(out))
+    assert done.code == 0, done
+    written = json.loads(out.read_text())
+    assert written["meta"]["creator"] == "hierogram"
+    assert {number for record in written["records"] for number in record["source"]} <= {
+        "n40001001001",
+        "n40001001002",
+        "n40001002001",
+    }
+    assert hierogram("--store", store, "ingest", files[0], "--format", "burrito").code == 2

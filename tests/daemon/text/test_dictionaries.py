@@ -1,0 +1,214 @@
+"""Dictionaries are read in every form, and count for the aligner and the grammar until they are withdrawn."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from tests.daemon.conftest import QUICK, Run
+from tests.daemon.learning.alignment.languages import invented
+from tests.storage.building import NewPair, pairs_of
+
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.learning.alignment.answering import AnsweringAligner
+from hierogram.daemon.learning.alignment.incremental import align_pending
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import withdraw_all
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.text.dictionaries import Dictionary
+from hierogram.daemon.text.entries import Entries
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import IngestOptions
+from hierogram.storage.store import Store, open_store
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "alignment.md").read_text()
+
+MARTIF = """<?xml version="1.0"?>
+<!DOCTYPE martif SYSTEM "TBXcoreStructV02.dtd">
+<martif type="TBX" xml:lang="en"><text><body>
+<termEntry id="a"><langSet xml:lang="en"><ntig><termGrp><term>white <hi>house</hi></term></termGrp></ntig></langSet>
+<langSet xml:lang="fr-FR"><tig><term>maison
+ blanche</term></tig><tig><term>Maison-Blanche</term></tig></langSet></termEntry>
+<termEntry id="b"><langSet xml:lang="en"><tig><term>door</term></tig></langSet></termEntry>
+</body></text></martif>"""
+
+TBX = """<tbx xmlns="urn:iso:std:iso:30042:ed-2" type="TBX-Basic" xml:lang="en"><text><body>
+<conceptEntry id="1"><langSec xml:lang="fr"><termSec><term>chat</term></termSec></langSec>
+<langSec xml:lang="en"><termSec><term>cat &amp; kitten</term></termSec><note>no term</note></langSec></conceptEntry>
+</body></text></tbx>"""
+
+
+def entries(path: Path, content: str, languages: tuple[str, str] | None) -> tuple[list[tuple[str, str]], list[str]]:
+    path.write_text(content)
+    pairs, reasons = [], []
+    with Dictionary(str(path)) as source:
+        source.choose(languages)
+        for fields in source.fields:
+            pairs += [(s.decode(), t.decode()) for s, t in zip(fields.sources, fields.targets, strict=True)]
+            reasons += [one.reason for one in fields.rejected]
+    return pairs, reasons
+
+
+def test_dialects_of_tbx(tmp_path: Path) -> None:
+    assert entries(tmp_path / "a.tbx", MARTIF, ("fr", "en")) == (
+        [("maison blanche", "white house"), ("Maison-Blanche", "white house")],
+        ["missing-field"],
+    )
+    assert entries(tmp_path / "b.tbx", TBX, None) == ([("chat", "cat & kitten")], [])
+
+
+def test_columns(tmp_path: Path) -> None:
+    two = ("fr", "en")
+    for name, content in (
+        ("a.csv", 'en,note,fr\n"the ""cat""",x,le chat\n'),
+        ("b.csv", 'note,target,source\n,"the ""cat""",le  chat\n\n'),
+        ("c.tsv", 'Source\tTarget\tNote\nle chat\tthe "cat"\trest\n'),
+        ("d.csv", '\ufefffr-CA,en_US\nle chat,"the ""cat"""\n'),
+    ):
+        assert entries(tmp_path / name, content, two) == ([("le chat", 'the "cat"')], [])
+    assert entries(tmp_path / "d.csv", "source,target\na,b\nalone\nc,d\n", None) == (
+        [("a", "b"), ("c", "d")],
+        ["field-count"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "reason"),
+    [
+        ("a.tbx", "<tmx/>", InputError, "is no TBX"),
+        ("a.tbx", "<tbx><text>", InputError, "no well-formed XML"),
+        ("a.tbx", '<!DOCTYPE tbx [<!ENTITY a "b">]><tbx/>', InputError, "declares entities"),
+        ("a.tbx", MARTIF.replace("fr-FR", "en"), InputError, "has 1 languages"),
+        ("a.txt", "a,b", UsageError, "name its format"),
+        (
+            "a.csv",
+            "French,English\nchat,cat\n",
+            InputError,
+            "line 1 names no source .* 'French', 'English'.*`source,target`",
+        ),
+        ("a.tsv", "chat\tcat\n", InputError, r"begin the file with a line `source \(tab\) target`"),
+        ("a.csv", '"' + "a" * 200_000 + '",b', InputError, "line 1 cannot be read"),
+    ],
+)
+def test_what_is_wrong(tmp_path: Path, name: str, content: str, error: type[Exception], reason: str) -> None:
+    with pytest.raises(error, match=reason):
+        entries(tmp_path / name, content, None)
+
+
+@given(
+    some.lists(some.tuples(some.text("ab ", min_size=1, max_size=4), some.just("x")), max_size=6), some.integers(1, 4)
+)
+def test_entries_count_once_and_as_often_as_they_weigh(rows: list[tuple[str, str]], weight: int) -> None:
+    sources = [" ".join(source.split()) or "a" for source, _ in rows]
+    seen: dict[str, int] = {}
+    pairs = []
+    for line, source in enumerate(sources):
+        seen[source] = seen.get(source, -1) + 1
+        pairs.append(NewPair(source, "x", None, source.count(" ") + 1, 1, line, None, seen[source]))
+    found = Entries(weight).of(pairs_of(pairs))
+    assert len(found) == weight * len(seen)
+    assert sorted(zip(found.sources, found.occurrences, strict=True)) == sorted(
+        (source, copy) for source in seen for copy in range(weight)
+    )
+    assert set(found.known) == {k for k in range(len(found)) if found.source_lengths[k] == 1}
+
+
+PAIRS = 150
+
+
+def taught(url: str) -> Store:
+    """Pairs of an invented language, and two words that only come together with another one."""
+    sources, targets, _ = invented(PAIRS)
+    sources = [f"{source} alpha beta" if k < 4 else source for k, source in enumerate(sources)]
+    targets = [f"{target} one two" if k < 4 else target for k, target in enumerate(targets)]
+    store = open_store(url, create=True, settings=QUICK)
+    batch = store.begin_ingest("invented", "memory", "pipes")
+    rows = [
+        NewPair(s, t, None, s.count(" ") + 1, t.count(" ") + 1, k)
+        for k, (s, t) in enumerate(zip(sources, targets, strict=True))
+    ]
+    store.add_pairs(batch, pairs_of(rows))
+    store.finish_ingest(batch)
+    align_pending(store, threads=1)
+    learn(store, sweeps=2)
+    return store
+
+
+@pytest.mark.slow
+def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url: str, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("source\ttarget\nalpha\ttwo\n")
+
+    def crossed(store: Store) -> float:
+        _, [answer] = AnsweringAligner(store).answer([("alpha", "one two")])
+        return float(answer.posterior[0, 1])
+
+    with taught(store_url) as store:
+        before, rules = crossed(store), store.find_rules("alpha", "two", drawn=True)
+        with Dictionary(str(tmp_path / "terms.tsv")) as source:
+            done = ingest(store, source, "dictionary", options=IngestOptions(entries=Entries(weight=12)))
+        assert done.totals.accepted == 12
+        align_pending(store, threads=1)
+        learn(store, sweeps=2)
+        ids = store.choose_pairs(corpus="dictionary")
+        assert [row.alignment for row in store.pairs_by_id(ids)] == ["0-0"] * 12
+        assert all(store.is_corrected(pair) for pair in ids)
+        with_entry = crossed(store)
+        assert with_entry > before + 0.2
+        [rule] = store.find_rules("alpha", "two", drawn=True)
+        assert rule.count >= 12
+        assert (verify(store).problems, verify(store).human_links) == ([], 12)
+        # The same file again adds nothing, with more weight what is missing.
+        for weight, added in ((12, 0), (14, 2)):
+            with Dictionary(str(tmp_path / "terms.tsv")) as source:
+                done = ingest(store, source, "dictionary", options=IngestOptions(entries=Entries(weight)))
+            assert (done.totals.accepted, done.totals.duplicates) == (added, weight - added)
+        align_pending(store, threads=1)
+        learn(store, sweeps=2)
+        withdraw_all(store, store.choose_pairs(corpus="dictionary"), lambda _done: None)
+        assert crossed(store) < with_entry - 0.2
+        left = store.find_rules("alpha", "two", drawn=True)
+        assert sum(rule.count for rule in left) <= sum(rule.count for rule in rules) + 4
+        assert (verify(store).problems, verify(store).human_links) == ([], 0)
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+    (tmp_path / "terms.tbx").write_text(
+        MARTIF.replace('<termEntry id="b">', "<!--").replace("door</term></tig></langSet></termEntry>", "-->")
+    )
+    (tmp_path / "glossary.csv").write_text("source,target\nporte verte,green door\n")
+    lines = [shlex.split(line) for line in DOCUMENT.splitlines() if line.startswith("hierogram ingest --dictionary")]
+    assert len(lines) == 2
+    for (_, *arguments), number in zip(lines, (6, 1), strict=True):
+        ran = hierogram(
+            "--store", learned_url, *arguments, "--json", *(["--languages", "fr,en"] if number == 6 else [])
+        )
+        assert ran.code == 0, ran.err
+        assert json.loads(ran.out)["accepted"] == number
+    assert hierogram("--store", learned_url, "learn", "--sweeps", "2").code == 0
+    with open_store(learned_url) as store:
+        [block] = store.pairs_by_id(store.choose_pairs(corpus="house-style"))
+        assert block.alignment == "0-0 0-1 1-0 1-1"
+    found = json.loads(hierogram("--store", learned_url, "evidence", "la porte verte", "--json").out)
+    assert [(one["corpus"], one["target"]) for one in found["entries"]] == [("house-style", "green door")]
+    assert all(pair["corpus"] == "default" for pair in found["pairs"])
+    prompt = hierogram("--store", learned_url, "evidence", "la porte verte", "--format", "prompt").out
+    assert prompt.startswith("Dictionary (source = target):\nporte verte = green door\n")
+    [withdraw] = [
+        shlex.split(line) for line in DOCUMENT.splitlines() if re.match("hierogram withdraw --corpus h", line)
+    ]
+    assert hierogram("--store", learned_url, *withdraw[1:]).code == 0
+    assert hierogram("--store", learned_url, "verify").code == 0
+
+
+def test_usage(hierogram: Run, learned_url: str) -> None:
+    Path("a.csv").write_text("a,b\n")
+    for arguments in (
+        ["a.csv", "--weight", "3"],
+        ["--dictionary", "a.csv", "b.csv"],
+        ["--dictionary", "--trees", "a.csv"],
+    ):
+        assert hierogram("--store", learned_url, "ingest", *arguments).code == 2

@@ -1,0 +1,282 @@
+"""The formats taken apart: what went in comes out, and every line is stored or rejected exactly once."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.storage.building import NewPair, rows_of
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.formats import fields_of_lines, json_object, parallel_fields, pipes, recognise, tabs
+from hierogram.daemon.text.rejections import RejectionError
+from hierogram.daemon.text.validation import LineColumns, Repeats, read_side, read_sides, validate
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.records import RejectedLine, join_pairs
+
+MAX_TOKENS = 8
+
+TOKEN = st.text(st.characters(codec="utf-8", exclude_characters=" \t\n\r\0"), min_size=1, max_size=4).filter(
+    lambda token: token != "|||"
+)
+SIDE = st.lists(TOKEN, min_size=1, max_size=MAX_TOKENS)
+
+
+@st.composite
+def pair(draw: st.DrawFn) -> tuple[list[str], list[str], list[tuple[int, int]]]:
+    source, target = draw(SIDE), draw(SIDE)
+    link = st.tuples(st.integers(0, len(source) - 1), st.integers(0, len(target) - 1))
+    return source, target, sorted(draw(st.sets(link, max_size=6)))
+
+
+PAIRS = st.lists(pair(), min_size=1, max_size=5)
+BLANK = st.lists(st.sampled_from([" ", "  ", "\t"]), max_size=2).map("".join)
+LINE = st.one_of(
+    st.binary(max_size=20),
+    st.lists(st.sampled_from(["a", "|||", " ", "  ", "\t", "0-0", "1-1", "b c", "\r", "\0", "{}", '{"source": "a"']))
+    .map("".join)
+    .map(str.encode),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "source": st.one_of(st.text(max_size=4), st.none()),
+            "target": st.one_of(st.text(max_size=4), st.just("a b")),
+            "alignment": st.one_of(
+                st.just("0-0"), st.text(max_size=4), st.lists(st.one_of(st.lists(st.integers(-1, 2)), st.text()))
+            ),
+            "id": st.one_of(st.none(), st.text(max_size=2), st.integers(), st.floats(), st.booleans()),
+            "fixed": st.one_of(st.just("0-0"), st.text(max_size=4), st.lists(st.lists(st.integers(-1, 2)))),
+        },
+    ).map(lambda value: json.dumps(value).encode()),
+    st.just(b"[" * 100_000),
+    st.just(b'{"source": "\\ud800", "target": "a", "alignment": ""}'),
+    st.just(b'{"source": "a", "target": "a", "alignment": "", "id": ' + b"9" * 5000 + b"}"),
+).filter(lambda line: b"\n" not in line)
+
+
+def taken_in(fields: Iterator[LineColumns]) -> tuple[list[NewPair], list[RejectedLine]]:
+    pairs, rejected, repeats = [], [], Repeats()
+    for chunk in fields:
+        more, wrong = validate(chunk, MAX_TOKENS, repeats)
+        pairs += rows_of(more)
+        rejected += wrong
+    return pairs, rejected
+
+
+def in_twos(lines: list[bytes]) -> Iterator[list[bytes]]:
+    return (lines[k : k + 2] for k in range(0, len(lines), 2))
+
+
+def links_of(pair: NewPair) -> list[tuple[int, ...]]:
+    assert pair.alignment is not None
+    return [tuple(map(int, link.split("-"))) for link in pair.alignment.split()]
+
+
+def check_same(found: list[NewPair], given: list[tuple[list[str], list[str], list[tuple[int, int]]]]) -> None:
+    assert [(p.source, p.target, links_of(p)) for p in found] == [(" ".join(s), " ".join(t), a) for s, t, a in given]
+    assert [(p.source_length, p.target_length) for p in found] == [(len(s), len(t)) for s, t, _ in given]
+    assert [p.line for p in found] == list(range(1, len(given) + 1))
+
+
+@pytest.mark.slow
+@given(PAIRS, BLANK)
+def test_parallel_files_round_trip(given: list, blank: str) -> None:
+    columns = (
+        [(blank + f" {blank}".join(source)).encode() for source, _, _ in given],
+        [("\t".join(target) + blank).encode() for _, target, _ in given],
+        [" ".join(f"{i}-{j}" for i, j in links).encode() for _, _, links in given],
+    )
+    pairs, rejected = taken_in(parallel_fields(*map(in_twos, columns)))
+    assert rejected == []
+    check_same(pairs, given)
+
+
+@pytest.mark.slow
+@given(PAIRS, BLANK)
+def test_pipes_round_trip(given: list, blank: str) -> None:
+    lines = [
+        f"{blank}{' '.join(source)} |||{blank} {' '.join(target)} ||| {' '.join(f'{i}-{j}' for i, j in links)}{blank}"
+        for source, target, links in given
+    ]
+    pairs, rejected = taken_in(fields_of_lines(in_twos([line.encode() for line in lines]), pipes))
+    assert rejected == []
+    check_same(pairs, given)
+
+
+@pytest.mark.slow
+@given(PAIRS, BLANK.map(lambda blank: blank.replace("\t", " ")))
+def test_tabs_round_trip(given: list, blank: str) -> None:
+    lines = [
+        f"{blank}{f' {blank}'.join(source)}\t{' '.join(target)}{blank}\t{' '.join(f'{i}-{j}' for i, j in links)}"
+        for source, target, links in given
+    ]
+    pairs, rejected = taken_in(fields_of_lines(in_twos([line.encode() for line in lines]), tabs))
+    assert rejected == []
+    check_same(pairs, given)
+
+
+@pytest.mark.slow
+@given(PAIRS, st.booleans(), st.booleans())
+def test_json_lines_round_trip(given: list, as_list: bool, with_id: bool) -> None:
+    lines = []
+    for number, (source, target, links) in enumerate(given):
+        alignment = links if as_list else " ".join(f"{i}-{j}" for i, j in reversed(links))
+        value = {"source": " ".join(source), "target": " ".join(target), "alignment": alignment, "more": None}
+        lines.append(json.dumps({**value, "id": f"id {number}"} if with_id else value).encode())
+    pairs, rejected = taken_in(fields_of_lines(in_twos(lines), json_object))
+    assert rejected == []
+    check_same(pairs, given)
+    assert [p.external_id for p in pairs] == [f"id {k}" if with_id else None for k in range(len(given))]
+
+
+@given(st.lists(LINE, max_size=6))
+def test_every_line_is_taken_or_rejected_once(lines: list[bytes]) -> None:
+    for take_apart in (pipes, tabs, json_object):
+        pairs, rejected = taken_in(fields_of_lines(in_twos(lines), take_apart))
+        assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, len(lines) + 1))
+        assert all(r.content == lines[r.line - 1][:4096] for r in rejected)
+
+
+@pytest.mark.slow
+@given(st.lists(LINE, max_size=6), st.lists(LINE, max_size=6), st.lists(LINE, max_size=6))
+def test_every_line_of_parallel_files_is_taken_or_rejected_once(a: list, b: list, c: list) -> None:
+    pairs, rejected = taken_in(parallel_fields(in_twos(a), in_twos(b), in_twos(c)))
+    most = max(map(len, (a, b, c)))
+    assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, most + 1))
+    shortest = min(map(len, (a, b, c)))
+    assert [r.line for r in rejected if r.reason == "length-mismatch"] == list(range(shortest + 1, most + 1))
+
+
+@given(st.lists(LINE, max_size=6))
+def test_sides_read_together_are_as_each_read_alone(lines: list[bytes]) -> None:
+    rejections: dict[int, RejectionError] = {}
+    texts, lengths = read_sides(lines, "source", MAX_TOKENS, rejections)
+    together = [
+        (rejections[k].reason, rejections[k].message) if k in rejections else (texts[k], lengths[k])
+        for k in range(len(lines))
+    ]
+    assert together == [read_alone(line) for line in lines]
+
+
+def read_alone(line: bytes) -> tuple[str, object]:
+    try:
+        return read_side(line, "source", MAX_TOKENS)
+    except RejectionError as rejection:
+        return rejection.reason, rejection.message
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "said"),
+    [
+        (b"a ||| b ||| 0-0 ||| x", "field-count", "4 fields, not 2 or 3"),
+        (b"a ||| ||| b ||| 0-0", "field-count", "4 fields, not 2 or 3"),
+        (b"a b 0-0", "field-count", "1 field, not 2 or 3"),
+        (b"", "empty-line", "empty"),
+        (b" \t ", "empty-line", "empty"),
+        (b"||| b ||| 0-0", "empty-side", "source side has no tokens"),
+        (b"a |||  ||| 0-0", "empty-side", "target side has no tokens"),
+        (b"a b ||| c ||| 0-0 2-0", "link-out-of-range", "'2-0'"),
+        (b"a b ||| c ||| 0-0 1-1", "link-out-of-range", "target side 1"),
+        (b"a b ||| c ||| 0-0 1", "malformed-link", "'1' is no link"),
+        (b"a b ||| c ||| 0-0 1p0", "malformed-link", "'1p0' is no link"),
+        (b"a b ||| c ||| 0--0", "malformed-link", "'0--0' is no link"),
+        ("a b ||| c ||| ٠-0".encode(), "malformed-link", "'٠-0' is no link"),
+        (b"a \xff ||| c ||| 0-0", "invalid-utf8", "byte 0xff at offset 2"),
+        (b"a \xed\xa0\x80 ||| c ||| 0-0", "invalid-utf8", "byte 0xed"),
+        (b"a\0 ||| c ||| 0-0", "nul-byte", "offset 1"),
+        (b"a\rb ||| c ||| 0-0", "line-break", "line break"),
+        (b"1 2 3 4 5 6 7 8 9 ||| c ||| 0-0", "too-long", "9 tokens, this store takes at most 8"),
+    ],
+)  # fmt: skip
+def test_pipes_say_what_is_wrong(line: bytes, reason: str, said: str) -> None:
+    good = b"a ||| b ||| 0-0"
+    pairs, [rejected] = taken_in(fields_of_lines(iter([[good, line, good]]), pipes))
+    assert [p.line for p in pairs] == [1, 3]
+    assert (rejected.line, rejected.reason) == (2, reason)
+    assert said in rejected.message
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "said"),
+    [
+        ('{"source": "a"', "malformed-json", "not JSON"),
+        ('["a", "b", "0-0"]', "malformed-json", "not a JSON object"),
+        ('{"source": "a", "alignment": ""}', "missing-field", "'target'"),
+        ('{"source": ["a"], "target": "b", "alignment": ""}', "wrong-type", "'source' is list"),
+        ('{"source": "a", "target": null}', "wrong-type", "'target' is NoneType"),
+        ('{"source": "a", "target": "b", "alignment": [[0]]}', "malformed-link", "entry 0"),
+        ('{"source": "a", "target": "b", "alignment": [[0, 0], [0, -1]]}', "malformed-link", "entry 1"),
+        ('{"source": "a", "target": "b", "alignment": [[true, false]]}', "malformed-link", "entry 0"),
+        ('{"source": "a", "target": "b", "alignment": [[0, 1]]}', "link-out-of-range", "'0-1'"),
+        ('{"source": "a\\nb", "target": "b", "alignment": ""}', "line-break", "'source'"),
+        ('{"source": "a", "target": "b\\u0000", "alignment": ""}', "nul-byte", "target"),
+        ('{"source": "a", "target": "\\udc00", "alignment": ""}', "wrong-type", "surrogate"),
+        ('{"source": "a", "target": "b", "alignment": "", "id": 1.5}', "wrong-type", "'id' is float"),
+        ('{"source": "a", "target": "b", "alignment": "", "id": ""}', "wrong-type", "'id' is empty"),
+        ('{"source": "a", "target": "b", "alignment": "", "id": "\\u0000"}', "nul-byte", "'id'"),
+        ('{"source": "a", "target": "b", "fixed": [[0, 1]]}', "link-out-of-range", "0-1"),
+        (
+            '{"source": "a", "target": "b", "fixed": [[0, 0]], "forbidden": "0-0"}',
+            "link-out-of-range",
+            "both fixed and",
+        ),
+        ('{"source": "a", "target": "b", "forbidden": [[0, 0, 0]]}', "malformed-link", "forbidden: entry 0"),
+        ('{"source": "a", "target": "b", "forbidden": "0:0"}', "malformed-link", "forbidden: '0:0' is no link"),
+        ('{"source": "a", "target": "b", "fixed": 3}', "wrong-type", "'fixed' is int"),
+        ("", "empty-line", "empty"),
+    ],
+)
+def test_json_lines_say_what_is_wrong(line: str, reason: str, said: str) -> None:
+    pairs, [rejected] = taken_in(fields_of_lines(iter([[line.encode()]]), json_object))
+    assert pairs == []
+    assert (rejected.line, rejected.reason) == (1, reason)
+    assert said in rejected.message
+
+
+def test_fixed_and_forbidden_links_go_with_their_pairs() -> None:
+    lines = [
+        b'{"source": "a b", "target": "c d"}',
+        b'{"source": "a b", "target": "c"}, broken',
+        b'{"source": "a b", "target": "c d", "fixed": [[0, 1]], "forbidden": "1-1 0-0"}',
+        b'{"source": "a b", "target": "c d", "fixed": [], "forbidden": null}',
+        b'{"source": "", "target": "c d", "fixed": [[0, 0]]}',
+        b'{"source": "b", "target": "c d", "alignment": "0-0", "fixed": "0-1"}',
+    ]
+    parts = [validate(fields, MAX_TOKENS, Repeats())[0] for fields in fields_of_lines(in_twos(lines), json_object)]
+    pairs = join_pairs(parts)
+    assert pairs.known == {
+        1: KnownLinks(frozenset({(0, 1)}), frozenset({(0, 0), (1, 1)})),
+        3: KnownLinks(frozenset({(0, 1)})),
+    }
+    assert pairs.at([3, 0]).known == {0: KnownLinks(frozenset({(0, 1)}))}
+
+
+def test_a_long_line_is_rejected() -> None:
+    line = b"a " * (1 << 20)
+    for take_apart in (pipes, json_object):
+        pairs, [rejected] = taken_in(fields_of_lines(iter([[line]]), take_apart))
+        assert (pairs, rejected.reason, rejected.content) == ([], "line-too-long", line[:4096])
+    pairs, [rejected] = taken_in(parallel_fields(iter([[line]]), iter([[b"a"]]), iter([[b"0-0"]])))
+    assert (pairs, rejected.reason) == ([], "line-too-long")
+
+
+def test_repeats_are_numbered_within_an_input() -> None:
+    lines = [b"a ||| b ||| 0-0", b"a ||| b ||| ", b"a ||| b ||| 0-0", b" a ||| b ||| 0-0 0-0"]
+    pairs, _ = taken_in(fields_of_lines(in_twos(lines), pipes))
+    assert [p.occurrence for p in pairs] == [0, 0, 1, 2]
+
+
+def test_unicode_spaces_are_part_of_tokens() -> None:
+    line = "a\u00a0b \u3000 ||| c\u2028d ||| 1-0".encode()
+    [found], rejected = taken_in(fields_of_lines(iter([[line]]), pipes))
+    assert rejected == []
+    assert (found.source, found.source_length, found.target) == ("a\u00a0b \u3000", 2, "c\u2028d")
+
+
+def test_formats_are_recognised_by_their_first_line() -> None:
+    assert recognise([b"", b' {"source": 1'], "f") == "jsonl"
+    assert recognise([b"a ||| b", b"{}"], "f") == "pipes"
+    assert recognise([b"a b\tc"], "f") == recognise([b"a\tc\t0-0"], "f") == "tsv"
+    with pytest.raises(InputError, match="f: line 1 is neither JSON nor"):
+        recognise([b"a b c"], "f")

@@ -1,0 +1,154 @@
+"""A store knows its languages, its rules of tokens and its case; what comes in any way is checked and made like it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.text.memories import HEAD, TAIL, unit
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.text.formats import JSONL, fields_of_lines, json_object
+from hierogram.daemon.text.ingest import Batch, ingest
+from hierogram.daemon.text.reading import AS_THE_STORE, Checks, IngestOptions, Input
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+
+ENGLISH_FIRST = HEAD + unit(("en", "The water."), ("fr", "L'eau.")) + unit(("fr", "Un chat"), ("en", "A cat")) + TAIL
+
+
+def stored(store: Store) -> list[tuple[str, str]]:
+    return [(row.source, row.target) for row in store.pairs()]
+
+
+def test_a_memory_goes_into_a_store_by_its_languages(store_url: str, tmp_path: Path) -> None:
+    (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
+    with open_store(store_url, create=True, settings=Settings(languages=("fr", "en"))) as store:
+        with Input([str(tmp_path / "m.tmx")]) as source:
+            ingest(store, source)
+        assert stored(store) == [("L'eau.", "The water."), ("Un chat", "A cat")]
+        assert store.settings().languages == ("fr", "en")
+        for handling in (IngestOptions(("en", "fr")), IngestOptions(tokenize=("en", "fr"))):
+            with Input([str(tmp_path / "m.tmx")]) as source, pytest.raises(UsageError, match="the store is of fr,en"):
+                ingest(store, source, options=handling)
+
+
+def test_a_store_without_languages_takes_them_as_they_come(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
+    with Input([str(tmp_path / "m.tmx")]) as source:
+        ingest(store, source)
+    assert stored(store) == [("The water.", "L'eau."), ("A cat", "Un chat")]
+
+
+@pytest.mark.database("sqlite")
+def test_text_becomes_tokens_in_the_stores_case_whatever_way_it_comes(store_url: str, tmp_path: Path) -> None:
+    settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
+    with open_store(store_url, create=True, settings=settings) as store:
+        (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
+        (tmp_path / "a.fr").write_text("L'\xc9t\xe9.\n")
+        (tmp_path / "a.en").write_text("Summer, Isn't it?\n")
+        for paths in (["m.tmx"], ["a.fr", "a.en"]):
+            with Input([str(tmp_path / path) for path in paths]) as source:
+                ingest(store, source)
+        # As a body of pairs comes over HTTP.
+        checks, batch = Checks(store.settings(), AS_THE_STORE), Batch(store, "c", "http:1", JSONL, DEFAULT_LIMITS)
+        lines = [b'{"source": "Non!", "target": "No!"}', b'{"source": "Non!", "target": "No!", "alignment": "0-0"}']
+        batch.store(checks.read(fields_of_lines([lines], json_object)))
+        batch.finish()
+        assert stored(store) == [
+            ("l' eau .", "the water ."),
+            ("un chat", "a cat"),
+            ("l' \xe9t\xe9 .", "summer , isn 't it ?"),
+            ("non !", "no !"),
+            # Its links count the words as they came.
+            ("non!", "no!"),
+        ]
+
+
+@pytest.mark.database("sqlite")
+def test_files_named_by_their_languages_are_not_taken_the_other_way_about(
+    hierogram: Run, store_url: str, tmp_path: Path
+) -> None:
+    chosen = ("--store", store_url)
+    (tmp_path / "a.fr").write_text("la\n")
+    (tmp_path / "a.en").write_text("the\n")
+    assert hierogram(*chosen, "init", "--languages", "fr,en").code == 0
+    refused = hierogram(*chosen, "ingest", "a.en", "a.fr")
+    assert refused.code == 2
+    assert "the store is of fr,en (source, target): hierogram ingest a.fr a.en" in refused.err
+    assert "1 pair stored" in hierogram(*chosen, "ingest", "a.fr", "a.en").out
+    assert hierogram(*chosen, "ingest", "a.fr", "a.en", "--languages", "en,fr").code == 2
+
+
+def test_languages_are_chosen_when_a_store_is_made(hierogram: Run, store_url: str, tmp_path: Path) -> None:
+    chosen = ("--store", store_url)
+    (tmp_path / "a").write_text("la ||| the\n")
+    made = hierogram(*chosen, "ingest", "a", "--languages", "fr,en")
+    assert "made a new store of the languages fr,en" in made.err
+    settings = json.loads(hierogram(*chosen, "status", "--json").out)["settings"]
+    assert (settings["languages"], settings["tokenize"], settings["case"]) == (["fr", "en"], False, "kept")
+    assert "languages is ('fr', 'en'), not ('de', 'en')" in hierogram(*chosen, "init", "--languages", "de,en").err
+    made = hierogram("--store", "b.db", "init", "--languages", "fr,en", "--tokenize", "--case", "lowered")
+    assert made.code == 0
+    assert "languages        fr,en" in made.out
+
+
+@pytest.mark.database("sqlite")
+@pytest.mark.parametrize(
+    ("lines", "options", "warned"),
+    [
+        ("La maison. ||| The house.\nUn chat ||| « A cat ! »\nQui ? ||| Who?\n", (), True),
+        ("走了。 ||| He has gone .\n", (), True),
+        ("La maison . ||| The house .\nUn chat ! ||| A cat !\nM. ||| Mr.\n", (), False),
+        ("La maison. ||| The house. ||| 0-0 1-1\nUn chat ||| A cat\n", (), False),
+        ("La maison. ||| The house.\n", ("--tokenize", "fr,en"), False),
+    ],
+)
+def test_text_that_is_not_divided_into_tokens_is_noticed(
+    lines: str, options: tuple[str, ...], warned: bool, hierogram: Run, store_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text(lines)
+    done = hierogram("--store", store_url, "ingest", "a", "--format", "pipes", *options)
+    assert done.code == 0
+    assert ("a: most sentences end in a word with its full stop" in done.err) == warned
+    assert "full stop" not in done.out
+
+
+@pytest.mark.database("sqlite")
+def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(
+        "l' eau est là . ||| the water is there .\nun chat ||| a cat\nqui , toi ? ||| who , you ?\n"
+    )
+    chosen = ("--store", store_url)
+    assert hierogram(*chosen, "init", "--languages", "fr,en", "--tokenize").code == 0
+    assert "so they are tokens already, and are divided again" in hierogram(*chosen, "ingest", "a").err
+    (tmp_path / "b").write_text("L'eau est là. ||| The water is there.\n")
+    assert "divided again" not in hierogram(*chosen, "ingest", "b").err
+
+
+@pytest.mark.database("sqlite")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["init", "--languages", "fr"], "name two languages"),
+        (["init", "--languages", "fr,e n"], "name two languages"),
+        (["init", "--tokenize"], "name the languages"),
+        (["init", "--languages", "zh,en", "--tokenize"], "needs jieba: pip install 'hierogram[chinese]'"),
+        (["init", "--case", "upper"], "there are kept, lowered"),
+        (["init", "--kind", "trees", "--languages", "fr,en"], "store of trees"),
+        (["ingest", "a", "--tokenize", "en,ja"], "needs fugashi: pip install 'hierogram[japanese]'"),
+        (["ingest", "a", "--languages", "fr"], "name two languages"),
+    ],
+)
+def test_wrong_languages_are_told_and_no_store_is_made(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    for package in ("jieba", "fugashi"):
+        monkeypatch.setitem(sys.modules, package, None)
+    (tmp_path / "a").write_text("la ||| the\n")
+    refused = hierogram(*arguments)
+    assert refused.code == 2
+    assert said in refused.err
+    assert not (tmp_path / "hierogram.db").exists()

@@ -1,0 +1,130 @@
+"""What is compressed may unpack to so much, and so many lines of an input may be rejected."""
+
+import gzip
+import io
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import zstandard
+from tests.daemon.conftest import Run
+from tests.storage.building import query
+
+from hierogram.daemon.exceptions import InputError, TooManyRejectedError
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.lines import read_blocks
+from hierogram.daemon.text.reading import IngestOptions, Input
+from hierogram.daemon.text.rejections import Limits
+from hierogram.storage.records import IngestTotals
+from hierogram.storage.store import Store
+
+BOMB = zstandard.compress(b"\n" * 32_000_000)
+"""A kilobyte."""
+
+
+def test_what_unpacks_to_too_much_is_refused_before_it_is_in_memory() -> None:
+    content = b"\n" * 40_000_000
+    for packed in (zstandard.compress(content), gzip.compress(content)):
+        tracemalloc.start()
+        sizes: list[int] = []
+        with pytest.raises(InputError, match=r"f: [\d,]+ bytes unpack to more than .* --set max_unpacked_ratio"):
+            sizes.extend(map(len, read_blocks(io.BytesIO(packed).read, "f")))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert sum(sizes) < 25 << 20
+        assert max(sizes) <= 1 << 18
+        assert peak < 24 << 20
+    with pytest.raises(InputError, match=r"unpacks to more than 1,000 bytes: .* max_unpacked_bytes"):
+        list(read_blocks(io.BytesIO(BOMB).read, "f", Limits(max_unpacked_bytes=1_000)))
+    allowed = Limits(max_unpacked_ratio=1e6)
+    assert sum(map(len, read_blocks(io.BytesIO(BOMB).read, "f", allowed))) == 32_000_000
+
+
+def test_what_is_not_compressed_may_be_as_large_as_it_is() -> None:
+    tight = Limits(max_unpacked_bytes=1, max_unpacked_ratio=1)
+    assert b"".join(read_blocks(io.BytesIO(b"a\nb\n").read, "f", tight)) == b"a\nb\n"
+
+
+def test_too_many_rejections_are_told_by_number_and_share() -> None:
+    limits = Limits(max_rejected_lines=1_000, max_rejected_share=0.25)
+    limits.check_rejected("f", 100, Counter({"empty-line": 100}))
+    limits.check_rejected("f", 4_000, Counter({"empty-line": 900, "too-long": 100}))
+    with pytest.raises(
+        TooManyRejectedError, match=r"f: .* 101 of 101 lines .*empty-line 101\), over 25%: .*--set max_rejec"
+    ):
+        limits.check_rejected("f", 101, Counter({"empty-line": 101}))
+    with pytest.raises(TooManyRejectedError, match=r"too-long 901, empty-line 100\), over 1,000: .*max_rej"):
+        limits.check_rejected("f", 9_000, Counter({"empty-line": 100, "too-long": 901}))
+
+
+@pytest.mark.parametrize("allowed", [Limits(), Limits(max_unpacked_ratio=1e6)], ids=["ratio", "rejections"])
+def test_a_kilobyte_that_unpacks_to_empty_lines_leaves_nothing(
+    store: Store, store_url: str, tmp_path: Path, allowed: Limits
+) -> None:
+    (tmp_path / "bomb.zst").write_bytes(BOMB)
+    with Input([str(tmp_path / "bomb.zst")], "pipes", limits=allowed) as source, pytest.raises(InputError):
+        ingest(store, source, options=IngestOptions(limits=allowed))
+    assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(0,)]
+    assert query(store_url, "SELECT state, rejected FROM ingest_batches") == [("failed", 0)]
+    assert store.integrity() == []
+
+
+@pytest.mark.slow
+def test_allowed_rejections_of_any_number_are_one_row(store: Store, store_url: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"a ||| b\n" + b"\n" * 100_000 + b"c ||| d\n")
+    limits = Limits(max_rejected_share=1)
+    for accepted, duplicates in ((2, 0), (0, 2)):
+        with Input([str(tmp_path / "f")]) as source:
+            report = ingest(store, source, options=IngestOptions(limits=limits))
+        assert report.totals == IngestTotals(accepted, duplicates, rejected=100_000)
+        [run] = report.first_rejected
+        assert (run.line, run.last_line, report.reasons) == (2, 100_001, {"empty-line": 100_000})
+    assert query(store_url, "SELECT line, last_line FROM rejected_lines") == [(2, 100_001)]
+    assert store.status().rejected == 100_000
+    assert store.integrity() == []
+
+
+@pytest.mark.slow
+def test_chunks_before_too_many_rejections_stay_and_the_input_may_come_again(
+    store: Store, store_url: str, tmp_path: Path
+) -> None:
+    sound = "".join(f"a{k} ||| b\n" for k in range(20_000))
+    (tmp_path / "f").write_text(sound + "x\n" * 30_000)
+    with Input([str(tmp_path / "f")]) as source, pytest.raises(TooManyRejectedError, match="set apart as a whole"):
+        ingest(store, source)
+    assert store.count_pairs() == 20_000
+    [(state, accepted, error)] = query(store_url, "SELECT state, accepted, error FROM ingest_batches")
+    assert (state, accepted) == ("failed", 20_000)
+    assert "30,000 of 50,000 lines" in str(error)
+    limits = Limits(max_rejected_share=0.6)
+    with Input([str(tmp_path / "f")]) as source:
+        assert ingest(store, source, options=IngestOptions(limits=limits)).totals == IngestTotals(0, 20_000, 30_000)
+    # What the first offer kept is its own.
+    assert query(store_url, "SELECT line, last_line FROM rejected_lines ORDER BY id") == [
+        (20_001, 40_000),
+        (40_001, 50_000),
+    ]
+    assert store.status().rejected == 30_000
+    assert store.integrity() == []
+
+
+def test_the_command_says_why_and_takes_other_bounds(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a ||| b\n" + "x\n" * 200)
+    refused = hierogram("ingest", "f")
+    assert refused.code == 3
+    assert (
+        "200 of 201 lines cannot be stored (field-count 200), over 50%: take more with --set max_rejected_sha"
+        in refused.err
+    )
+    assert hierogram("ingest", "f", "--set", "max_rejected_share=1").code == 0
+    assert hierogram("ingest", "f", "--set", "max_rejected_share=1", "--set", "max_rejected_lines=199").code == 3
+    assert hierogram("ingest", "f", "--set", "max_rejected_share=1.5").code == 2
+    (tmp_path / "bomb.zst").write_bytes(BOMB)
+    assert "20,000 of 20,000 lines" in hierogram("ingest", "bomb.zst", "--format", "jsonl").err
+    assert "--set max_unpacked_bytes" in hierogram("ingest", "bomb.zst", "--set", "max_unpacked_bytes=1000").err
+    (tmp_path / "trees").write_text("(S a))\n" * 200)
+    assert (
+        "200 of 200 lines cannot be stored (malformed-tree 200)"
+        in hierogram("--store", "trees.db", "ingest", "--trees", "trees").err
+    )

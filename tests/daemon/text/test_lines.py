@@ -1,0 +1,113 @@
+"""Bytes become lines: the same whatever the blocks, whatever the compression; damage is told."""
+
+import gzip
+import io
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text import lines
+from hierogram.daemon.text.lines import in_chunks, open_lines, read_blocks, split_lines
+
+TEXT = st.lists(st.sampled_from([b"a", b"\xc3\xa9", b"\n", b"\r\n", b"\r", b"\0", b"\xe2\x80\xa8", b"\xff"])).map(
+    b"".join
+)
+
+
+def expected_lines(data: bytes) -> list[bytes]:
+    """The definition: split at line feeds, an unfinished last line counts, one carriage return goes with each end."""
+    found = re.findall(rb"[^\n]*\n|[^\n]+\Z", data.removeprefix(b"\xef\xbb\xbf"))
+    return [re.sub(rb"\r?\n\Z|\r\Z", b"", line) for line in found]
+
+
+def read_all(data: bytes) -> list[bytes]:
+    return [line for part in split_lines(read_blocks(io.BytesIO(data).read, "f")) for line in part]
+
+
+@given(TEXT, st.lists(st.integers(0, 60)), st.booleans())
+def test_lines_do_not_depend_on_the_blocks(data: bytes, cuts: list[int], mark: bool) -> None:
+    data = b"\xef\xbb\xbf" * mark + data
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    blocks = [data[a:b] for a, b in pairwise(places)]
+    assert [line for part in split_lines(blocks) for line in part] == expected_lines(data)
+
+
+@given(TEXT)
+def test_compression_changes_nothing(data: bytes) -> None:
+    expected = expected_lines(data)
+    assert read_all(gzip.compress(data)) == expected
+    assert read_all(zstandard.compress(data)) == expected
+    assert read_all(gzip.compress(data[:3]) + gzip.compress(data[3:])) == expected
+    assert read_all(zstandard.compress(data[:3]) + zstandard.compress(data[3:])) == expected
+    assert read_all(gzip.compress(data) + bytes(512)) == expected
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    assert read_all("a\u2028b\x0bc\x0cd\x85e\rf\ng".encode()) == ["a\u2028b\x0bc\x0cd\x85e\rf".encode(), b"g"]
+
+
+@pytest.mark.parametrize("content", [b"a\rb\rc\r", b"a\rb", b"\xef\xbb\xbfa\rb\r\n"])
+def test_a_file_without_line_feeds_is_not_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "mac").write_bytes(content)
+    with open_lines(str(tmp_path / "mac")) as file:
+        chunks = file.chunks()
+        with pytest.raises(InputError, match=r"mac: its lines end in carriage returns alone.* tr '\\r' '\\n' < FILE"):
+            list(chunks)
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"a\r", b"a\r\n", b"\r\nb", b"a\rb\nc"])
+def test_carriage_returns_elsewhere_are_no_reason_to_refuse_a_file(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(content)
+    with open_lines(str(tmp_path / "text")) as file:
+        assert [line for chunk in file.chunks() for line in chunk] == expected_lines(content)
+
+
+@given(st.lists(st.lists(st.binary(max_size=2), max_size=7)), st.integers(1, 5))
+def test_chunks_are_full_but_for_the_last(parts: list[list[bytes]], size: int) -> None:
+    chunks = list(in_chunks(parts, size))
+    assert [line for chunk in chunks for line in chunk] == [line for part in parts for line in part]
+    assert all(len(chunk) == size for chunk in chunks[:-1])
+    assert all(0 < len(chunk) <= size for chunk in chunks)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_incomplete_data_are_told_from_complete_ones(compress: type) -> None:
+    data = compress(b"".join(b"%d %d\n" % (k, k * k) for k in range(5000)))
+    for missing in (1, 3, 9, len(data) // 2, len(data) - 5):
+        with pytest.raises(InputError, match=r"f: (the \w+ data end too early|damaged)"):
+            read_all(data[:-missing])
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_what_follows_compressed_data_must_be_the_like(compress: type) -> None:
+    with pytest.raises(InputError, match="f: what follows the"):
+        read_all(compress(b"a\n") + b"some text\n")
+
+
+def test_damaged_data_are_told() -> None:
+    data = bytearray(gzip.compress(b"some words\n" * 100))
+    data[-6] ^= 1
+    with pytest.raises(InputError, match="damaged gzip data"):
+        read_all(bytes(data))
+
+
+def test_an_endless_line_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
+    blocks = (
+        [b"short\n" + b"x" * 60] + [b"y" * 60] * 50 + [b"z\nlast\n", b"w" * 99 + b"\r", b"\n", b"v" * 100 + b"\r\n"]
+    )
+    found = [line for part in split_lines(blocks) for line in part]
+    assert found == [b"short", (b"x" * 60 + b"y" * 60)[:101], b"last", b"w" * 99, b"v" * 100]
+
+
+def test_missing_file_is_an_input_error(tmp_path: object) -> None:
+    with pytest.raises(InputError, match=r"missing\.txt: cannot be opened"), open_lines(f"{tmp_path}/missing.txt"):
+        pass
+    with pytest.raises(InputError, match="cannot be opened"), open_lines(str(tmp_path)):
+        pass

@@ -1,0 +1,23 @@
+"""Repeats are numbered the same way in memory and in a file."""
+
+from random import Random
+
+from hierogram.daemon.text.validation import Repeats
+
+
+def test_repeats_are_numbered_whatever_the_memory() -> None:
+    random = Random(3)
+    # All kinds at first, so that there are chunks without a repeat, too.
+    contents: list[tuple[str, str, str | None]] = [(f"s{k}", "t", "0-0") for k in range(40)]
+    contents += [(f"s{random.randrange(80)}", "t", "0-0") for _ in range(1_000)]
+    counted: dict[object, int] = {}
+    expected = []
+    for content in contents:
+        expected.append(counted.setdefault(content, 0))
+        counted[content] += 1
+    for in_memory in (0, 1, 17, 2_000):
+        for size in (1, 7, 1_040):
+            repeats = Repeats(in_memory)
+            chunks = [contents[first : first + size] for first in range(0, len(contents), size)]
+            assert [number for chunk in chunks for number in repeats.occurrences(*zip(*chunk, strict=True))] == expected
+            repeats.close()

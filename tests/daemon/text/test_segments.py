@@ -1,0 +1,232 @@
+"""Parts of words: learned from text, the same whatever comes later, and undone exactly."""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hierogram as hg
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.segments import (
+    Segmenter,
+    is_rich,
+    joined,
+    joins_as_text,
+    learn_joins,
+    segmenter_of,
+    words_of_parts,
+)
+from hierogram.samplers.grammar.known_links import Link
+from hierogram.storage.records import PART_MARK
+from hierogram.storage.store import Store
+
+VERSES = {
+    "en": "This is the record of the genealogy of Jesus Christ , the son of David , the son of Abraham :",
+    "sw": "Yesu Kristo alikuwa mzawa wa Daudi , mzawa wa Abrahamu . Hii ndiyo orodha ya ukoo wake :",
+    "wo": "Lii mooy cosaanu Yeesu Kirist , sëtu Daawuda , sëtu Ibraayma .",
+    "jiv": "Jesukrístu Weatrí ju ainiawai . Tura Ashí nankaamas ti uunt weat Tawitcha Apraámsha ainiawai .",
+    "qu": "Jesucristo aillu quillca , Davidmanda mirai , David Abrahanmanda mirai .",
+    "ppk": "Toi-mi pomeduncu-duncu to mpomuli-ki Yesus Kristus . Yesus muli Magau' Daud , muli Abraham .",
+}
+PAIRS = [
+    ("unakula mkate", "you eat bread"),
+    ("unakunywa maji", "you drink water"),
+    ("ninakula samaki", "i eat fish"),
+    ("ninakunywa chai", "i drink tea"),
+]
+
+
+@pytest.mark.parametrize("language", VERSES)
+def test_parts_of_each_language_join_to_what_went_in(language: str) -> None:
+    divided = Segmenter(learn_joins([VERSES[language]], 20)).tokens(VERSES[language])
+    assert PART_MARK in divided
+    assert joined(divided) == VERSES[language]
+
+
+words = st.text(st.characters(blacklist_characters=" \t\n\r\0", blacklist_categories=("Cs",)), min_size=1, max_size=8)
+marked = st.text(f"ab{PART_MARK}￬", min_size=1, max_size=6)
+
+
+@given(st.lists(words | marked, min_size=1), st.integers(0, 30))
+def test_any_words_join_to_what_went_in(line: list[str], joins: int) -> None:
+    text = " ".join(line)
+    assert joined(Segmenter(learn_joins([text, text], joins)).tokens(text)) == text
+
+
+def test_the_commonest_neighbours_are_joined_first() -> None:
+    assert learn_joins(["low low low lower lower new newer newer wider"], 4) == [
+        ("e", "r"),
+        ("l", "o"),
+        ("lo", "w"),
+        ("e", "w"),
+    ]
+
+
+def plain_joins(words: list[str], most: int) -> list[tuple[str, str]]:
+    """Return joins as `learn_joins` does, with everything counted again before each."""
+    parts, joins = [list(word) for word in words], list[tuple[str, str]]()
+    while len(joins) < most:
+        counts = Counter(pair for own in parts for pair in pairwise(own))
+        best = min(((-count, pair) for pair, count in counts.items() if count > 1), default=None)
+        if best is None:
+            break
+        joins.append(best[1])
+        for own in parts:
+            k = 0
+            while k < len(own) - 1:
+                if (own[k], own[k + 1]) == best[1]:
+                    own[k : k + 2] = ["".join(best[1])]
+                k += 1
+    return joins
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1), st.integers(1, 12))
+def test_joins_are_those_of_counting_again(words: list[str], most: int) -> None:
+    assert learn_joins([" ".join(words)], most) == plain_joins(words, most)
+
+
+def test_joins_do_not_depend_on_the_order_of_lines() -> None:
+    lines = list(VERSES.values())
+    assert learn_joins(lines, 40) == learn_joins(lines[::-1], 40)
+
+
+def test_what_is_seen_once_is_not_joined() -> None:
+    assert learn_joins(["abc"], 5) == []
+
+
+def test_joins_are_applied_in_their_order() -> None:
+    assert Segmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {PART_MARK}bc"
+
+
+def test_joins_are_a_setting() -> None:
+    joins = learn_joins(VERSES.values(), 40)
+    assert segmenter_of(joins_as_text(joins)).joins == tuple(joins)
+
+
+def test_without_joins_words_stay_whole_and_join_to_what_went_in() -> None:
+    assert segmenter_of("").tokens("ab c") == "ab c"
+    assert segmenter_of("").counts("ab c") == [1, 1]
+    assert joined(segmenter_of("").tokens(f"{PART_MARK}a {PART_MARK}b")) == f"{PART_MARK}a {PART_MARK}b"
+
+
+def test_a_mark_at_the_beginning_of_a_line_joins_nothing() -> None:
+    assert joined(f"{PART_MARK}a {PART_MARK}b c") == "ab c"
+    assert words_of_parts(f"{PART_MARK}a {PART_MARK}b c".split()) == [0, 0, 1, 2]
+    assert words_of_parts([]) == [0]
+
+
+def _links_of_words(links: Iterable[Link], source: str, target: str) -> list[Link]:
+    own = [words_of_parts(side.split()) for side in (source, target)]
+    return sorted({(own[0][i], own[1][j]) for i, j in links})
+
+
+def test_links_of_parts_are_links_of_their_words() -> None:
+    links = [(0, 0), (1, 0), (2, 1), (2, 2)]
+    assert _links_of_words(links, f"a {PART_MARK}b c", f"x y {PART_MARK}z") == [(0, 0), (1, 1)]
+
+
+@pytest.fixture
+def in_parts(tmp_path: Path) -> hg.GrammarStore:
+    with hg.open(tmp_path / "words.db", create=True) as store:
+        store.add(PAIRS[:2])
+        store.add([(*PAIRS[2], "0-0 0-1 1-2")], corpus="linked")
+        store.add([{"source": PAIRS[3][0], "target": PAIRS[3][1], "id": "tea", "fixed": [[1, 2]]}], corpus="named")
+        return store.in_parts(tmp_path / "parts.db", joins=(6, 6))
+
+
+def test_a_store_in_parts_has_the_same_words(in_parts: hg.GrammarStore) -> None:
+    with in_parts as store:
+        found = [(joined(row.source), joined(row.target)) for row in store.store.pairs()]
+        assert sorted(found) == sorted(PAIRS)
+        assert store.status().corpora == {"default": 2, "linked": 1, "named": 1}
+
+
+def test_a_store_in_parts_that_was_not_finished_goes_on(
+    in_parts: hg.GrammarStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(store: Store, source: object, corpus: str, **options: object) -> object:
+        if corpus == "linked":
+            raise KeyboardInterrupt
+        return ingest(store, source, corpus, **options)
+
+    with in_parts as whole, hg.open(tmp_path / "words.db") as words:
+        with monkeypatch.context() as patch:
+            patch.setattr("hierogram.daemon.text.ingest.ingest", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                words.in_parts(tmp_path / "again.db", joins=(6, 6))
+        with words.in_parts(tmp_path / "again.db", joins=(6, 6)) as again:
+            assert again.store.pairs() == whole.store.pairs()
+            assert again.status().corpora == whole.status().corpora
+        with pytest.raises(hg.StoreError, match="another store"):
+            words.in_parts(tmp_path / "again.db", joins=(5, 6))
+
+
+def test_links_hold_between_all_parts_of_words(in_parts: hg.GrammarStore) -> None:
+    with in_parts as store:
+        rows = {joined(row.source): row for row in store.store.pairs()}
+        linked, named = rows[PAIRS[2][0]], rows[PAIRS[3][0]]
+        places = (link.partition("-") for link in linked.alignment.split())
+        links = [(int(i), int(j)) for i, _, j in places]
+        assert _links_of_words(links, linked.source, linked.target) == [(0, 0), (0, 1), (1, 2)]
+        fixed = store.store.human_links([named.id])[named.id].fixed
+        assert _links_of_words(fixed, named.source, named.target) == [(1, 2)]
+
+
+@pytest.mark.slow
+def test_a_store_in_parts_takes_and_gives_words(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
+    with in_parts as store:
+        store.learn(threads=1).run()
+        assert store.verify().problems == []
+        found = hg.Decoder(store).translator().translate("unakula maji")
+        assert PART_MARK not in found.text
+        assert found.source == ("unakula", "maji")
+        linked = np.array(found.alignment())
+        assert (linked.max(axis=0) < [2, len(found.text.split())]).all()
+        whole, *uses = found.derivation()
+        assert (whole.source_span, whole.target_span) == ((0, 2), (0, len(found.text.split())))
+        assert any(PART_MARK in use.target for use in (whole, *uses))
+        assert all(0 <= start < end <= 2 for start, end in (use.source_span for use in uses))
+        store.export(tmp_path / "grammar.cdec")
+        # A file takes and gives words, too.
+        assert PART_MARK not in hg.Decoder(tmp_path / "grammar.cdec").translate("unakula maji").text
+        store.withdraw(external_ids=["tea"], corpus="named")
+        assert store.verify().problems == []
+
+
+def test_links_of_words_that_are_not_there_are_rejected(in_parts: hg.GrammarStore) -> None:
+    with in_parts as store:
+        report = store.add([("unakula chai", "you eat tea", "0-0 7-1"), ("a", "b", "0-0 x")])
+        assert (report.totals.accepted, report.totals.rejected) == (0, 2)
+
+
+def test_words_have_parts_once(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
+    with in_parts as store, pytest.raises(hg.UsageError, match="parts already"):
+        store.in_parts(tmp_path / "more.db")
+
+
+def test_only_sides_that_are_rich_in_forms_are_divided(tmp_path: Path) -> None:
+    lines = [f"ni{k:03}kula {'ab'[k % 2]}" for k in range(100)]
+    pairs = [(line, f"i eat {'ab'[k % 2]}") for k, line in enumerate(lines)]
+    with hg.open(tmp_path / "words.db", create=True) as words:
+        words.add(pairs)
+        with words.in_parts(tmp_path / "parts.db") as store:
+            source, target = store.settings().joins
+            assert "ku l" in source.split("\n")
+            assert target == ""
+            store.learn(2, threads=1).run()
+            assert store.verify().problems == []
+            assert PART_MARK not in hg.Decoder(store).translate("ni007kula b").text
+    assert is_rich(lines)
+    assert not is_rich([target for _, target in pairs])
+
+
+def test_long_texts_are_compared_by_samples() -> None:
+    # Each word is there twice; of 20,000 words of so long a text hardly any is.
+    twice = [f"w{n % 29_999}" for n in range(59_998)]
+    assert is_rich(twice)
+    assert not is_rich(twice[:20_000] * 2)

@@ -1,0 +1,245 @@
+"""Raw text through every door of a store that divides text: the same as text that was divided by hand."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+
+from hierogram.daemon.learning.alignment.incremental import align_pending
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline, looks, pipeline_of, side_of
+from hierogram.storage.records import IngestTotals, Settings
+from hierogram.storage.store import open_store
+from hierogram.tools.translation.fixed_words import Glossary, SentencePart, marked_parts
+
+RAW = [
+    ("L'eau est là.", "The water is there."),
+    ("L'homme est là.", "The man is there."),
+    ("L'eau, c'est la vie!", "Water, that's life!"),
+    ("L'homme boit l'eau.", "The man drinks the water."),
+]
+BOTH = TextPipeline(("fr", "en"), ("fr", "en"))
+HAND = [BOTH.pair(*pair) for pair in RAW]
+WANTED = "L'homme, c'est l'eau."
+DIVIDED = "L' homme , c' est l' eau ."
+
+
+@pytest.fixture
+def raw_store(tmp_path: Path) -> str:
+    """A store that divides text, and has learned from raw pairs; beside it files of raw text and of tokens."""
+    for kind, pairs in (("raw", RAW), ("hand", HAND)):
+        for number, language in enumerate(("fr", "en")):
+            (tmp_path / f"{kind}.{language}").write_text("".join(pair[number] + "\n" for pair in pairs))
+    (tmp_path / "in.raw").write_text(WANTED + "\n")
+    (tmp_path / "in.hand").write_text(DIVIDED + "\n")
+    settings = Settings(languages=("fr", "en"), tokenize=True, settling=2, round_sweeps=1)
+    paths = [str(tmp_path / f"raw.{language}") for language in ("fr", "en")]
+    with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input(paths) as source:
+        ingest(store, source)
+        align_pending(store)
+        learn(store, sweeps=3)
+    return str(tmp_path / "s.db")
+
+
+def test_text_is_divided_by_the_rules_of_its_side() -> None:
+    assert BOTH.source.tokens(WANTED) == DIVIDED
+    assert HAND[2] == ("L' eau , c' est la vie !", "Water , that 's life !")
+    assert BOTH.target.tokens_of_bytes(b"\xff.") == b"\xff."
+    assert AS_IT_IS.source.tokens(WANTED) == WANTED
+    assert pipeline_of(BOTH.as_plain()) == BOTH
+    lowered = pipeline_of({"languages": ["fr", "en"], "tokenize": True, "case": "lowered"})
+    assert lowered.source.tokens("L'Eau.") == "l' eau ."
+    assert pipeline_of(lowered.as_plain()) == lowered
+
+
+@pytest.mark.parametrize("code", ["de", "en", "und"])
+def test_soft_hyphens_divide_no_word(code: str) -> None:
+    side = side_of(code)
+    for text in ("Wort\u00adteil, %s Un\u00adter\u00adschied.", "Wort\u00adteil, Un\u00adter\u00adschied."):
+        assert side.tokens(text) == side.tokens(text.replace("\u00ad", ""))
+    assert TextPipeline().source.tokens("Wort\u00adteil") == "Wort\u00adteil"
+    text = "Wort\u00adteil\u00ad und Wortteil."
+    words = side.words(text, [])
+    assert [text[word.start : word.end].replace("\u00ad", "") for word in words] == [word.token for word in words]
+    assert words[0].start == 0
+    assert side.words("Q\u00adkaZz", [])[0].start == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(), Settings(languages=("fr", "en"), tokenize=True), Settings(languages=("fr", "en"), case="lowered")],
+)
+def test_what_no_text_holds_is_rejected_whether_text_is_divided_or_not(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b"La vie.\nUn mot.\rUn autre.\nUn m\0ot.\nOui.\r\n")
+    (tmp_path / "t").write_bytes(b"Life.\nA word.\nA word.\nYe\rs.\n")
+    with (
+        open_store(str(tmp_path / "made.db"), create=True, settings=settings) as store,
+        Input([str(tmp_path / name) for name in "st"]) as source,
+    ):
+        report = ingest(store, source)
+    assert report.totals == IngestTotals(accepted=1, rejected=3)
+    assert report.reasons == {"line-break": 2, "nul-byte": 1}
+
+
+def test_given_translations_are_divided_as_sentences_are() -> None:
+    marked = "Ici <n translation=\"the man's||men\">l'homme</n>, là."
+    assert marked_parts(marked, BOTH) == [
+        SentencePart(("Ici",)),
+        SentencePart(("l'", "homme"), (("the", "man", "'s"), ("men",))),
+        SentencePart((",", "là", ".")),
+    ]  # fmt: skip
+    entries = {("l'eau",): (("the", "man's"), ("water",))}
+    [part] = Glossary(entries).through(BOTH).divided([SentencePart(("l'", "eau"))])
+    assert part == SentencePart(("l'", "eau"), (("the", "man", "'s"), ("water",)))
+
+
+def translated(hierogram: Run, *arguments: str) -> str:
+    ran = hierogram("translate", *arguments)
+    assert ran.code == 0, ran.err
+    assert "most sentences" not in ran.err
+    return ran.out
+
+
+@pytest.mark.slow
+def test_translating_raw_text_is_translating_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+    tokens = translated(hierogram, raw_store, "in.hand", "--tokenized")
+    assert translated(hierogram, raw_store, "in.raw", "--no-text") == tokens
+    expected = BOTH.target.joined(tokens.split()) + "\n"
+    assert "man, " in expected
+    assert translated(hierogram, raw_store, "in.raw") == expected
+    assert hierogram("--store", raw_store, "export", "-o", "g.cdec.gz").code == 0
+    assert translated(hierogram, "g.cdec.gz", "in.raw") == expected
+    (tmp_path / "bare.cdec.gz").write_bytes((tmp_path / "g.cdec.gz").read_bytes())
+    assert translated(hierogram, "bare.cdec.gz", "in.raw", "--tokenize", "fr,en") == expected
+    for grammar in (raw_store, "g.cdec.gz"):
+        packed = ("--store", grammar) if grammar == raw_store else ("--grammar", grammar)
+        assert hierogram("export", *packed, "-o", "g.packed", "--format", "packed").code == 0
+        assert translated(hierogram, "g.packed", "in.raw") == expected
+    assert hierogram("translate", "g.packed", "in.raw", "--tokenize", "en,fr").code == 2
+    both = hierogram("translate", "g.packed", "in.raw", "--tokenize", "fr,en", "--tokenized")
+    assert (both.code, "give one of them" in both.err) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_language_model_of_raw_text_is_that_of_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+    ways = {
+        "hand.arpa": ("hand.en",),
+        "language.arpa": ("raw.en", "--tokenize", "en"),
+        "store.arpa": ("raw.en", "--store", raw_store),
+        "chosen.arpa": ("hand.en", "--store", raw_store, "--tokenized"),
+    }
+    for output, arguments in ways.items():
+        ran = hierogram("lm", *arguments, "-o", output)
+        assert (ran.code, "most sentences" in ran.err) == (0, False)
+    assert len({(tmp_path / output).read_bytes() for output in ways}) == 1
+    assert hierogram("lm", "raw.en", "-o", "x.arpa", "--tokenize", "en", "--store", raw_store).code == 2
+
+
+@pytest.mark.slow
+def test_tuning_divides_sentences_and_references(hierogram: Run, raw_store: str) -> None:
+    rounds = []
+    for kind, options in (("raw", ()), ("hand", ("--tokenized",))):
+        texts = (f"{kind}.fr", "-r", f"{kind}.en")
+        ran = hierogram("tune", raw_store, *texts, "-o", f"{kind}.toml", "--iterations", "1", "--json", *options)
+        assert ran.code == 0, ran.err
+        rounds.append(json.loads(ran.out)["rounds"][0])
+    assert rounds[0] == rounds[1]
+    assert rounds[0]["bleu"] > 50
+
+
+@pytest.mark.slow
+def test_files_are_aligned_by_their_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+    expected = hierogram("align", "hand.fr", "hand.en", "--tokenized").out
+    assert expected.count("\n") == len(RAW)
+    assert hierogram("align", "raw.fr", "raw.en", "--tokenize", "fr,en").out == expected
+    known = hierogram("align", "hand.fr", "hand.en", "--tokenized", "--store", raw_store)
+    assert hierogram("align", "raw.fr", "raw.en", "--store", raw_store).out == known.out
+    (tmp_path / "one").write_text("".join(f"{source} ||| {target}\n" for source, target in RAW))
+    assert hierogram("align", "one", "--tokenize", "fr,en").out == expected
+    (tmp_path / "two").write_text("a ||| b\na b\n")
+    wrong = hierogram("align", "two")
+    assert (wrong.code, "line 2: the line has 1 field" in wrong.err) == (3, True)
+    assert hierogram("align", "raw.fr", "raw.en", "one").code == 2
+
+
+@pytest.mark.slow
+def test_scores_and_filters_take_raw_text(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+    store = ("--store", raw_store)
+    scores = [
+        hierogram(*store, "score", f"{kind}.fr", f"{kind}.en", "--json", *options).out
+        for kind, options in (("raw", ()), ("hand", ("--tokenized",)))
+    ]
+    assert scores[0] == scores[1] != ""
+    assert hierogram(*store, "export", "-o", "all.cdec").code == 0
+    assert hierogram(*store, "export", "-o", "some.cdec", "--filter-for", "in.raw").code == 0
+    everything, some = (set((tmp_path / f"{name}.cdec").read_text().splitlines()) for name in ("all", "some"))
+    matching = {rule for rule in everything if "[X" not in (side := rule.split(" ||| ")[1]) and side in DIVIDED}
+    assert matching
+    assert matching <= some < everything
+
+
+SAYS = "most sentences end in a word with its full stop"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda grammar: ("translate", grammar, "raw.fr"),
+        lambda grammar: ("tune", grammar, "raw.fr", "-r", "hand.en", "-o", "w.toml", "--iterations", "1"),
+        lambda _: ("lm", "raw.en", "-o", "x.arpa"),
+        lambda _: ("align", "raw.fr", "hand.en"),
+    ],
+)
+def test_text_that_is_not_divided_is_noticed_once_at_every_door(
+    hierogram: Run, raw_store: str, tmp_path: Path, command: Callable[[str], tuple[str, ...]]
+) -> None:
+    assert hierogram("--store", raw_store, "export", "-o", "g.cdec").code == 0
+    (tmp_path / "bare.cdec").write_bytes((tmp_path / "g.cdec").read_bytes())
+    ran = hierogram(*command("bare.cdec"))
+    assert (ran.code, ran.err.count(SAYS)) == (0, 1), ran.err
+    assert SAYS not in hierogram(*command("bare.cdec"), "--tokenized").err
+
+
+@pytest.mark.slow
+def test_tokens_that_would_be_divided_again_are_noticed(hierogram: Run, raw_store: str) -> None:
+    ran = hierogram("translate", raw_store, "hand.fr")
+    assert "hand.fr: most sentences have spaces before full stops" in ran.err
+    assert "--tokenized leaves it as it is" in ran.err
+    assert "most sentences" not in hierogram("translate", raw_store, "hand.fr", "--tokenized").err
+
+
+def test_rules_are_found_as_people_write_them(hierogram: Run, raw_store: str) -> None:
+    def found(*arguments: str) -> list[tuple[str, str]]:
+        ran = hierogram("--store", raw_store, "rules", "--json", *arguments)
+        return [(rule["source"], rule["target"]) for rule in json.loads(ran.out)]
+
+    assert found("--containing", "l'eau") == found("--containing", "l'", "eau") != []
+    assert found("--target", "that's") == found("--target", "that 's")
+    source = next(source for source, _ in found("--limit", "1000") if "l' " in source)
+    assert found(source.replace("' ", "'")) == found(source) != []
+    # Words that the store does not have either way.
+    assert found("l'or") == []
+
+
+def test_evidence_for_a_prompt_is_text(hierogram: Run, raw_store: str) -> None:
+    def prompt(*arguments: str) -> str:
+        ran = hierogram("--store", raw_store, "evidence", WANTED, "--format", "prompt", *arguments)
+        assert ran.code == 0, ran.err
+        return ran.out
+
+    whole = prompt()
+    assert "fr: L'homme boit l'eau.\nen: The man drinks the water.\n" in whole
+    assert not looks(True, whole.splitlines())
+    bounded = prompt("--set", "characters=200")
+    assert not any(token in whole + bounded for token in ("l' eau", "L' eau", "L' homme"))
+
+
+def test_most_lines_decide_what_text_looks_like() -> None:
+    assert looks(False, ["La maison.", "Un chat", b"Qui?"])
+    assert not looks(False, ["La maison .", "M.", "Un chat !"])
+    assert not looks(False, [])

@@ -1,0 +1,96 @@
+"""TMX translation memories are streamed, and what could harm is refused."""
+
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.text.memories import HEAD, TAIL, unit
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.translation_memories import memory_fields
+
+
+def read(document: str, languages: tuple[str, str] | None = None, size: int = 7) -> list[tuple[int, bytes, bytes]]:
+    data = document.encode()
+    blocks = (data[k : k + size] for k in range(0, len(data), size))
+    return [
+        row
+        for chunk in memory_fields(blocks, "memory.tmx", languages)
+        for row in [*zip(chunk.numbers, chunk.sources, chunk.targets, strict=True), *chunk.rejected]
+    ]
+
+
+def test_units_become_pairs() -> None:
+    text = HEAD + unit(("fr-FR", "la  <bpt i='1'>&lt;b&gt;</bpt>maison<ept i='1'>x</ept>\n"), ("en", "the &amp; house"))
+    text += unit(("en", "cat"), ("de", "Katze"), ("FR", "<hi>chat</hi>")) + TAIL
+    for size in (1, 7, 10_000):
+        found = read(text, ("fr", "en"), size)
+        assert found == [(1, b"la maison", b"the & house"), (2, b"chat", b"cat")]
+
+
+@pytest.mark.parametrize(
+    ("segment", "text"),
+    [
+        # What stays as it is in running text stays as a placeholder, too; other codes are formatting.
+        ("<ph>{0}</ph> mails", "{0} mails"),
+        ("a <ph x='1'>%d</ph><ph x='2'> %(name)s </ph>", "a %d%(name)s"),
+        ("<ph type='image'>&lt;img src='x'/&gt;</ph>a<ph>\\f1 </ph>b<ph>{0} {1}</ph>", "ab"),
+        (f"a <ph>{'{0}' * 1000}</ph><ph/>", "a"),
+        # Codes that stand for no part of the text, whatever is in them.
+        ("<bpt i='1'>{0}</bpt>a<ept i='1'>%s</ept><it pos='begin'>{1}</it><ut>{2}</ut>", "a"),
+        ("a<bpt i='1'>&lt;a title='<sub>b</sub>'<ph>{0}</ph>></bpt>", "a"),
+        # Words on two lines are two words.
+        ("a<ph type='lb'/>b<ph>&lt;br/&gt;</ph>c<ph type='fnote'>d<sub>e</sub></ph>f", "a b cf"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_codes_within_a_segment(segment: str, text: str, size: int) -> None:
+    assert read(HEAD + unit(("fr", segment), ("en", "b")) + TAIL, size=size) == [(1, text.encode(), b"b")]
+
+
+def test_languages_are_those_of_the_first_unit() -> None:
+    text = HEAD + unit(("fr-FR", "la"), ("en", "the")) + unit(("en", "a"), ("fr-FR", "un")) + TAIL
+    assert read(text) == [(1, b"la", b"the"), (2, b"un", b"a")]
+    with pytest.raises(InputError, match="say which two with --languages"):
+        read(HEAD + unit(("fr", "la"), ("en", "the"), ("de", "die")) + TAIL)
+
+
+def test_a_unit_without_a_language_is_rejected() -> None:
+    _, rejected = read(HEAD + unit(("fr", "la"), ("en", "the")) + unit(("fr", "la"), ("de", "die")) + TAIL)
+    assert rejected[:3] == (2, "missing-field", "the unit has no text in en")
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    ['<!ENTITY a "b">', '<!ENTITY % a SYSTEM "http://127.0.0.1/x">', '<!ENTITY a SYSTEM "file:///etc/passwd">'],
+)
+def test_entities_are_refused(declaration: str) -> None:
+    with pytest.raises(InputError, match=r"memory\.tmx: declares entities"):
+        read(f"<!DOCTYPE tmx [{declaration}]><tmx><body>{unit(('fr', 'la'), ('en', 'the'))}{TAIL}")
+
+
+@pytest.mark.parametrize("document", ["<tmx><body>", "no XML", "<tmx><body></tmx>"])
+def test_damage_is_told(document: str) -> None:
+    with pytest.raises(InputError, match="is no well-formed XML"):
+        read(document)
+
+
+def test_another_kind_of_xml_is_no_memory() -> None:
+    with pytest.raises(InputError, match="its outermost element is <html>"):
+        read("<html><body/></html>")
+
+
+def test_memories_are_taken_in_and_tokenized(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.tmx").write_text(HEAD + unit(("fr", "L'eau, c'est bon."), ("en", "Water &amp; wine.")) + TAIL)
+    assert "1 pair stored" in hierogram("ingest", "m.tmx", "--languages", "fr,en", "--tokenize", "fr,en").out
+    (tmp_path / "raw").write_text("L'eau, ||| Water, don't\na, b ||| c, d ||| 0-0\n")
+    assert "2 pairs stored" in hierogram("ingest", "raw", "--format", "pipes", "--tokenize", "fr,en").out
+    assert hierogram("ingest", "m.tmx", "--languages", "fr").code == 2
+    from hierogram.storage.store import open_store
+
+    with open_store(f"sqlite:///{tmp_path}/hierogram.db") as store:
+        assert [(row.source, row.target) for row in store.pairs()] == [
+            ("L' eau , c' est bon .", "Water & wine ."),
+            ("L' eau ,", "Water , don 't"),
+            ("a, b", "c, d"),
+        ]

@@ -1,0 +1,153 @@
+"""A store of parts of words speaks of words wherever people read: rules, evidence, terms, links."""
+
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, a_divided_word
+
+import hierogram as hg
+from hierogram.daemon.text.segments import InWords, PairInWords, joined
+from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.records import PART_MARK
+from hierogram.tools.integrations.mcp.desk import Desk
+
+pytestmark = pytest.mark.database("sqlite")
+
+
+def test_a_side_of_parts_is_read_in_words() -> None:
+    view = InWords(("", ""))
+    assert view.side(f"a {PART_MARK}b [X,1] {PART_MARK}c {PART_MARK}d e") == "ab [X,1] -cd e"
+    assert view.side(f"{PART_MARK}c") == "-c"
+    assert view.side("a") == "a"
+    # A word with a mark of its own.
+    assert view.side(f"[X,1] ￬{PART_MARK}x") == f"[X,1] {PART_MARK}x"
+    assert InWords(()).side(f"a {PART_MARK}b") == f"a {PART_MARK}b"
+
+
+def test_typed_words_are_divided() -> None:
+    texts = TextPipeline(joins=("a b", ""))
+    assert texts.source.typed("abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
+    assert TextPipeline(joins=("", "x y")).target.typed("ab") == f"a {PART_MARK}b"
+    # Words of a side without joins are whole.
+    assert texts.target.typed("ab") == "ab"
+    assert texts.source.typed(f"{PART_MARK}c") == f"{PART_MARK}c"
+    assert AS_IT_IS.source.typed("abc") == "abc"
+
+
+def test_links_of_a_pair_are_of_its_words() -> None:
+    pair = InWords(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z", "0-0 1-0 2-1 2-2")
+    assert pair == PairInWords("ab c", "x yz", "0-0 1-1", [0, 0, 1, 2], [0, 1, 1, 2])
+    assert InWords(()).pair("a b", "x", "1-0") == PairInWords("a b", "x", "1-0", [0, 1, 2], [0, 1])
+
+
+def test_rules_are_found_by_words_and_shown_in_words(parts: hg.GrammarStore, hierogram: Run) -> None:
+    word = a_divided_word(parts)
+    for arguments in (("mkate",), (word, "--containing")):
+        ran = hierogram("--store", parts.url, "rules", *arguments)
+        assert ran.code == 0
+        assert PART_MARK not in ran.out
+    rows = hierogram("--store", parts.url, "rules", word, "--containing", "--limit", "5").out.splitlines()[1:]
+    assert rows
+    assert all(word in row for row in rows)
+    [best, *_] = parts.rules("mkate", limit=1)
+    assert joined(best.source) == "mkate"
+    assert joined(best.target) == "bread"
+    # Programs go on to name the sides as the store has them.
+    assert parts.rules(best.source, best.target, limit=1)[0] == best
+
+
+def test_pairs_of_a_rule_are_shown_in_words(parts: hg.GrammarStore, hierogram: Run) -> None:
+    [rule] = parts.rules(limit=1)
+    ran = hierogram("--store", parts.url, "rules", "--pairs", f"{rule.source} ||| {rule.target}")
+    assert ran.code == 0
+    assert PART_MARK not in ran.out
+    assert any(target in ran.out for _, target in VERSES)
+
+
+def test_evidence_is_in_words(parts: hg.GrammarStore) -> None:
+    word = a_divided_word(parts)
+    found = parts.evidence(f"{word} mkate nyeusi")
+    assert found.words == [word, "mkate", "nyeusi"]
+    assert PART_MARK not in repr(found)
+    assert found.pairs[0].source in dict(VERSES)
+    assert found.pairs[0].covers[0][0] == 0
+    spans = [span for rule in found.rules for place in rule.places for span in (*place.words, *place.gaps)]
+    assert spans
+    assert all(0 <= first <= last <= 3 for first, last in spans)
+    assert any(rule.source == "mkate" and rule.target == "bread" and rule.places[0].words == ((1, 2),)
+               for rule in found.rules)  # fmt: skip
+    # Words come divided by spaces alone, too, and letters that no pair has make a word unknown.
+    assert parts.evidence(f"{word} mkate", tokenized=True).words == [word, "mkate"]
+    assert parts.evidence("mkate ŵŵ").unknown == ["ŵŵ"]
+
+
+def test_terms_are_whole_words(parts: hg.GrammarStore) -> None:
+    found = parts.terms(min_words=1, top=200)
+    assert {word for term in found.terms for word in term.source.split()} <= SOURCE_WORDS
+    assert {word for term in found.terms for word in term.target.split()} <= TARGET_WORDS
+    by_source = {term.source: term for term in found.terms}
+    # Bread is sweet wherever mtamu is, so that links may give it either word.
+    assert any(term.target == "sweet bread" and "mtamu" in term.source.split() for term in found.terms)
+    assert by_source["chai"].source_pairs == 16
+
+
+def test_links_are_of_words(parts: hg.GrammarStore) -> None:
+    word = a_divided_word(parts)
+    [links] = hg.align([f"{word} chai"], ["she wants tea"], priors=parts, seed=1)
+    assert links
+    assert all(i < 2 and j < 3 for i, j, _ in links)
+    assert (1, 2) in {(i, j) for i, j, _ in links}
+
+
+def test_a_concordance_and_links_for_machines_are_of_words(parts: hg.GrammarStore) -> None:
+    word = a_divided_word(parts)
+    desk = Desk.__new__(Desk)
+    desk._store = parts
+    found = desk.concordance(word, 3)
+    assert found
+    assert all(word in line.source.split() for line in found)
+    assert PART_MARK not in repr(found)
+    assert PART_MARK not in desk.evidence(f"{word} chai", 300)
+
+
+def test_what_people_say_of_words_holds_for_their_parts() -> None:
+    pair = InWords(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z")
+    said = KnownLinks(frozenset({(0, 1)}), frozenset({(1, 0)}))
+    parts = KnownLinks(frozenset({(0, 1), (0, 2), (1, 1), (1, 2)}), frozenset({(2, 0)}))
+    assert pair.of_tokens(said) == parts
+    assert pair.known(parts) == said
+    with pytest.raises(ValueError, match="beyond the pair's 2 and 2 words"):
+        pair.of_tokens(KnownLinks(frozenset({(2, 0)}), frozenset()))
+    assert InWords(()).pair("a b", "x").of_tokens(KnownLinks(frozenset({(1, 0)}), frozenset())).fixed == {(1, 0)}
+
+
+@pytest.mark.slow
+def test_links_of_people_withdrawal_and_verify_hold(tmp_path: Path) -> None:
+    with hg.open(tmp_path / "words.db", create=True) as words:
+        words.add(VERSES[:40])
+        with words.in_parts(tmp_path / "parts.db", joins=(24, 24)) as store:
+            store.learn(2, threads=1).run()
+            row = next(
+                row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0]
+            )
+            view = InWords(store.settings().joins)
+            # The first word has several parts.
+            assert view.pair(row.source, row.target).source_places[:2] == [0, 0]
+            known = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))
+            store.set_links({row.id: known})
+            with pytest.raises(hg.InputError, match="beyond the pair's"):
+                store.set_links({row.id: KnownLinks(frozenset({(9, 0)}), frozenset())})
+            store.add([("tunasoma chai", "we read tea")])
+            store.learn(2, threads=1).run()
+            [again] = store.store.pairs_by_id([row.id])
+            assert {"0-0", "1-0"} <= set(again.alignment.split())
+            links = set(view.pair(again.source, again.target, again.alignment).alignment.split())
+            assert "0-0" in links
+            assert "1-0" not in links
+            assert store.verify().problems == []
+            store.withdraw([row.id, store.store.pairs()[-1].id])
+            store.learn(1, threads=1).run()
+            assert store.verify().problems == []
+            assert store.status().pairs["settled"] == 39

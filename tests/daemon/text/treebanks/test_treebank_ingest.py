@@ -1,0 +1,210 @@
+"""Treebanks into stores, and parsing with what was learned from them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.text.treebanks.ingesting import ingest_trees
+
+from hierogram.daemon.exceptions import UsageError, WrongKindError
+from hierogram.daemon.text.treebanks.ingest import treebank_of
+from hierogram.daemon.text.treebanks.reading import TreebankFile
+from hierogram.daemon.text.treebanks.transformations import Transformations
+from hierogram.daemon.text.treebanks.trees import Tree, read_tree
+from hierogram.samplers.grammar.settings import TREES
+from hierogram.storage.records import Settings
+from hierogram.storage.store import open_store
+from hierogram.tools.treebanks.approximation import approximate
+from hierogram.tools.treebanks.grammars import TreeGrammar, binarized, stored_grammar
+from hierogram.tools.treebanks.parsing import Parser
+
+TREEBANK = """\
+( (S (NP-SBJ-1 (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (JJ big) (NN cat))) (. .)))
+(S (NP-SBJ (DT the) (NN cat)) (VP (VBD saw)
+     (NP (DT the) (NN dog)) (NP (-NONE- *))))
+(S (NP (DT the) (NN dog))
+(S (NP (-NONE- *)))
+(S (NP (PRP She)) (VP (VBD saw) (NP (NN |||))))
+(S (NP (PRP She)) (VP (VBD saw) (NP (NN |||))))
+"""
+
+
+@pytest.fixture
+def treebank(tmp_path: Path) -> str:
+    path = tmp_path / "trees.mrg"
+    path.write_text(TREEBANK)
+    return str(path)
+
+
+def test_trees_are_transformed_and_stored(store_url: str, treebank: str) -> None:
+    with open_store(store_url, create=True, settings=Settings(grammar=TREES)) as store:
+        done = ingest_trees(store, TreebankFile(treebank))
+        assert (done.lines, done.totals.accepted, done.totals.rejected) == (6, 4, 2)
+        assert [(line.line, line.reason) for line in done.first_rejected] == [(4, "malformed-tree"), (5, "empty-side")]
+        rows = store.pairs()
+        assert rows[0].source == "the dog saw the UNK-LC cat UNK"
+        assert rows[0].target == (
+            "(TOP (S (NP (DT the) (NN dog)) (@S (VP (VBD saw) (NP (DT the) (@NP (JJ UNK-LC) (NN cat)))) (. UNK))))"
+        )
+        assert rows[2].target == "(TOP (S (NP (PRP She)) (VP (VBD saw) (NP (NN |||)))))"
+        assert rows[2].source == rows[3].source
+        settled = treebank_of(store)
+        assert settled is not None
+        assert settled.how == Transformations()
+        assert settled.vocabulary.known == {"the", "dog", "cat", "saw", "She", "|||"}
+        again = ingest_trees(store, TreebankFile(treebank))
+        assert (again.totals.accepted, again.totals.duplicates) == (0, 4)
+
+
+def test_the_first_trees_settle_words_and_transformations(store_url: str, treebank: str, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("(S (NP (NNS genes)) (VP (VBP saw)))\n" * 3)
+    with open_store(store_url, create=True, settings=Settings(grammar=TREES)) as store:
+        ingest_trees(store, TreebankFile(treebank), Transformations(rare=0, functions=True))
+        assert store.pairs()[0].target.startswith("(TOP (S (NP-SBJ-1 (DT the) (NN dog)) (@S (VP (VBD saw) (NP (DT the)")
+        ingest_trees(store, TreebankFile(str(other)))
+        assert store.pairs()[-1].target == "(TOP (S (NP (NNS UNK-LC-s)) (VP (VBP saw))))"
+        other_options = "with functions=True rare=0, for its life, not with functions=False rare=1$"
+        with pytest.raises(UsageError, match=other_options):
+            ingest_trees(store, TreebankFile(str(other)), Transformations())
+
+
+def test_a_store_of_pairs_takes_no_trees(store_url: str, treebank: str) -> None:
+    with open_store(store_url, create=True) as store, pytest.raises(WrongKindError, match="--kind trees"):
+        ingest_trees(store, TreebankFile(treebank))
+
+
+def test_from_a_treebank_to_a_parse_on_the_command_line(hierogram: Run, treebank: str, tmp_path: Path) -> None:
+    store = ("--store", "sqlite:///trees.db")
+    ran = hierogram(*store, "ingest", "--trees", treebank, "--strict", "--json")
+    assert ran.code == 1
+    assert json.loads(ran.out)["reasons"] == {"malformed-tree": 1, "empty-side": 1}
+    assert hierogram(*store, "ingest", "--trees", treebank).out.startswith("0 trees stored, 4 known already")
+    (tmp_path / "text").write_text("the cat saw the small dog .\n")
+    unlearned = hierogram("parse", "sqlite:///trees.db", "text")
+    assert unlearned.code == 3
+    assert "nothing has been learned yet" in unlearned.err
+    assert hierogram(*store, "learn", "--sweeps", "5").code == 0
+    parsed = hierogram("parse", "sqlite:///trees.db", "text")
+    assert parsed.out == ("(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT the) (JJ small) (NN dog))) (. .)))\n")
+    assert hierogram(*store, "ingest", "--trees", treebank, "--set", "rare=2").code == 2
+    assert hierogram(*store, "ingest", "--trees", treebank, treebank).code == 2
+
+
+def test_the_commands_of_the_document_run(hierogram: Run, treebank: str, tmp_path: Path) -> None:
+    document = (Path(__file__).parents[4] / "docs" / "trees.md").read_text()
+    (tmp_path / "sentences.txt").write_text("the dog saw the cat\n")
+    (tmp_path / "gold.mrg").write_text("(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))\n")
+    block = re.findall(r"```sh\n(.*?)```", document, re.DOTALL)[0]
+    for line in block.splitlines():
+        ran = hierogram(*line.split()[1:])
+        assert ran.code == 0, (line, ran.err)
+    assert "F1 1.0000" in ran.out
+
+
+AMBIGUOUS = """\
+(S (NP (N stars)) (VP (V shine)))
+(S (NP (N stars)) (VP (V shine)))
+(S (NP (N stars)) (VP (V shine)))
+(S (NP (N ears)) (VP (V saw) (NP (N stars))))
+(S (NP (N ears)) (VP (V saw) (NP (N stars))))
+(S (NP (N ears)) (VP (V saw) (NP (NP (N stars)) (PP (P with) (NP (N ears))))))
+(S (NP (N ears)) (VP (VP (V saw) (NP (N stars))) (PP (P with) (NP (N ears)))))
+(S (NP (NP (N ears)) (PP (P with) (NP (N stars)))) (VP (V shine)))
+"""
+
+
+@pytest.fixture
+def uniform(hierogram: Run, store_url: str, tmp_path: Path) -> str:
+    """A store that was trained under P_M, once on each database, and a sentence beside it."""
+    (tmp_path / "trees").write_text(AMBIGUOUS)
+    (tmp_path / "text").write_text("ears saw stars with stars with ears\n")
+    chosen = ("--store", store_url)
+    assert hierogram(*chosen, "init", "--kind", "trees", "--base", "uniform").code == 0
+    assert hierogram(*chosen, "ingest", "--trees", "trees", "--set", "rare=0").code == 0
+    assert hierogram(*chosen, "learn", "--sweeps", "10").code == 0
+    return store_url
+
+
+@pytest.mark.slow
+def test_a_store_s_grammar_is_smoothed_with_the_base_that_it_was_trained_with(
+    hierogram: Run, uniform: str, tmp_path: Path
+) -> None:
+    parsed = hierogram("parse", uniform, "text", "--method", "mpd")
+    assert "base distribution" not in parsed.err
+    assert hierogram("parse", uniform, "text", "--method", "mpd", "--base", "uniform").out == parsed.out
+    assert hierogram("parse", uniform, "text", "--method", "mpd", "--base", "pcfg").out != parsed.out
+    assert hierogram("--store", uniform, "export", "--format", "fragments", "-o", "grammar.txt").code == 0
+    of_file = hierogram("parse", "grammar.txt", "text")
+    assert "grammar.txt: a file does not say which base distribution" in of_file.err
+    assert "base distribution" not in hierogram("parse", "grammar.txt", "text", "--base", "uniform").err
+    refused = hierogram("parse", "grammar.txt", "text", "--base", "zipf")
+    assert (refused.code, "there are uniform, pcfg" in refused.err) == (2, True)
+
+
+@pytest.mark.slow
+def test_sentences_are_parsed_with_the_store_that_is_named_in_any_way(
+    hierogram: Run, uniform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = hierogram("parse", uniform, "text").out
+    assert expected.startswith("(TOP (S ")
+    assert hierogram("parse", "text", "--store", uniform).out == expected
+    assert hierogram("--store", uniform, "parse", "text").out == expected
+    missing = hierogram("parse", "text")
+    assert (missing.code, "hierogram.db" in missing.err) == (3, True)
+    monkeypatch.setenv("HIEROGRAM_STORE", uniform)
+    assert hierogram("parse", "text").out == expected
+    # What is named as a store is one, whatever it looks like.
+    assert hierogram("parse", "text", "--store", "trees").code == 2
+    monkeypatch.setenv("HIEROGRAM_STORE", "sqlite:///none.db")
+    assert hierogram("parse", uniform, "text").out == expected
+    two = hierogram("parse", uniform, "text", "--store", uniform)
+    assert (two.code, "two grammars" in two.err) == (2, True)
+    assert hierogram("parse", uniform, "text", "text").code == 2
+
+
+def test_each_kind_of_store_says_what_it_takes(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.bars").write_text("la maison ||| the house ||| 0-0 1-1\n")
+    (tmp_path / "t.mrg").write_text("(S (NP (PRP he)) (VP (VBD slept)))\n")
+    for kind in ("trees", "synchronous"):
+        assert hierogram("--store", f"{kind}.db", "init", "--kind", kind).code == 0
+    pairs = hierogram("--store", "trees.db", "ingest", "c.bars")
+    assert (pairs.code, pairs.err.count("a store of trees cannot take sentence pairs: offer trees")) == (3, 1)
+    trees = hierogram("--store", "synchronous.db", "ingest", "--trees", "t.mrg")
+    assert (trees.code, trees.err.count("a store of sentence pairs cannot take trees: offer pairs")) == (3, 1)
+    # Nothing of it was begun.
+    for kind in ("trees", "synchronous"):
+        with open_store(f"sqlite:///{kind}.db") as store:
+            assert store.status().corpora == {}
+
+
+def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
+    """And with its last draw where it is asked: that grammar, too, has all productions of the treebank."""
+    means, drawn = stored_grammar(uniform)[0], stored_grammar(uniform, drawn=True)[0]
+    with open_store(uniform) as store, store.snapshot() as snapshot:
+        rules = {rule.target: rule for rule in snapshot.iterate_all_rule_rows()}
+    expected = {text: rule.expected_uses for text, rule in rules.items() if rule.expected_uses}
+    present = {text: float(rule.count) for text, rule in rules.items() if rule.count}
+    assert {str(fragment): uses for fragment, uses in means.fragments} == expected
+    assert {str(fragment): uses for fragment, uses in drawn.fragments} == present
+    assert expected.keys() != present.keys()
+    assert means.productions() == drawn.productions()
+    assert binarized(means).productions() == binarized(drawn).productions()
+
+
+def test_a_production_that_the_means_leave_out_is_parsed_with() -> None:
+    def counted(*rows: tuple[str, float]) -> list[tuple[Tree, float]]:
+        return [(read_tree(text, frontiers=True), uses) for text, uses in rows]
+
+    derivations = counted(("(TOP (A))", 3.0), ("(A x)", 2.0), ("(A y)", 1.0))
+    known = approximate(TreeGrammar(counted(("(TOP (A))", 1.0), ("(TOP (A x))", 2.0)), derivations))
+    assert str(Parser(known, draws=0).parse(["y"], 0).trees["mer"]) == "(TOP (A y))"
+
+
+def test_the_last_draw_is_asked_of_stores_only(hierogram: Run, uniform: str) -> None:
+    assert hierogram("parse", uniform, "text", "--drawn").code == 0
+    assert hierogram("--store", uniform, "export", "--format", "fragments", "-o", "grammar.txt").code == 0
+    refused = hierogram("parse", "grammar.txt", "text", "--drawn")
+    assert (refused.code, "grammar.txt: --drawn is for stores" in refused.err) == (2, True)

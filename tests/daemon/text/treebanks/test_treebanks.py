@@ -1,0 +1,222 @@
+"""Trees in brackets: read, transformed and restored; what is no tree is told with its place."""
+
+from pathlib import Path
+from typing import Any
+
+import nltk
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.text.rejections import RejectionError
+from hierogram.daemon.text.treebanks.reading import read_trees, tree_texts
+from hierogram.daemon.text.treebanks.transformations import (
+    COLLAPSE,
+    Transformations,
+    cleaned,
+    coarser,
+    plain_label,
+    restored,
+    transformed,
+    vocabulary_of,
+    word_class,
+)
+from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree, words_of
+
+LABELS = st.sampled_from(["S", "NP", "VP", "PP", "-LRB-", "PRP$", "NP-SBJ-1", "S=2"])
+WORDS = st.text(st.characters(exclude_characters="() \t\r\n\0", exclude_categories=["Cs"]), min_size=1, max_size=5)
+
+
+def grow(children: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+    return st.builds(lambda label, below: Tree(label, tuple(below)), LABELS, st.lists(children, min_size=1, max_size=5))
+
+
+TREES = st.recursive(st.builds(lambda label, word: Tree(label, (word,)), LABELS, WORDS), grow, max_leaves=12)
+
+
+@given(TREES)
+def test_a_tree_is_read_as_it_is_written(tree: Tree) -> None:
+    assert read_tree(str(tree)) == tree
+
+
+@given(TREES)
+def test_trees_are_read_as_nltk_reads_them(tree: Tree) -> None:
+    def same(ours: Tree | str, theirs: object) -> bool:
+        if isinstance(ours, str):
+            return ours == theirs
+        assert isinstance(theirs, nltk.Tree)
+        below = zip(ours.children, theirs, strict=True)
+        return ours.label == theirs.label() and all(same(*children) for children in below)
+
+    text = str(tree)
+    # nltk divides at every Unicode space, we at those that divide tokens elsewhere too; and it takes back escapes.
+    if not any((letter.isspace() and letter != " ") or letter == "\\" for letter in text):
+        assert same(tree, nltk.Tree.fromstring(text))
+
+
+@given(st.text("()SNab- ", max_size=30))
+def test_any_text_is_a_tree_or_a_fault(text: str) -> None:
+    try:
+        tree = read_tree(text)
+    except RejectionError:
+        return
+    assert read_tree(str(tree)) == tree
+    assert words_of(tree)
+
+
+def test_depth_has_no_bound() -> None:
+    deep = read_tree("(A " * 20_000 + "a" + ")" * 20_000)
+    assert sum(1 for _ in preorder(deep)) == 20_001
+    assert str(cleaned(deep, Transformations())) == "(TOP (A a))"
+
+
+def test_a_fragment_may_end_in_labels() -> None:
+    fragment = read_tree("(NP (DT the) (NN))", frontiers=True)
+    assert fragment.children[1] == Tree("NN")
+    assert str(fragment) == "(NP (DT the) (NN))"
+    for text in ("(NP (DT the) (NN))", "(NP ())", "()"):
+        with pytest.raises(RejectionError, match="nothing below"):
+            read_tree(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(S (NP a) (VP b)", "1 brackets are not closed, the last of them (S"),
+        ("(S a))", "')' at offset 5 stands after the end"),
+        ("S (NP a)", "'S' at offset 0 stands before the first bracket"),
+        ("  ", "there are no brackets"),
+        ("(S (NP ) b)", "(NP) at offset 7 has nothing below it"),
+    ],
+)
+def test_bad_brackets_are_explained(text: str, message: str) -> None:
+    with pytest.raises(RejectionError) as rejection:
+        read_tree(text)
+    assert message in str(rejection.value)
+
+
+def test_trees_stand_on_one_line_or_on_several() -> None:
+    lines = [b"( (S (NP a)", b"     (VP b)) )", b"", b"(S (NP", b"(S c)", b"junk", b"(S d)"]
+    texts = [(text.line, text.content) for text in tree_texts([lines[:3], lines[3:]])]
+    assert texts == [
+        (1, b"( (S (NP a)\n     (VP b)) )"),
+        (4, b"(S (NP"),
+        (5, b"(S c)"),
+        (6, b"junk"),
+        (7, b"(S d)"),
+    ]
+
+
+def test_a_malformed_tree_of_a_file_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "trees.mrg"
+    path.write_text("( (S (NP a)\n   (VP b)))\n(S (NP c)\n")
+    assert [str(tree) for tree in read_trees(str(path), limit=1)] == ["( (S (NP a) (VP b)))"]
+    with pytest.raises(InputError, match=r"trees.mrg: line 3: 1 brackets are not closed"):
+        read_trees(str(path))
+
+
+def test_functions_traces_and_repeated_labels_go() -> None:
+    tree = read_tree(
+        "( (S (NP-SBJ-1 (NP=2 (PRP They))) (VP (VBP want) (S (NP-SBJ (-NONE- *-1)) (VP (TO to) (VP (VB go))))) (. .)))"
+    )
+    how = Transformations()
+    plain = cleaned(tree, how)
+    assert str(plain) == "(TOP (S (NP (PRP They)) (VP (VBP want) (S (VP (TO to) (VP (VB go))))) (. .)))"
+    kept = cleaned(tree, Transformations(functions=True, empty_elements=True, root="ROOT"))
+    assert str(kept).startswith("(ROOT (S (NP-SBJ-1 (NP=2 (PRP They))) (VP (VBP want) (S (NP-SBJ (-NONE- *-1)) (VP")
+    binary = transformed(plain, how)
+    assert str(binary).startswith("(TOP (S (NP (PRP They)) (@S (VP (VBP want) (S")
+    assert restored(binary, how) == plain
+
+
+def test_unary_chains_become_joint_labels() -> None:
+    how = Transformations(unary=COLLAPSE)
+    plain = cleaned(read_tree("(S (VP (VB go) (ADVP (RB on)) (. .)))"), how)
+    joint = transformed(plain, how)
+    assert str(joint) == "(TOP (S+VP (VB go) (@VP (ADVP (RB on)) (. .))))"
+    assert restored(joint, how) == plain
+
+
+@given(TREES, st.sampled_from(["keep", COLLAPSE]), st.sampled_from(["right", "none"]), st.booleans())
+def test_transformations_can_be_undone(tree: Tree, unary: str, binarization: str, functions: bool) -> None:
+    how = Transformations(functions=functions, unary=unary, binarization=binarization)
+    plain = cleaned(tree, how)
+    changed = transformed(plain, how)
+    assert restored(changed, how) == plain
+    assert words_of(changed) == words_of(tree)
+    if binarization == "right":
+        assert all(len(node.children) <= 2 for node in preorder(changed) if isinstance(node, Tree))
+
+
+def test_trees_that_cannot_be_transformed_are_faults() -> None:
+    how = Transformations()
+    for text, reason in (
+        ("(S (NP (-NONE- *)))", "empty-side"),
+        ("(S (@NP a))", "malformed-tree"),
+        ("( a)", "malformed-tree"),
+        ("(S ( a))", "malformed-tree"),
+        ("(S (| a))", "malformed-tree"),
+        ("(S (#1 a))", "malformed-tree"),
+        ("(S (NP~1 a))", "malformed-tree"),
+    ):
+        with pytest.raises(RejectionError) as rejection:
+            cleaned(read_tree(text), how)
+        assert rejection.value.reason == reason
+    with pytest.raises(RejectionError, match="joins"):
+        cleaned(read_tree("(S+VP a)"), Transformations(unary=COLLAPSE))
+
+
+@pytest.mark.parametrize("bad", [{"unary": "no"}, {"binarization": "left"}, {"root": "@A"}, {"root": ""}, {"rare": -1}])
+def test_transformations_that_are_none_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Transformations(**bad)
+
+
+def test_labels_lose_their_tags() -> None:
+    labels = ["NP-SBJ-1", "NP=2", "-LRB-", "-NONE-", "PRP$", "ADVP|PRT", "=", "NP"]
+    assert [plain_label(label) for label in labels] == ["NP", "NP", "-LRB-", "-NONE-", "PRP$", "ADVP", "=", "NP"]
+
+
+@pytest.mark.parametrize(
+    ("word", "position", "expected"),
+    [
+        ("striatum", 3, "UNK-LC"),
+        ("mice", 0, "UNK-LC"),
+        ("Striatal", 0, "UNK-INITC-KNOWNLC-al"),
+        ("Morphology", 0, "UNK-INITC-y"),
+        ("Morphology", 1, "UNK-CAPS-y"),
+        ("DNA", 0, "UNK-CAPS"),
+        ("p53", 2, "UNK-LC-NUM"),
+        ("129Sv", 2, "UNK-CAPS-NUM"),
+        ("37", 2, "UNK-NUM"),
+        ("genes", 2, "UNK-LC-s"),
+        ("loss", 2, "UNK-LC"),
+        ("stained", 2, "UNK-LC-ed"),
+        ("red", 2, "UNK-LC"),
+        ("wild-typed", 2, "UNK-LC-DASH"),
+        ("knock-outs", 2, "UNK-LC-DASH-s"),
+        ("%", 2, "UNK"),
+    ],
+)
+def test_unknown_words_are_classed_by_how_they_look(word: str, position: int, expected: str) -> None:
+    assert word_class(word, position, {"striatal"}) == expected
+
+
+def test_classes_grow_coarser_until_none_is_left() -> None:
+    found: str | None = "UNK-LC-DASH-s"
+    chain = []
+    while found:
+        chain.append(found)
+        found = coarser(found)
+    assert chain == ["UNK-LC-DASH-s", "UNK-LC-DASH", "UNK-LC", "UNK"]
+
+
+def test_rare_words_become_classes() -> None:
+    trees = [read_tree("(S (A the) (B cats) (C sleeping))"), read_tree("(S (A the) (B cats) (C Sleep))")]
+    vocabulary = vocabulary_of(map(words_of, trees), rare=1)
+    assert vocabulary.known == {"the", "cats"}
+    assert str(vocabulary.in_tree(trees[0])) == "(S (A the) (B cats) (C UNK-LC-ing))"
+    assert str(vocabulary.in_tree(trees[1])) == "(S (A the) (B cats) (C UNK-CAPS))"
+    assert vocabulary_of(map(words_of, trees), rare=0).in_tree(trees[0]) == trees[0]
+    assert vocabulary_of(map(words_of, trees), rare=5).known == set()

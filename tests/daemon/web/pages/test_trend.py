@@ -1,0 +1,37 @@
+"""Whether a log-likelihood still rises."""
+
+import numpy as np
+import pytest
+
+from hierogram.daemon.web.pages.trend import FALLING, FLAT, RISING, SHORT, trend_of
+
+
+def points(values: list[float], every: int = 10) -> list[tuple[int, float]]:
+    return [(every * n, value) for n, value in enumerate(values, 1)]
+
+
+@pytest.mark.parametrize("number", [8, 12, 40])
+def test_what_rises_falls_or_stays(number: int) -> None:
+    noise = np.random.default_rng(number).normal(size=number)
+    for slope, verdict in ((5.0, RISING), (-5.0, FALLING), (0.0, FLAT)):
+        told = trend_of(points((slope * np.arange(number) + noise).tolist()))
+        assert told.verdict == verdict
+        assert told.change == pytest.approx(slope / 10, abs=0.15)
+
+
+def test_noise_alone_is_flat_as_a_rule() -> None:
+    random = np.random.default_rng(7)
+    verdicts = [trend_of(points(random.normal(size=40).tolist())).verdict for _ in range(200)]
+    assert verdicts.count(FLAT) > 170
+
+
+def test_warm_up_is_left_out_where_there_is_enough() -> None:
+    values = [*np.linspace(-1000, 0, 20), *np.random.default_rng(3).normal(size=20)]
+    told = trend_of(points(values))
+    assert (told.verdict, told.values, told.first, told.last) == (FLAT, 20, 210, 400)
+
+
+def test_few_values_say_nothing() -> None:
+    assert trend_of([]) == (SHORT, 0, None, None, None, None)
+    assert trend_of(points([1.0] * 5)).verdict == SHORT
+    assert trend_of(points([1.0] * 9)).verdict == FLAT

@@ -1,0 +1,76 @@
+"""Evidence of bounded length: chosen by what it shows of a reference, rules and pairs together."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
+from hierogram.storage.browsing.likeness import LikePair
+from hierogram.tools.evidence.budget import within
+from hierogram.tools.evidence.gathering import Evidence, MatchedRule
+from hierogram.tools.evidence.matching import Chosen, Place
+
+
+def rule(source: str, target: str, p: float, *places: int) -> MatchedRule:
+    first, last = places[0], places[-1] + 1
+    return MatchedRule(source, target, 1.0, p, [Place(((first, last),), ())])
+
+
+def pair(source: str, target: str) -> Chosen:
+    return Chosen(1, "c", source, target, ((0, 1),), ())
+
+
+RULES = [
+    rule("la", "the", 0.8, 0),
+    rule("la", "it", 0.1, 0),
+    rule("maison", "house", 0.6, 1),
+    rule("maison", "home", 0.3, 1),
+    rule("la maison", "the house", 0.9, 0, 1),
+    rule("maison [X,1]", "[X,1] house", 0.5, 1),
+]
+
+
+def evidence(rules: list[MatchedRule], pairs: list[Chosen], entries: list[LikePair] | None = None) -> Evidence:
+    return Evidence(1, ["la", "maison", "verte"], [], rules, pairs, entries or [])
+
+
+DIVIDED = TextPipeline(rules=("fr", "en"))
+
+
+@given(st.integers(0, 200), st.lists(st.sampled_from(RULES), max_size=6), st.sampled_from([AS_IT_IS, DIVIDED]))
+def test_it_is_never_longer_than_it_may_be(characters: int, rules: list[MatchedRule], texts: TextPipeline) -> None:
+    found = evidence(rules, [pair("la maison verte", "the green house")])
+    assert len(within(found, characters, texts)) <= characters
+
+
+def test_what_is_written_together_leaves_room() -> None:
+    found = evidence([rule("l' eau", "water", 0.9, 0, 1)], [pair("l' eau est là .", "it 's here .")])
+    wanted = "l'eau = water"
+    assert within(found, len(wanted), DIVIDED) == wanted
+    assert within(found, len(wanted)) == ""
+    entry = LikePair(1, "d", "l' air", "it 's")
+    assert within(evidence([], [], [entry]), 200, DIVIDED) == "l'air = it's"
+    assert within(evidence([rule("là", "here", 0.9, 2)], found.pairs), 200, DIVIDED) == "là = here"
+
+
+def test_what_shows_most_for_its_length_comes_first() -> None:
+    found = evidence(RULES[:4], [])
+    assert within(found, len("la = the")) == "la = the"
+    assert within(found, len("la = the\nmaison = house")) == "la = the\nmaison = house"
+    assert within(found, 200) == "la = the, it\nmaison = house, home"
+
+
+def test_nothing_is_shown_twice_in_other_words() -> None:
+    assert within(evidence([RULES[4], RULES[5]], []), 200) == "la maison = the house"
+
+
+def test_a_pair_is_shown_where_it_shows_what_no_rule_does() -> None:
+    vert = rule("verte", "green", 0.9, 2)
+    needed = evidence([vert, rule("la", "the", 0.5, 0)], [pair("verte", "the green")])
+    assert within(needed, 200) == "verte\n\tthe green"
+    assert within(evidence([vert], [pair("x y z", "a b c")]), 200) == "verte = green"
+
+
+def test_entries_of_dictionaries_are_shown() -> None:
+    found = evidence([], [], [LikePair(1, "d", "maison", "house")])
+    assert within(found, 200) == "maison = house"
+    assert within(evidence([], []), 200) == ""

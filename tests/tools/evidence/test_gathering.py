@@ -1,0 +1,89 @@
+"""What is told of a sentence of a store that has learned."""
+
+from dataclasses import asdict
+
+import pytest
+
+from hierogram.daemon.exceptions import InputError, WrongKindError
+from hierogram.daemon.text.texts import TextPipeline, TextSide
+from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.evidence.gathering import MOST_WORDS, Evidence, as_prompt, gather, shown
+from hierogram.tools.evidence.options import EvidenceOptions
+
+
+def told(url: str, sentence: str, **options: object) -> Evidence:
+    with Reader(url) as reader, reader.look() as look:
+        return gather(look, sentence, EvidenceOptions(**options))
+
+
+def test_rules_pairs_and_unknown_words(learned: Store, learned_url: str) -> None:
+    found = told(learned_url, "elle ne voit pas la porte bleue")
+    assert found.unknown == ["bleue"]
+    assert found.position == learned.position()
+    by_side = {(rule.source, rule.target): rule for rule in found.rules}
+    rule = by_side["la", "the"]
+    [stored] = learned.find_rules("la", "the")
+    assert (rule.expected_uses, rule.p_target_given_source) == pytest.approx(
+        (stored.expected_uses, stored.p_target_given_source)
+    )
+    assert rule.places[0].words == ((4, 5),)
+    positions = {position for rule in found.rules for place in rule.places for position in place.covered}
+    assert positions >= {0, 1, 3, 4, 5}
+    assert any(rule.places[0].gaps for rule in found.rules)
+    assert {one.source for one in found.pairs[:2]} & {"elle ne vient pas", "il ne voit pas la maison"}
+
+
+def test_every_rule_fits_where_it_is_said_to(learned_url: str) -> None:
+    found = told(learned_url, "il ne vient pas de la maison blanche", rules=500, renderings=20)
+    assert found.rules
+    for rule in found.rules:
+        for place in rule.places:
+            words = [found.words[position] for position in place.covered]
+            assert words == [symbol for symbol in rule.source.split(" ") if not symbol.startswith("[X,")]
+            assert all(0 <= first < last <= len(found.words) for first, last in (*place.words, *place.gaps))
+
+
+def test_limits(learned_url: str) -> None:
+    found = told(learned_url, "la maison verte", pairs=1, rules=2, renderings=1)
+    assert (len(found.pairs), len(found.rules)) == (1, 2)
+    assert told(learned_url, "la maison verte", pairs=0).pairs == []
+    assert told(learned_url, "inconnu").rules == []
+    for sentence, reason in ((" \t ", "no word"), ("la " * (MOST_WORDS + 1), "at most 200")):
+        with pytest.raises(InputError, match=reason):
+            told(learned_url, sentence)
+
+
+def test_the_text_for_a_prompt(learned_url: str) -> None:
+    found = told(learned_url, "une maison blanche", pairs=2)
+    text = as_prompt(found, "une  maison blanche", TextPipeline(("fr", "en")))
+    first, *blocks, last = text.rstrip("\n").split("\n\n")
+    assert first.startswith("Glossary (fr = en):\n")
+    assert "maison = house" in first
+    assert len(blocks) == 2
+    assert all(block.startswith("fr: ") and "\nen: " in block for block in blocks)
+    assert last == "fr: une maison blanche\nen:"
+    assert shown("ne [X,1] pas [X,2] \\[X,3]") == "ne …1 pas …2 [X,3]"
+    assert shown("[X,1] la") == "… la"
+    assert shown("l' eau [X,1] . [X,2] aujourd' hui", TextSide("fr")) == "l'eau …1 . …2 aujourd'hui"
+
+
+def test_plain_values(learned_url: str) -> None:
+    plain = asdict(told(learned_url, "la maison"))
+    assert plain["words"] == ["la", "maison"]
+    assert isinstance(plain["rules"], list)
+    assert {"source", "target", "expected_uses", "p_target_given_source", "places"} == set(plain["rules"][0])
+
+
+def test_texts_are_prepared_as_the_store_does(store_url: str) -> None:
+    settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
+    open_store(store_url, create=True, settings=settings).close()
+    assert told(store_url, "L'Église, là.").words == ["l'", "église", ",", "là", "."]
+    assert told(store_url, "L'Église, là.", tokenized=True).words[-1] == "là."
+
+
+def test_a_store_of_trees_has_none(store_url: str) -> None:
+    open_store(store_url, create=True, settings=Settings(grammar="trees")).close()
+    with pytest.raises(WrongKindError, match="one language"):
+        told(store_url, "a")

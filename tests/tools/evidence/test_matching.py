@@ -1,0 +1,117 @@
+"""Where sides match a sentence, compared with every way to put them there."""
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from hierogram.samplers.grammar.rules import parse_side, render_side
+from hierogram.storage.browsing.likeness import LikePair
+from hierogram.tools.evidence.matching import MOST_PLACES, Pattern, Place, Sentence, choose
+
+WORDS = some.sampled_from(["a", "b", "[X,1]"])
+
+
+def every_way(sentence: list[str], symbols: tuple[str | int, ...]) -> set[tuple[int, ...]]:
+    """The positions of a side's words, in all ways in which it covers the sentence or a part between its ends."""
+    starts = [0] if isinstance(symbols[0], int) else range(len(sentence))
+    found = set()
+    for start in starts:
+        for lengths in product(range(1, len(sentence) + 1), repeat=sum(isinstance(s, int) for s in symbols)):
+            remaining, at, words, fits = list(lengths), start, [], True
+            for symbol in symbols:
+                if isinstance(symbol, int):
+                    at += remaining.pop(0)
+                elif at < len(sentence) and sentence[at] == symbol:
+                    words.append(at)
+                    at += 1
+                else:
+                    fits = False
+                    break
+            ends = at == len(sentence) if isinstance(symbols[-1], int) else at <= len(sentence)
+            if fits and ends:
+                found.add(tuple(words))
+    return found
+
+
+@given(some.lists(WORDS, min_size=1, max_size=6), some.lists(some.sampled_from(["a", "b", 1]), min_size=1, max_size=4))
+def test_places_are_all_ways(sentence: list[str], shape: list[str | int]) -> None:
+    gaps = iter(range(1, 9))
+    symbols = tuple(next(gaps) if isinstance(symbol, int) else symbol for symbol in shape)
+    found = Sentence(sentence)
+    pattern = found.pattern(render_side(symbols))
+    if all(isinstance(symbol, int) for symbol in symbols) or not set(symbols) - set(range(9)) <= set(sentence):
+        assert pattern is None
+        return
+    assert pattern is not None
+    places = [tuple(place.covered) for place in found.places(pattern)]
+    expected = sorted(every_way(sentence, symbols))
+    assert places == expected[:MOST_PLACES]
+
+
+def test_spans_of_words_and_gaps() -> None:
+    sentence = Sentence(["il", "ne", "le", "voit", "pas"])
+    pattern = sentence.pattern("[X,1] ne [X,2] [X,3] pas")
+    assert pattern is not None
+    assert (pattern.length, pattern.plain) == (2, False)
+    assert sentence.places(pattern) == [Place(((1, 2), (4, 5)), ((0, 1), (2, 4)))]
+    short = Sentence(["ne", "voit", "pas"])
+    pattern = short.pattern("ne [X,1] [X,2] pas")
+    assert pattern is not None
+    assert short.places(pattern) == []
+
+
+def test_words_that_look_like_nonterminals() -> None:
+    sentence = Sentence(["[X,1]", "\\a", "b"])
+    pattern = sentence.pattern(render_side(("[X,1]", "\\a", 1)))
+    assert pattern is not None
+    assert sentence.places(pattern) == [Place(((0, 2),), ((2, 3),))]
+    assert parse_side("\\[X,1]") == ("[X,1]",)
+
+
+SENTENCE = ["il", "ne", "voit", "pas", "la", "maison", "verte"]
+EVEN = dict.fromkeys(SENTENCE, 1.0)
+
+
+def pairs(*sources: str) -> list[LikePair]:
+    return [LikePair(number, "c", source, f"t {source}") for number, source in enumerate(sources, 1)]
+
+
+def chosen(candidates: list[LikePair], limit: int = 5, patterns: tuple[Pattern, ...] = ()) -> list[str]:
+    return [one.source for one in choose(SENTENCE, EVEN, patterns, candidates, limit)]
+
+
+def test_each_next_pair_adds_what_is_missing() -> None:
+    candidates = pairs("la maison verte brille", "la maison verte", "il ne dort pas", "la maison", "une rue")
+    # Of the two that cover the same, the shorter one; nothing that covers nothing.
+    assert chosen(candidates, 2) == ["la maison verte", "il ne dort pas"]
+    assert "une rue" not in chosen(candidates, 9)
+    assert len(chosen(candidates, 9)) == 4
+
+
+def test_a_pair_is_taken_once_and_spans_are_told() -> None:
+    found = choose(SENTENCE, EVEN, (), pairs("maison verte", "la maison", "la maison"), 5)
+    assert [one.source for one in found[:2]] == ["la maison", "maison verte"]
+    # Other pairs with the same texts are one and the same example.
+    assert len(found) == 2
+    assert found[0].covers == ((4, 6),)
+    assert (found[1].covers, found[1].fresh) == (((5, 7),), ((5, 7),))
+
+
+def test_long_matches_are_one_span() -> None:
+    [found] = choose(SENTENCE, EVEN, (), pairs("et il ne voit pas la maison verte"), 1)
+    assert found.covers == ((0, 7),)
+
+
+def test_rules_with_gaps_count() -> None:
+    pattern = Sentence(SENTENCE).pattern("ne [X,1] pas")
+    assert pattern is not None
+    candidates = pairs("pas ne", "ne dort pas")
+    assert chosen(candidates, 1) == ["pas ne"]
+    assert chosen(candidates, 1, (pattern,)) == ["ne dort pas"]
+
+
+def test_weights_decide() -> None:
+    candidates = pairs("il ne", "maison verte")
+    heavy = {**EVEN, "verte": 5.0}
+    assert [one.source for one in choose(SENTENCE, heavy, (), candidates, 1)] == ["maison verte"]

@@ -1,0 +1,255 @@
+"""LibreTranslate's protocol: by PyPI's client, by the requests that Weblate makes, and with all that may be wrong."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from starlette.testclient import TestClient
+from tests.conftest import CopyStore
+from tests.daemon.conftest import QUICK, Run, written
+from tests.daemon.web.conftest import Connect, FakeService
+from tests.daemon.web.running import Running
+
+import hierogram as hg
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.integrations.libretranslate import MOST_LETTERS, MOST_TEXTS
+from hierogram.tools.translation.corrections import CORPUS
+
+pytestmark = pytest.mark.database("sqlite")
+
+TOKEN = "a token of sixteen"
+FR_EN = {"source": "fr", "target": "en"}
+
+
+@pytest.fixture
+def french(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store of French and English that has learned, and divides text."""
+
+    def make(url: str) -> None:
+        settings = replace(QUICK, languages=("fr", "en"), tokenize=True, case="lowered")
+        corpus = written(tmp_path_factory.mktemp("corpus"))
+        with open_store(url, create=True, settings=settings) as store, Input([str(corpus)]) as source:
+            ingest(store, source)
+            learn(store, sweeps=4)
+
+    copy_store("french", store_url, make)
+    with open_store(store_url) as store:
+        yield store
+
+
+@pytest.fixture
+def asked(french: Store, connect: Connect) -> TestClient:
+    return connect(FakeService(french), libretranslate=True)
+
+
+@contextmanager
+def listening(store: Store, **values: object) -> Iterator[str]:
+    running = Running(FakeService(store), libretranslate=True, **values)
+    try:
+        host, port = running.loop.address or ("", 0)
+        yield f"http://{host}:{port}"
+    finally:
+        running.end()
+
+
+def test_the_client_of_pypi_translates_detects_and_lists_languages(french: Store) -> None:
+    with listening(french) as url:
+        client = LibreTranslateAPI(url)
+        assert set(client.translate("la maison verte", "fr", "en").lower().split()) == {"the", "green", "house"}
+        assert [one["code"] for one in client.languages()] == ["fr", "en"]
+        assert client.languages()[0] == {"code": "fr", "name": "French", "targets": ["en"]}
+        for text, language in (("la maison verte", "fr"), ("the green house", "en")):
+            first, second = client.detect(text)
+            assert (first["language"], first["confidence"] > 90 > second["confidence"]) == (language, True)
+
+
+def test_the_client_of_pypi_shows_its_key(french: Store) -> None:
+    with listening(french, token=TOKEN) as url:
+        assert LibreTranslateAPI(url, TOKEN).translate("la maison", "fr", "en")
+        for key, status in (("another key that is long", 403), (None, 400)):
+            with pytest.raises(HTTPError) as refused:
+                LibreTranslateAPI(url, key).translate("la maison", "fr", "en")
+            assert refused.value.code == status
+
+
+def test_what_weblate_asks_is_answered(asked: TestClient) -> None:
+    """As `weblate.machinery.libretranslate` asks: codes of languages, then a list of texts with an empty key."""
+    assert [one["code"] for one in asked.get("/languages").json()] == ["fr", "en"]
+    body = {"api_key": "", "q": ["la maison", "la porte"], **FR_EN}
+    assert len(asked.post("/translate", json=body).json()["translatedText"]) == 2
+
+
+def test_a_text_has_a_text_and_a_list_a_list(asked: TestClient) -> None:
+    body = {"q": "la maison verte", "alternatives": 2, **FR_EN}
+    one = asked.post("/translate", json=body).json()
+    assert one.keys() == {"translatedText", "alternatives"}
+    assert one["translatedText"] not in one["alternatives"]
+    assert 0 < len(one["alternatives"]) <= 2
+    some = asked.post("/translate", json=body | {"q": ["la maison verte", ""], "source": "auto"}).json()
+    assert some["translatedText"] == [one["translatedText"], ""]
+    assert some["alternatives"] == [one["alternatives"], []]
+    assert some["detectedLanguage"][0]["language"] == "fr"
+
+
+def test_texts_of_the_target_language_stay_as_they_are(asked: TestClient) -> None:
+    """As LibreTranslate leaves them: one of them among many must not keep the others from being translated."""
+    body = {"q": ["the <b>green</b> house", "la maison"], "source": "auto", "target": "en", "format": "html"}
+    found = asked.post("/translate", json=body).json()
+    assert found["translatedText"][0] == "the <b>green</b> house"
+    assert "house" in found["translatedText"][1]
+    assert [one["language"] for one in found["detectedLanguage"]] == ["en", "fr"]
+    refused = asked.post("/translate", json=body | {"target": "fr"})
+    assert (refused.status_code, "not available" in refused.json()["error"]) == (400, True)
+
+
+def test_forms_are_read_as_json_is(asked: TestClient) -> None:
+    wanted = asked.post("/translate", json={"q": "la maison\n\nla porte\n", **FR_EN}).json()
+    assert wanted["translatedText"].count("\n") == 3
+    assert asked.post("/translate", data={"q": "la maison\r\n\rla porte\r\n", **FR_EN}).json() == wanted
+    parts = {name: (None, value) for name, value in {"q": "la maison\r\n\r\nla porte\r\n", **FR_EN}.items()}
+    assert asked.post("/translate", files=parts).json() == wanted
+    assert asked.post("/translate?q=la+maison%0A%0Ala+porte%0A&source=fr&target=en").json() == wanted
+
+
+def test_languages_with_a_region_are_those_without(asked: TestClient) -> None:
+    body = {"q": "la maison", "source": "fr-CA", "target": "en_GB"}
+    assert asked.post("/translate", json=body).json()["translatedText"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "error"),
+    [
+        ("/translate", {"source": "fr", "target": "en"}, 400, "Invalid request: missing q parameter"),
+        ("/translate", {"q": "la", "target": "en"}, 400, "Invalid request: missing source parameter"),
+        ("/translate", {"q": "la", "source": "fr"}, 400, "Invalid request: missing target parameter"),
+        ("/translate", {"q": "la", "source": "zz", "target": "en"}, 400, "zz is not supported"),
+        ("/translate", {"q": "la", "source": "en", "target": "fr"}, 400, "French (fr) is not available as a target"),
+        ("/translate", {"q": "la", **FR_EN, "format": "pdf"}, 400, "pdf format is not supported"),
+        ("/translate", {"q": "la", **FR_EN, "alternatives": "many"}, 400, "alternatives parameter is not a number"),
+        ("/translate", {"q": "la", **FR_EN, "alternatives": 10**6}, 400, "must be <="),
+        ("/translate", {"q": "x" * (MOST_LETTERS + 1), **FR_EN}, 400, "exceeds text limit"),
+        ("/translate", {"q": ["la"] * (MOST_TEXTS + 1), **FR_EN}, 400, "exceeds text limit"),
+        ("/translate", {"q": [1], **FR_EN}, 400, "q parameter is not a text"),
+        ("/translate", {"q": "a\0b", **FR_EN}, 400, "q parameter is not a text"),
+        ("/translate", [], 400, "Invalid JSON format"),
+        ("/detect", {}, 400, "Invalid request: missing q parameter"),
+        ("/suggest", {"q": "la", **FR_EN}, 400, "Invalid request: missing s parameter"),
+        ("/suggest", {"q": "la " * 1_000, "s": "the", **FR_EN}, 400, "cannot be stored"),
+    ],
+)
+def test_bad_input_is_answered_as_libretranslate_answers_it(
+    asked: TestClient, path: str, body: Any, status: int, error: str
+) -> None:
+    answer = asked.post(path, json=body)
+    assert (answer.status_code, list(answer.json())) == (status, ["error"])
+    assert error in answer.json()["error"]
+
+
+def test_what_is_no_json_is_said_so(asked: TestClient) -> None:
+    answer = asked.post("/translate", content=b"{", headers={"Content-Type": "application/json"})
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
+def test_a_store_that_has_learned_nothing_fails_as_libretranslate_does(store: Store, connect: Connect) -> None:
+    client = connect(FakeService(store), libretranslate=True)
+    answer = client.post("/translate", json={"q": "la", **FR_EN})
+    assert (answer.status_code, "does not say its languages" in answer.json()["error"]) == (500, True)
+
+
+def test_who_asks_too_often_is_slowed_down_in_its_words(french: Store, connect: Connect) -> None:
+    client = connect(FakeService(french), libretranslate=True, max_rate=0.01, max_burst=1)
+    assert client.get("/health").json() == {"status": "ok"}
+    answer = client.get("/health")
+    assert (answer.status_code, answer.json()["error"][:9]) == (429, "Slowdown:")
+
+
+def test_settings_say_whether_a_key_is_needed(french: Store, connect: Connect) -> None:
+    for token in (None, TOKEN):
+        client = connect(FakeService(french), libretranslate=True, token=token)
+        told = client.get("/frontend/settings").json()
+        assert (told["keyRequired"], told["suggestions"], told["charLimit"]) == (token is not None, True, MOST_LETTERS)
+        assert told["language"]["source"] == {"code": "fr", "name": "French"}
+
+
+def test_pages_of_other_sites_may_ask_where_a_key_is_needed(french: Store, connect: Connect) -> None:
+    elsewhere = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+    body = {"q": "la maison", **FR_EN, "api_key": TOKEN}
+    bare = connect(FakeService(french), libretranslate=True)
+    refused = bare.post("/translate", json=body, headers=elsewhere)
+    assert (refused.status_code, "access-control-allow-origin" in refused.headers) == (403, False)
+    keyed = connect(FakeService(french), libretranslate=True, token=TOKEN)
+    assert keyed.options("/translate", headers=elsewhere).headers["access-control-allow-origin"] == "*"
+    answer = keyed.post("/translate", json=body, headers=elsewhere)
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "*")
+
+
+def test_the_protocol_is_there_only_where_it_is_wanted(french: Store, connect: Connect) -> None:
+    client = connect(FakeService(french))
+    assert client.get("/languages").status_code == 404
+
+
+@pytest.fixture
+def correct(asked: TestClient) -> Callable[[str, str], str]:
+    def put(text: str, translation: str) -> str:
+        answer = asked.post("/suggest", json={"q": text, "s": translation, **FR_EN})
+        assert answer.json() == {"success": True}
+        return str(asked.post("/translate", json={"q": text, **FR_EN}).json()["translatedText"])
+
+    return put
+
+
+def test_a_correction_is_known_at_once_and_the_last_holds(french: Store, correct: Callable[[str, str], str]) -> None:
+    assert correct("La maison verte.", "the greenhouse.").lower() == "the greenhouse."
+    assert correct("La maison  verte.", "a greenhouse.").lower() == "a greenhouse."
+    assert correct("La maison verte.", "the greenhouse.").lower() == "the greenhouse."
+    assert correct("La maison verte.", "the greenhouse.").lower() == "the greenhouse."
+    [left] = set(french.choose_pairs(corpus=CORPUS)) - set(french.pending_withdrawals(10))
+    assert french.pairs_by_id([left])[0].target == "the greenhouse ."
+
+
+def test_a_correction_comes_before_other_translations(asked: TestClient, correct: Callable[[str, str], str]) -> None:
+    correct("la maison verte", "a greenhouse")
+    answer = asked.post("/translate", json={"q": "la maison verte", "alternatives": 1, **FR_EN}).json()
+    assert answer["translatedText"].lower() == "a greenhouse"
+    assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
+
+
+@pytest.mark.slow
+def test_every_door_answers_with_the_correction(
+    french: Store, asked: TestClient, correct: Callable[[str, str], str], tmp_path: Path, hierogram: Run
+) -> None:
+    def answered(**body: object) -> dict[str, Any]:
+        [found] = asked.post("/v1/translate", json={"sentences": ["La maison verte."], **body}).json()["sentences"]
+        return dict(found)
+
+    by_rules = answered()
+    assert not by_rules["corrected"]
+    said = correct("La maison verte.", "a greenhouse & more.")
+    assert said == "A greenhouse & more."
+    assert answered() == by_rules | {"translation": said, "corrected": True}
+    page = asked.get("/translate.json", params={"q": "La maison verte."}).json()
+    assert (page["translation"], page["corrections"]) == (said, [said])
+    with hg.open(french.url) as store:
+        decoded = hg.Decoder(store).translate("La maison verte.")
+        assert (store.translate("La maison verte.").text, decoded.text, decoded.corrected) == (said, said, said)
+        assert store.translate("La maison verte.", format="tokens").corrected is None
+    (tmp_path / "text").write_text("La maison verte.\nLa porte.\n")
+    assert hierogram("--store", french.url, "translate", str(tmp_path / "text")).out.splitlines()[0] == said
+    html = asked.post("/translate", json={"q": "La maison verte.", "format": "html", **FR_EN}).json()["translatedText"]
+    assert (html, answered(format="html")["translation"]) == (said.replace("&", "&amp;"),) * 2
+    assert not answered(format="tokens")["corrected"]
+    assert not answered(markup=True)["corrected"]
+
+
+def test_markup_stays_where_it_was(asked: TestClient) -> None:
+    body = {"q": "<p>la <b>maison</b> &amp; la porte</p>", "format": "html", **FR_EN}
+    found = asked.post("/translate", json=body).json()["translatedText"]
+    assert (found[:3], found[-4:], "<b>house</b>" in found, "&amp;" in found) == ("<p>", "</p>", True, True)

@@ -1,0 +1,79 @@
+"""A bitext of patterns, and heuristic grammars of small pairs, for tests of what is compared."""
+
+from pathlib import Path
+
+import numpy as np
+from tests.reference.examples import RandomPair
+from tests.reference.rules import Rule
+from tests.samplers.synchronous.kernel_chain import numbered, to_bitext
+
+from hierogram.samplers.counts.texts import spellings
+from hierogram.samplers.grammar import rules as notation
+from hierogram.tools.lab.comparison.extraction import (
+    MASS_UNIT,
+    Limits,
+    Place,
+    empty_buffer,
+    extract,
+    make_buffer,
+    make_scratch,
+    merge_some,
+    row_shape,
+    rule_lines,
+    sorted_rows,
+    start_merge,
+)
+
+PATTERNS = [
+    ("la {a} {n}", "the {n} {a}", "0-0 1-2 2-1"),
+    ("la {a}", "the {a}", "0-0 1-1"),
+    ("{a} ne vient pas", "{a} does not come", "0-0 1-1 2-3 3-2"),
+    ("je vois la {a} {n}", "i see the {n} {a}", "0-0 1-1 2-2 3-4 4-3"),
+]
+
+
+def write_bitext(folder: Path) -> list[str]:
+    """240 pairs, so regular that every grammar learns them; returns the files of sources, targets and links."""
+    lines = [[part.format(a=f"w{k % 11}", n=f"v{k % 7}") for part in PATTERNS[k % len(PATTERNS)]] for k in range(240)]
+    for name, column in zip(("s", "t", "a"), zip(*lines, strict=True), strict=True):
+        (folder / name).write_text("".join(line + "\n" for line in column))
+    return [str(folder / name) for name in ("s", "t", "a")]
+
+
+Extracted = dict[Rule, tuple[int, float]]
+
+
+def runs_of(pairs: list[RandomPair], limits: Limits, capacity: int) -> list[np.ndarray]:
+    bitext = to_bitext(pairs)
+    buffer, scratch = make_buffer(limits, capacity), make_scratch(bitext, limits)
+    place, runs = Place(), []
+    while place.pair < len(pairs):
+        place = extract(bitext, limits, buffer, scratch, place)
+        runs.append(sorted_rows(buffer.taken, row_shape(limits)))
+        empty_buffer(buffer)
+    return runs
+
+
+def merged(runs: list[np.ndarray], limits: Limits, most: int = 1 << 16) -> np.ndarray:
+    shape = row_shape(limits)
+    merge = start_merge(np.concatenate(runs), np.cumsum([len(run) for run in runs]), shape)
+    parts = [np.empty((0, shape.width), np.uint64)]
+    while len(part := merge_some(merge, shape, most)):
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def lines_of(rows: np.ndarray, pairs: list[RandomPair], limits: Limits) -> list[str]:
+    sides = [list(numbered([pair[k] for pair in pairs])) for k in (0, 1)]
+    return rule_lines(rows, row_shape(limits), spellings(sides[0]), spellings(sides[1])).decode().splitlines()
+
+
+def extracted(rows: np.ndarray, pairs: list[RandomPair], limits: Limits) -> Extracted:
+    shape = row_shape(limits)
+    found: Extracted = {}
+    for row, line in zip(rows, lines_of(rows, pairs, limits), strict=True):
+        source, target, _ = line.split(" ||| ")
+        rule = Rule(notation.parse_side(source), notation.parse_side(target))
+        assert rule not in found
+        found[rule] = (int(row[shape.occurrences]), int(row[shape.mass]) / MASS_UNIT)
+    return found

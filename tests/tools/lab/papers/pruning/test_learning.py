@@ -1,0 +1,140 @@
+"""Expectation maximization: exact steps raise the likelihood, and steps by masks go the same way."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.samplers.charts.sentences import GRAMMAR
+from tests.tools.lab.programs import printed
+
+from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, make_grammar
+from hierogram.tools.lab.papers.pruning.learning import (
+    ItgPairs,
+    Learnable,
+    LearnableItg,
+    LearnableTrees,
+    SoftCounts,
+    count_exactly,
+    learned,
+)
+
+SENTENCES = [[0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 0, 1], [1, 1], [0, 0, 1], [1, 0, 1, 1, 0]]
+SPANS = {3: [(0, 2)], 4: [(0, 2), (2, 4)], 5: [(0, 2), (3, 5), (2, 5)], 2: []}
+
+
+def trees(unary: list[tuple[int, int, float]] = GRAMMAR.unary) -> LearnableTrees:
+    """The small grammar and some sentences; their spans do not cross."""
+    grammar = make_grammar(
+        GRAMMAR.labels,
+        GRAMMAR.symbols,
+        np.array(GRAMMAR.binary, BINARY),
+        np.array(GRAMMAR.lexical, LEXICAL),
+        np.array(unary, UNARY),
+    )
+    words = [np.array(sentence, np.int32) for sentence in SENTENCES]
+    spans = [np.array(SPANS[len(sentence)], np.int32).reshape(-1, 2) for sentence in SENTENCES]
+    return LearnableTrees(grammar, words, spans, 2, 0)
+
+
+def itg() -> LearnableItg:
+    """Pairs that share words, each with links one-to-one."""
+    random = np.random.default_rng(5)
+    source = [random.integers(0, 3, size).astype(np.int32) for size in (2, 3, 3, 4, 3)]
+    target = [random.integers(0, 3, size).astype(np.int32) for size in (3, 3, 2, 4, 3)]
+    data = ItgPairs(
+        source,
+        target,
+        [f[:, None] * 3 + e[None, :] for f, e in zip(source, target, strict=True)],
+        [np.array([(k, k) for k in range(min(len(f), len(e)))], np.int32) for f, e in zip(source, target, strict=True)],
+    )
+    pairs = random.random(9)
+    return LearnableItg(
+        data, np.array([0.3, 0.2, 0.2, 0.2, 0.1]), pairs / pairs.sum(), np.full(3, 1 / 3), np.full(3, 1 / 3)
+    )
+
+
+GRAMMARS = {"trees": trees, "ITG": itg}
+
+
+def likelihood(grammar: Learnable) -> float:
+    found = count_exactly(grammar).log_likelihood
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_each_exact_step_raises_the_likelihood(name: str) -> None:
+    found = [counted.log_likelihood for _, counted in learned(GRAMMARS[name](), 15)]
+    assert all(after >= before - 1e-9 for before, after in pairwise(found))
+    assert found[-1] > found[0] + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_soft_counts_are_the_exact_ones_in_the_long_run(name: str) -> None:
+    grammar = GRAMMARS[name]()
+    exact = count_exactly(grammar).features
+    soft = SoftCounts(grammar, 1500, key=2).count(grammar).features
+    for one, other in zip(exact, soft, strict=True):
+        np.testing.assert_allclose(other, one, atol=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_learning_by_masks_goes_where_exact_learning_goes(name: str) -> None:
+    start = GRAMMARS[name]()
+    *_, (exact, _) = learned(start, 10)
+    few, many = (likelihood(list(learned(start, 10, SoftCounts(start, masks, key=3)))[-1][0]) for masks in (1, 60))
+    begun, best = likelihood(start), likelihood(exact)
+    assert few > begun
+    assert many > begun + 0.9 * (best - begun)
+    assert abs(best - many) < abs(best - few) + 0.05
+
+
+def test_weights_are_relative_frequencies_and_parts_of_fragments_keep_theirs() -> None:
+    [(found, _)] = learned(trees(), 1)
+    assert isinstance(found, LearnableTrees)
+    whole = np.zeros(GRAMMAR.symbols)
+    for table in (found.grammar.lexical, found.grammar.binary, found.grammar.unary):
+        np.add.at(whole, table["parent"], table["weight"])
+    np.testing.assert_allclose(whole, 1)
+
+
+def test_rules_within_chains_are_counted() -> None:
+    """The expected uses of a rule are its weight times the slope of the log-likelihood."""
+    grammar = trees()
+    counted = count_exactly(grammar)
+    [(found, _)] = learned(grammar, 1)
+    assert isinstance(found, LearnableTrees)
+    slopes = np.zeros(len(GRAMMAR.unary))
+    for k, (parent, child, weight) in enumerate(GRAMMAR.unary):
+        step = 1e-6
+        changed = list(GRAMMAR.unary)
+        changed[k] = (parent, child, weight + step)
+        slopes[k] = (likelihood(trees(changed)) - counted.log_likelihood) / step * weight
+    lexical, binary = len(GRAMMAR.lexical), len(GRAMMAR.binary)
+    uses = np.zeros(GRAMMAR.labels)
+    for features in counted.features:
+        own = features[-(lexical + binary + GRAMMAR.labels**2) :]
+        for number, rule in enumerate((*GRAMMAR.lexical, *GRAMMAR.binary)):
+            if rule[0] < GRAMMAR.labels:
+                uses[rule[0]] += own[number]
+    np.add.at(uses, [parent for parent, _, _ in GRAMMAR.unary], slopes)
+    parents = found.grammar.unary["parent"]
+    np.testing.assert_allclose(found.grammar.unary["weight"], slopes / uses[parents], rtol=1e-4)
+
+
+def test_the_command_learns_by_both_counts(tmp_path: Path) -> None:
+    nouns, files = ("chat", "chien", "pain", "mur"), []
+    for name, line in (("f", "le {0} a le {1}"), ("e", "the {0} has the {1}"), ("links", "0-0 1-1 2-2 3-3 4-4")):
+        lines = [line.format(nouns[k % 4], nouns[(k + 1 + k // 4) % 4]) for k in range(24)]
+        (tmp_path / name).write_text("".join(f"{one}\n" for one in lines))
+        files.append(str(tmp_path / name))
+    said = printed("papers.pruning.learning", *files, "--pairs", "8", "--iterations", "4", "--masks", "1,20")
+    rows = [line.split("\t") for line in said.splitlines()[1:]]
+    found = {way: [float(row[2]) for row in rows if row[0] == way] for way in ("exact", "1 masks", "20 masks")}
+    assert [row[1] for row in rows] == [str(k) for _ in found for k in range(5)]
+    assert len({values[0] for values in found.values()}) == 1
+    assert all(after >= before for before, after in pairwise(found["exact"]))
+    assert abs(found["20 masks"][-1] - found["exact"][-1]) < 0.1 * (found["exact"][-1] - found["exact"][0])

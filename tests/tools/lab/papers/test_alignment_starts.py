@@ -1,0 +1,47 @@
+"""The command that compares starts of `bhmm`: its likelihood is the twin's, its starts are what they are called."""
+
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from tests.reference.alignment import BHMM, Settings, log_joint
+from tests.samplers.alignment.kernels import random_corpus, random_state, to_chain, to_direction, to_options
+from tests.tools.lab.programs import printed, ran
+
+from hierogram.tools.lab.papers.alignment_starts import HALF, MODEL1, NOTHING, first_links, log_likelihood
+
+
+def test_the_likelihood_is_the_twin_s_but_for_a_constant() -> None:
+    random, settings = Random(1), Settings(BHMM)
+    corpus = random_corpus(random)
+    gaps = []
+    for _ in range(6):
+        state = random_state(corpus, BHMM, random)
+        found = log_likelihood(to_chain(corpus, state, settings), to_options(settings), len(corpus.emitted_words))
+        gaps.append(found - log_joint(corpus, state, settings))
+    assert all(one == pytest.approx(other) for one, other in pairwise(gaps))
+
+
+def test_starts_have_the_links_that_they_say() -> None:
+    direction = to_direction(random_corpus(Random(2)))
+    whole, half, none = (first_links(direction, start, 1) for start in (MODEL1, HALF, NOTHING))
+    assert (none == -1).all()
+    assert ((half == whole) | (half == -1)).all()
+    assert 0 < np.count_nonzero(half >= 0) < np.count_nonzero(whole >= 0)
+
+
+def test_the_command_runs_a_chain_from_each_start(tmp_path: Path) -> None:
+    for name, line in (("s", "la {0} {1}"), ("t", "the {1} {0}")):
+        lines = [line.format(f"w{k % 5}", f"v{k % 7}") for k in range(70)]
+        (tmp_path / name).write_text("".join(f"{one}\n" for one in lines))
+    files = [str(tmp_path / name) for name in "st"]
+    rows = [line.split("\t") for line in printed("papers.alignment_starts", *files, "--sweeps", "40").splitlines()[1:]]
+    assert [(row[0], row[1]) for row in rows] == [
+        (s, str(n)) for s in (MODEL1, HALF, NOTHING) for n in (8, 16, 24, 32, 40)
+    ]
+    ends = [float(row[2]) for row in rows[4::5]]
+    # So regular a text has one lexicon: all chains find it.
+    assert max(ends) - min(ends) < 0.02 * abs(max(ends))
+    assert ran("papers.alignment_starts", *files, "--starts", "nowhere").exit_code == 2

@@ -1,0 +1,83 @@
+"""Each row of docs/papers.md has a program that is run small, and what a program prints is held against the paper."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.tools.lab.grammars import write_bitext
+from tests.tools.lab.programs import ran
+
+from hierogram.tools.lab.papers.claims import EXPERIMENTS, Finding, Inputs, above
+
+DOCUMENT = (Path(__file__).parents[4] / "docs" / "papers.md").read_text(encoding="utf-8")
+TABLES = re.findall(r"^\| table or figure .*\n\|---.*\n((?:\|.*\n)+)", DOCUMENT, re.MULTILINE)
+ROWS = [line for table in TABLES for line in table.splitlines()]
+
+
+def findings_of(program: str, work: Path, said: str = "") -> dict[str, Finding]:
+    [run] = [run for run in EXPERIMENTS if run.program == program]
+    return {found.claim: found for found in run.findings(Inputs("s", "t", "trees", work), said)}
+
+
+def test_every_row_has_a_command_and_every_command_is_run_small() -> None:
+    programs, before = set(), ""
+    for row in ROWS:
+        command = row.split(" | ")[1]
+        before = before if command.startswith("the same") else command
+        found = re.findall(r"`(?:papers\.)?[a-z_0-9.]+ ?[^`]*`", before)
+        assert found, row
+        programs |= set(re.findall(r"`((?:papers\.|treebank_)[a-z_0-9.]+)", f"{command} {before}"))
+    # The papers say nothing of starts of bhmm, nor of what labels gain.
+    assert programs - {"papers.alignment_starts", "papers.labels"} == {run.program for run in EXPERIMENTS}
+    figures = {"figure-5", "figure-6", "stratified", "processes"}
+    sampling = [
+        run.arguments(Inputs("s", "t", "x", Path()))[0] for run in EXPERIMENTS if run.program == "papers.sampling"
+    ]
+    assert set(sampling) == figures == set(re.findall(r"`papers\.sampling ([a-z0-9-]+)", DOCUMENT))
+
+
+def test_a_claim_that_does_not_hold_is_said(tmp_path: Path) -> None:
+    assert above("here", "so", 2.0, 1.0) == Finding("here", "so", True, "2 and 1")
+    assert not above("here", "so", 1.0, 1.0).holds
+    rows = [
+        {"aligner": name, "way": way, "links": links, "phrases": 10 * links, "seconds": links, "bleu": {"phrases": [1]}}
+        for name, links in (("bhmm", 5), ("bhmm-z", 7), ("eflomal", 6))
+        for way in ("directional", "symmetrised")
+    ]
+    (tmp_path / "aligners").mkdir()
+    (tmp_path / "aligners" / "figure1.json").write_text(json.dumps(rows))
+    found = findings_of("papers.aligners", tmp_path)
+    assert found["bhmm sets the fewest links"].holds
+    assert not found["fewer phrases by bhmm-z than by bhmm"].holds
+    assert not found["BLEU: bhmm-z above bhmm"].holds
+
+
+def test_what_programs_print_is_read(tmp_path: Path) -> None:
+    rows = [("exact", -9), ("exact", -5), ("16 masks", -9), ("16 masks", -7)]
+    said = "E step\titeration\tlog-likelihood\tseconds\n" + "\n".join(f"{way}\t0\t{value}\t1" for way, value in rows)
+    [found] = findings_of("papers.pruning.learning", tmp_path, said).values()
+    assert (found.holds, found.figures) == (False, "50% of the gain")
+    said = "seed 1: 10 rules of 10, 2 others\nseed 2: 9 rules of 10, 0 others\n1 of 2 seeds end"
+    [found] = findings_of("papers.ten_rules", tmp_path, said).values()
+    assert (found.holds, found.figures) == (False, "1 seeds")
+    sizes = {"height": "0 0 6 1 1 2 0 0 0 0", "nodes": "0 0 9 1 0 0 0 0 0 0", "words": "4 4 0 2 0 0 0 0 0 0",
+             "frontiers": "6 2 1 1 0 0 0 0 0 0"}  # fmt: skip
+    said = "Figure 4\t0\n" + "\n".join(f"{name}\t" + "\t".join(cells.split()) for name, cells in sizes.items())
+    found = list(findings_of("papers.fragments", tmp_path, said).values())
+    assert [(one.holds, one.figures) for one in found] == [(True, "8 and 2"), (True, "8 and 2"), (False, "3 and 7")]
+
+
+@pytest.mark.campaign
+def test_the_experiments_run_small(tmp_path: Path) -> None:
+    """Those of the sampler on a bitext of patterns: whether claims hold there is no matter, that each is told is."""
+    source, target, _ = write_bitext(tmp_path)
+    (tmp_path / "trees").write_text("(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (NNS stars))))\n" * 30)
+    done = ran(
+        "papers.claims", source, target, str(tmp_path / "trees"), "--work", str(tmp_path / "w"), "--only", "sampl"
+    )
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert rows[0] == ["where", "claim", "holds", "figures"]
+    assert {row[2] for row in rows[1:]} <= {"yes", "NO"}
+    assert len(rows) > 10
+    assert done.exit_code == any(row[2] == "NO" for row in rows[1:])

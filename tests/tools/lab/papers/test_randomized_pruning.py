@@ -1,0 +1,161 @@
+"""The command of Figure 4: its grammars, and what it measures of small pairs."""
+
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.daemon.conftest import LINES
+from typer.testing import CliRunner
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.samplers.charts.pairs import PairWords
+from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.tools.lab.papers import randomized_pruning
+from hierogram.tools.lab.papers.pruning import ceilings, every_pair
+from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, itg_edges, itg_rules, mixed_rules, read_corpus
+from hierogram.tools.lab.papers.randomized_pruning import by_work, chosen_pairs, measure, saved, slope
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    columns = zip(*(line.split(" ||| ") for line in LINES), strict=True)
+    names = []
+    for name, lines in zip(("zh", "en", "links"), columns, strict=True):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+        names.append(str(tmp_path / name))
+    return names
+
+
+def test_mixed_rules_are_all_orders_with_words_anywhere() -> None:
+    rules = mixed_rules()
+    found = set()
+    for rule in range(len(rules.weight)):
+        sides = tuple(
+            tuple(symbols[first[rule] : first[rule + 1]].tolist())
+            for symbols, first in ((rules.source, rules.source_first), (rules.target, rules.target_first))
+        )
+        nonterminals = [[symbol for symbol in side if -10 < symbol < 0] for side in sides]
+        assert sorted(nonterminals[0]) == sorted(nonterminals[1])
+        assert nonterminals[0] == sorted(nonterminals[0], reverse=True)
+        assert all(len(side) - len(own) <= 1 for side, own in zip(sides, nonterminals, strict=True))
+        found.add(sides)
+    # Of k nonterminals: k! orders, with a word at k + 1 places of one side, of the other, or of both.
+    wanted = 1 + sum(len(list(permutations(range(k)))) * ((k + 2) ** 2 - (k == 1)) for k in (1, 2, 3))
+    assert len(found) == len(rules.weight) == wanted
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (4, 3)])
+def test_edges_of_whole_charts_are_counted(size: tuple[int, int]) -> None:
+    n, m = size
+    words = PairWords(
+        np.zeros(n, np.int32), np.zeros(m, np.int32), np.ones((n, m)), np.ones(n), np.ones(m), np.ones(n), np.ones(m)
+    )
+    nothing = np.zeros(0, bool)
+    assert itg_edges(n, m) == PairSystem(itg_rules(), words, np.zeros((0, 2), np.int32)).build(nothing, nothing).edges
+
+
+def test_links_become_one_to_one_the_most_probable_first(files: list[str]) -> None:
+    sizes = read_corpus(*files).sizes()
+    pair = int(sizes.argmax())
+    links = [["0-0 1-0 1-1 2-1 2-2 ||| 0.4 0.9 0.5 0.6 0.05"] if k == pair else [""] for k in range(len(LINES))]
+    Path(files[2]).write_text("".join(f"{line[0]}\n" for line in links))
+    assert read_corpus(*files).links[pair].tolist() == [[1, 0], [2, 1]]
+    Path(files[2]).write_text("0-0\n")
+    with pytest.raises(InputError, match="1 lines"):
+        read_corpus(*files)
+
+
+def test_what_is_measured_fits_together(files: list[str], tmp_path: Path) -> None:
+    corpus = read_corpus(*files)
+    pairs = list(chosen_pairs(corpus, 3, seed=1))
+    assert len(pairs) == len(set(pairs)) >= 4
+    rows = [measure(corpus, grammar, pair, 1) for grammar in GRAMMARS for pair in pairs]
+    for row in rows:
+        assert 0 < row.mask_edges <= row.exact_edges
+        assert min(row.one, row.half) >= 0
+        assert row.tictactoe[-1, 1] == pytest.approx(0, abs=0.01)
+        assert (np.diff(row.tictactoe[:, 0]) >= 0).all()
+        assert (np.diff(row.by_count[:, 0]) >= 0).all()
+        assert row.by_count[0, 0] > row.mask_edges / 10
+        assert row.by_count[0, 1] == pytest.approx(row.one)
+        assert row.by_count[-1, 1] == pytest.approx(0, abs=0.01)
+        if row.grammar == "itg":
+            assert row.exact_edges == itg_edges(*corpus.size(row.pair))
+    size = int(np.median(corpus.sizes()))
+    for grammar in GRAMMARS:
+        some = saved(corpus, grammar, size, 4, 1)
+        assert some.pairs > 0
+        assert 0 < some.mask_edges <= some.exact_edges
+
+
+def test_the_paper_s_selections_take_plain_means(files: list[str]) -> None:
+    corpus = read_corpus(*files)
+    pair = max(chosen_pairs(corpus, 3, seed=1), key=lambda one: len(corpus.links[one]))
+    assert corpus.system("itg", pair, uniform=True).doubts() is None
+    row, other = (measure(corpus, "itg", pair, 1, uniform) for uniform in (True, False))
+    assert row.by_count[0, 1] == pytest.approx(row.one)
+    assert row.by_count[-1, 1] < row.one / 2
+    assert row.exact_edges == other.exact_edges
+    assert not np.array_equal(row.by_count, other.by_count)
+
+
+def test_work_and_errors_of_all_pairs_are_those_of_means(files: list[str]) -> None:
+    """A large pair's work counts for more, its error does not."""
+    corpus = read_corpus(*files)
+    small = measure(corpus, "itg", next(chosen_pairs(corpus, 1, seed=1)), 1)
+    large = small._replace(
+        exact_edges=3 * small.exact_edges, by_count=small.by_count * [9, 2], tictactoe=small.tictactoe * [2, 5, 1]
+    )
+    masks, cut = by_work([small, large])
+    edges = small.exact_edges
+    np.testing.assert_allclose(masks[:, 0], small.by_count[:, 0] * 10 / (4 * edges))
+    np.testing.assert_allclose(masks[:, 1], small.by_count[:, 1] * 1.5)
+    np.testing.assert_allclose(cut[:, 0], small.tictactoe[:, 0] * 7 / 4)
+    np.testing.assert_allclose(cut[:, 1], small.tictactoe[:, 1] * 3)
+
+
+def test_the_slope_and_its_error() -> None:
+    random = np.random.default_rng(1)
+    size = random.uniform(10, 130, 400)
+    slopes = [slope(size, 1 + 0.02 * size + random.normal(0, size / 50)) for _ in range(300)]
+    found, errors = np.array(slopes).T
+    assert found.mean() == pytest.approx(2, abs=0.05)
+    assert found.std() == pytest.approx(errors.mean(), rel=0.15)
+
+
+@pytest.mark.slow
+def test_the_commands_tell_tables(files: list[str], tmp_path: Path) -> None:
+    figure = tmp_path / "f.png"
+    arguments = [*files, "--pairs", "2", "--near", "12", "-o", str(figure)]
+    told = CliRunner().invoke(_app(randomized_pruning.main), arguments)
+    assert told.exit_code == 0, told.output
+    assert "error of half the work grows" in told.output
+    assert "error of masks within half the work grows" in told.output
+    assert figure.stat().st_size > 10_000
+    done = tmp_path / "pass.json"
+    whole = CliRunner().invoke(_app(every_pair.main), [*files, "-o", str(done)])
+    assert whole.exit_code == 0, whole.output
+    assert whole.stdout.splitlines()[1].startswith(f"{len(LINES)}\t")
+    # What is done is not done again: seconds are those of before.
+    before = done.read_text()
+    assert CliRunner().invoke(_app(every_pair.main), [*files, "-o", str(done)]).exit_code == 0
+    assert done.read_text() == before
+
+
+def test_the_command_of_ceilings_tells_what_masks_save() -> None:
+    told = CliRunner().invoke(_app(ceilings.main), ["--itg", "4", "--mixed", "3"])
+    assert told.exit_code == 0, told.output
+    rows = [line.split("\t") for line in told.stdout.splitlines()[1:]]
+    assert [row[:2] for row in rows] == [["itg", "4"], ["mixed", "3"]]
+    assert int(rows[0][2]) == itg_edges(4, 4)
+    # The more words have a link, the more a mask saves.
+    assert all(float(row[3]) >= float(row[-1]) > 1 for row in rows)
+
+
+def _app(command: object) -> object:
+    import typer
+
+    app = typer.Typer()
+    app.command()(command)
+    return app

@@ -1,0 +1,200 @@
+"""The tools run on a small bitext and say what they measured."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.daemon.conftest import Run
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.tools.lab import bench
+from hierogram.tools.lab.bench import stolen_share
+from hierogram.tools.lab.measures import results
+from hierogram.tools.lab.measures.results import Corpus, Figures, Measure
+from hierogram.tools.lab.measures.stores import measure_ingest
+
+SECTIONS = ("forests", "sweeps", "long", "ingest", "learning")
+
+
+@pytest.fixture(scope="module")
+def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("bitext")
+    lines = {
+        "f": [f"le chat {k % 7} dort ici" for k in range(40)],
+        "e": [f"the cat {k % 7} sleeps here" for k in range(40)],
+        "a": ["0-0 1-1 2-2 3-3 4-4" for _ in range(40)],
+    }
+    for name, content in lines.items():
+        (folder / name).write_text("\n".join(content) + "\n")
+    return [str(folder / name) for name in lines]
+
+
+Measured = Callable[..., Any]
+
+
+@pytest.fixture
+def measured(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """What `hierogram bench --json` reports, all of it measured within this process."""
+
+    def measure_here(measure: Measure, corpus: Corpus) -> Figures:
+        return measure(corpus) | {"peak_memory_mb": 1.0}
+
+    monkeypatch.setattr(results, "measured", measure_here)
+
+    def run(*arguments: str) -> Any:
+        ran = hierogram("bench", *arguments, "--json")
+        assert ran.code == 0, ran.err
+        return json.loads(ran.out)
+
+    return run
+
+
+@pytest.mark.slow
+def test_a_section_is_measured_in_a_process_of_its_own(hierogram: Run, bitext: list[str]) -> None:
+    figures = json.loads(hierogram("bench", *bitext, "--json", "--only", "forests").out)["sections"]["forests"]
+    assert figures["nodes"] == 40 * 15
+    assert figures["peak_memory_mb"] > 1
+
+
+@pytest.mark.slow
+def test_the_benchmark_reports_every_section_as_json(measured: Measured, bitext: list[str]) -> None:
+    chosen = [word for name in SECTIONS for word in ("--only", name)]
+    report = measured(*bitext, *chosen)
+    sections = report["sections"]
+    assert set(sections) == set(SECTIONS)
+    assert report["machine"]["cores"] >= 1
+    # Monotone five-word pairs: 15 phrases each, and one edge for each split of each phrase, or one where there is none.
+    assert sections["forests"]["nodes"] == 40 * 15
+    assert sections["forests"]["edges"] == 40 * (5 + 4 * 1 + 3 * 2 + 2 * 3 + 1 * 4)
+    assert sections["sweeps"]["log_likelihood_after"] > sections["sweeps"]["log_likelihood_before"]
+    assert sections["sweeps"]["full_sweep_over_floor"] > 0
+    assert sections["long"]["monotone_200"]["nodes"] == 200 * 201 // 2
+    assert sections["ingest"]["sqlite"]["pairs"] == 40
+    assert sections["learning"]["export_rules"] == sections["learning"]["rules_in_store"]
+    assert all(figures["peak_memory_mb"] > 0 for figures in sections.values())
+    assert all(0 <= figures["stolen_share"] < 1 for figures in sections.values())
+
+
+def test_what_the_host_took_is_a_share_of_what_was_wanted() -> None:
+    assert stolen_share((1_000, 10), (1_200, 60)) == 0.25
+    assert stolen_share((1_000, 10), (1_000, 10)) == 0
+    assert stolen_share(None, (1, 0)) is None
+
+
+@pytest.mark.campaign
+def test_absorbing_is_measured_on_a_small_and_a_large_store(measured: Measured, bitext: list[str]) -> None:
+    sizes = ["--small", "20", "--large", "60"]
+    report = measured(*bitext, "--only", "absorbing", *sizes)
+    figures = report["sections"]["absorbing"]
+    assert figures["sizes"] == {"small": 20, "large": 60}
+    assert len(figures["seconds"]["small"]) == len(figures["seconds"]["large"]) > 1
+    assert figures["ratio"] > 0
+
+
+@pytest.mark.slow
+def test_extraction_and_asking_are_measured(measured: Measured, bitext: list[str]) -> None:
+    chosen = ["--only", "extraction", "--only", "asking", "--rules", "3000"]
+    sections = measured(*bitext, *chosen)["sections"]
+    extraction = sections["extraction"]
+    assert extraction["pairs"] == 40
+    # Seven words in the place of one, so that rules without it come forty times and others five or six times.
+    assert extraction["extractions"] > 5 * extraction["rules"] > 0
+    asking = sections["asking"]
+    assert 3_000 <= asking["rules"] < 3_100
+    for name in ("by_source_side", "by_target_side", "all_of_a_source_side", "all_of_a_target_side", "by_word"):
+        assert 0 < asking[name]["median_ms"] <= asking[name]["most_ms"]
+    assert asking["grammar_rules_per_second"] > 0
+
+
+def test_exports_are_measured_by_format(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "exporting", "--rules", "100"]
+    figures = measured(*bitext, *options)["sections"]["exporting"]
+    for case in ("cdec", "cdec with lexical weights", "moses", "parquet"):
+        assert figures[case]["rules"] == figures["rules"] > 0
+        assert figures[case]["peak_memory_mb"] > 0
+    # The rules are all from the sentences that they are filtered for.
+    assert figures["parquet for a test set"]["rules"] == figures["rules"]
+
+
+@pytest.mark.slow
+def test_samplers_of_raw_pairs_are_measured(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "itg"]
+    figures = measured(*bitext[:2], *options)["sections"]["itg"]
+    assert (figures["pairs"], figures["words"]) == (40, 400)
+    for sampler in ("slice_0.10", "slice_0.15", "slice_0.25", "flat_0.15", "gibbs", "exhaustive"):
+        assert figures[sampler]["pairs_a_second"] > 0
+        assert 0 < figures[sampler]["acceptance"] <= 1
+    assert figures["slice_0.15"]["microseconds_of_1_to_10_words"] > 0
+    for long in figures["pair_of_100_words"].values():
+        assert 0 < long["mebibytes"] < 256
+        assert long["milliseconds"] > 0
+
+
+@pytest.mark.slow
+def test_translating_is_measured(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "translating", "--rules", "1000"]
+    figures = measured(*bitext, *options)["sections"]["translating"]
+    assert 0 < figures["rules"] <= 1000
+    assert figures["ngrams"] > 0
+    assert figures["reading_seconds"] > 0
+    assert figures["sentences"] == 0
+
+
+@pytest.mark.campaign
+def test_pages_are_measured(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "pages", "--rules", "100"]
+    figures = measured(*bitext, *options)["sections"]["pages"]["sqlite"]
+    assert figures["rules"] > 0
+    for name in ("search for a word", "search by probability", "rule", "word", "all"):
+        assert 0 < figures[name]["median_ms"] <= figures[name]["95_percent_ms"] <= figures[name]["most_ms"]
+        assert 0 < figures[name]["share_within_300_ms"] <= 1
+
+
+@pytest.mark.slow
+def test_services_are_measured(measured: Measured, bitext: list[str]) -> None:
+    options = ["--only", "services", "--rules", "100"]
+    report = measured(*bitext, *options)
+    evidence = report["sections"]["services"]["evidence"]["sqlite"]
+    assert (evidence["rules"], evidence["pairs"]) == (100, 40)
+    assert 0 < evidence["median_ms"] <= evidence["95_percent_ms"]
+    aligning = report["sections"]["services"]["align"]
+    assert aligning["pairs_known"] == aligning["pairs"] == 40
+    assert aligning["ms_a_pair_of_fifty"] > 0
+    assert 0 < aligning["ms_a_pair_alone"] <= aligning["ms_a_pair_alone_95_percent"]
+
+
+def test_the_document_names_every_section() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
+    table = document.split("| section | measures |")[1].split("\n\n")[0]
+    assert sorted(re.findall(r"`(\w+)`", re.sub(r"\|[^|]*\|$", "", table, flags=re.MULTILINE))) == sorted(
+        bench.SECTIONS
+    )
+
+
+def test_an_unknown_section_is_refused(hierogram: Run, bitext: list[str]) -> None:
+    refused = hierogram("bench", *bitext, "--only", "nothing")
+    assert (refused.code, "no section" in refused.err) == (2, True)
+
+
+def test_sweeps_over_a_treebank_are_measured(measured: Measured, tmp_path: Path) -> None:
+    path = tmp_path / "trees.ptb"
+    path.write_text("(S (NP-SBJ (DT the) (NN cat)) (VP (VBZ sleeps) (ADVP (RB here)) (. .)))\n" * 20)
+    report = measured("--only", "trees", "--treebank", str(path))
+    figures = report["sections"]["trees"]
+    assert figures["trees"] == 20
+    for base in ("uniform", "pcfg"):
+        # Every node but the root, TOP: S, NP, DT, NN, VP, VBZ, @VP, ADVP, RB and the full stop.
+        assert figures[base]["cut_decisions_per_sweep"] == 20 * 10
+        assert figures[base]["decisions_per_second"] > 0
+        assert figures[base]["log_likelihood_after"] != figures[base]["log_likelihood_before"]
+
+
+def test_ingest_into_a_store_that_has_the_pairs_is_no_measurement(bitext: list[str], tmp_path: Path) -> None:
+    named = f"sqlite:///{tmp_path}/named.db"
+    corpus = Corpus(*bitext, postgres=named)
+    assert measure_ingest(corpus)["postgres"]["pairs"] == 40
+    with pytest.raises(UsageError, match=r"named\.db holds these pairs already"):
+        measure_ingest(corpus)

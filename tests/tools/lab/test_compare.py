@@ -1,0 +1,199 @@
+"""The comparison of grammars against slow counting, and the command that makes it."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.daemon.conftest import LINES, Run, teach
+from tests.reference.compositions import asked_for
+from tests.reference.examples import RandomPair, links_of
+from tests.storage.building import query
+from tests.tools.lab import definition as reference
+
+from hierogram.daemon.exports.options import MIN_EXPECTED
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.samplers.grammar import rules as notation
+from hierogram.storage.records import PairRow
+from hierogram.storage.store import open_store
+from hierogram.tools.lab.comparison.bitexts import Numbering, to_bitext
+from hierogram.tools.lab.comparison.comparing import compare, read_sentences
+from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, Limits, rule_lines
+
+HELD_OUT = ["la maison verte", "elle ne voit pas la porte", "une maison de pierre"]
+
+
+def pairs_of(lines: Iterable[str]) -> list[RandomPair]:
+    return [
+        (tuple(source.split()), tuple(target.split()), links_of(links))
+        for source, target, links in (line.split(" ||| ") for line in lines)
+    ]
+
+
+def by_scope(rules: Iterable[notation.Rule], max_scope: int) -> list[int]:
+    scopes = [rule.scope for rule in rules]
+    return [scopes.count(k) for k in range(max_scope + 1)]
+
+
+def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
+    """The shares of the sentences' n-grams that a run of words of some source side holds."""
+    sides = [" ".join("\n" if isinstance(s, int) else s for s in rule.source) for rule in rules]
+    runs = [f" {run.strip()} " for side in sides for run in side.split("\n")]
+    found = []
+    for n in range(1, 5):
+        grams = [
+            " ".join(words[k : k + n])
+            for words in (sentence.split() for sentence in sentences)
+            for k in range(len(words) - n + 1)
+        ]
+        found.append(sum(any(f" {gram} " in run for run in runs) for gram in grams) / len(grams))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("max_scope", [1, 2])
+def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_scope: int) -> None:
+    corpus = tmp_path / "corpus.bars"
+    corpus.write_text("".join(line + "\n" for line in LINES))
+    teach(store_url, corpus)
+    with open_store(store_url) as store:
+        compared = compare(store, HELD_OUT, max_scope=max_scope)
+    occurrences, _ = reference.extract(pairs_of(LINES), 10, 5, loose=False)
+    heuristic = {notation.Rule(rule.source, rule.target): n for rule, n in occurrences.items()}
+    stored = [
+        (notation.Rule.parse(f"{source} ||| {target}"), count, sampled, minimal, hiero)
+        for source, target, count, sampled, minimal, hiero in query(
+            store_url, "SELECT source, target, count, expected_uses, minimal_uses, hiero FROM rules"
+        )
+    ]
+    translating = [rule for rule, _, *uses, _ in stored if any(uses)]
+    admitted = [rule for rule, *_, hiero in stored if hiero]
+    composed = [notation.Rule.parse(" ||| ".join(sides)) for sides in asked_for(LINES, MIN_EXPECTED)]
+    composed = [rule for rule in composed if rule not in translating]
+    expected = {
+        "Hiero": list(heuristic),
+        "no singletons": [rule for rule, n in heuristic.items() if n > 1 or rule.source_terminals < 2],
+        "single sample": [rule for rule, count, *_ in stored if count],
+        "single sample, Hiero's constraints": [rule for rule, count, *_, hiero in stored if count and hiero],
+        "posterior means": [rule for rule, _, sampled, *_ in stored if sampled],
+        "posterior means, Hiero's constraints": [rule for rule, _, sampled, _, hiero in stored if sampled and hiero],
+        "translation grammar": [*translating, *composed],
+        # What is composed meets them.
+        "translation grammar, Hiero's constraints": [*(rule for rule in translating if rule in admitted), *composed],
+    }
+    assert [row.name for row in compared.grammars] == list(expected)
+    whole = sum(by_scope(expected["Hiero"], max_scope))
+    for row in compared.grammars:
+        rules = expected[row.name]
+        assert row.rules_by_scope == by_scope(rules, max_scope), row.name
+        assert row.rules == sum(row.rules_by_scope)
+        assert row.left_out == len(rules) - row.rules
+        assert row.ratio == row.rules / whole
+        assert row.covered == pytest.approx(shares([r for r in rules if r.scope <= max_scope], HELD_OUT)), row.name
+        assert row.bytes > 100
+    assert len({row.rules for row in compared.grammars}) > 3
+    assert (compared.pairs, compared.held_out) == (len(LINES), len(HELD_OUT))
+    assert compared.source_words == sum(len(line.split(" ||| ")[0].split()) for line in LINES)
+
+
+def test_the_heuristic_grammar_depends_neither_on_threads_nor_on_buffers() -> None:
+    rows = [PairRow(k, *line.split(" ||| "), "settled", 1, 1, None, None) for k, line in enumerate(LINES)]
+    source, target = (
+        Numbering(sorted({word for row in rows for word in (row.source, row.target)[k].split()})) for k in (0, 1)
+    )
+    bitexts = [to_bitext(rows[k : k + 2], source, target) for k in range(0, len(rows), 2)]
+    texts = []
+    for threads, capacity in ((1, 1 << 16), (1, 60), (3, 60)):
+        with HeuristicGrammar(Limits(), threads, capacity) as grammar:
+            grammar.add(bitexts)
+            blocks = list(grammar.blocks())
+        rules = np.concatenate(blocks)
+        texts.append(rule_lines(rules, grammar.shape, source.spellings, target.spellings).decode())
+    assert texts[0] == texts[1] == texts[2]
+    lines = texts[0].splitlines()
+    # Numbers of words follow their bytes, and nonterminals come first.
+    parts = [[side.split(" ") for side in line.replace("[X,", "\x01").split(" ||| ")] for line in lines]
+    assert parts == sorted(parts)
+    occurrences, masses = reference.extract(pairs_of(LINES), 10, 5, loose=False)
+    assert len(lines) == len(occurrences)
+    for line in lines:
+        side, other, mass = line.split(" ||| ")
+        rule = reference.Rule(notation.parse_side(side), notation.parse_side(other))
+        assert float(mass) == pytest.approx(float(masses[rule]), abs=1e-4)
+
+
+Compare = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def run(hierogram: Run) -> Compare:
+    """Runs `hierogram compare`, which has to end with the code."""
+
+    def compare_by(*arguments: str, code: int = 0) -> tuple[str, str]:
+        done = hierogram("compare", *arguments)
+        assert done.code == code, done.err
+        return done.out, done.err
+
+    return compare_by
+
+
+@pytest.mark.slow
+def test_the_command_learns_from_a_bitext_and_holds_pairs_out(run: Compare, tmp_path: Path) -> None:
+    corpus, kept, test = tmp_path / "corpus.bars", tmp_path / "kept.db", tmp_path / "test.txt"
+    corpus.write_text("".join(line + "\n" for line in LINES * 3))
+    table = json.loads(run(str(corpus), "--hold-out", "2", "--sweeps", "1", "--keep", str(kept), "--json")[0])
+    # Every tenth line at most.
+    assert (table["pairs"], table["held_out"]) == (len(LINES) * 3 - len(LINES) * 3 // 13, len(LINES) * 3 // 13)
+    test.write_text("la  maison\n\n\tune maison verte\r\n")
+    assert read_sentences(str(test)) == ["la maison", "une maison verte"]
+    again = json.loads(run("--store", str(kept), "--held-out", str(test), "--json")[0])
+    assert again["held_out"] == 2
+    for row, other in zip(table["grammars"], again["grammars"], strict=True):
+        assert row | {"covered": 0} == other | {"covered": 0}
+    assert again["grammars"][0]["covered"][0] == 1
+    said, _ = run("--store", str(kept), "--loose")
+    lines = [line.split("\t") for line in said.splitlines()]
+    assert lines[0] == ["grammar", "scope 0", "scope 1", "scope 2", "rules", "ratio", "bytes"]
+    assert lines[1][0] == "Hiero"
+    assert int(lines[1][4].replace(",", "")) > again["grammars"][0]["rules"]
+
+
+def test_the_command_refuses_what_does_not_go_together(run: Compare, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.db"
+    assert "go with FILES" in run("--keep", str(kept), code=2)[1]
+    assert "not both" in run("x", "--held-out", "y", "--hold-out", "3", code=2)[1]
+    with open_store(f"sqlite:///{kept}", create=True):
+        pass
+    assert "is there already" in run("x", "--keep", str(kept), code=2)[1]
+    assert "hierogram learn" in run("--store", str(kept), code=2)[1]
+
+
+def test_a_bitext_without_links_is_aligned_first(run: Compare, tmp_path: Path) -> None:
+    sides = [tmp_path / "c.fr", tmp_path / "c.en"]
+    for k, path in enumerate(sides):
+        path.write_text("".join(line.split(" ||| ")[k] + "\n" for line in LINES * 3))
+    table, told = run(*map(str, sides), "--hold-out", "0", "--sweeps", "1", "--json")
+    figures = json.loads(table)
+    assert f"{len(LINES) * 3} pairs of the bitext came without links: aligned with bhmm-f" in told
+    assert figures["pairs"] == len(LINES) * 3
+    assert all(row["rules"] > 10 for row in figures["grammars"])
+
+
+def test_a_store_is_compared_by_what_it_has_learned(run: Compare, store_url: str, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.bars"
+    corpus.write_text("".join(line.rpartition(" ||| ")[0] + "\n" for line in LINES))
+    with open_store(store_url, create=True) as opened, Input([str(corpus)]) as source:
+        ingest(opened, source)
+    said, told = run("--store", store_url, code=3)
+    assert said == ""
+    assert f"its pairs have no alignment yet: `hierogram --store {opened.url} learn`" in told
+    corpus.write_text("".join(line + "\n" for line in LINES * 2))
+    with open_store(store_url) as opened, Input([str(corpus)]) as source:
+        ingest(opened, source)
+        learn(opened, sweeps=1)
+    said, told = run("--store", store_url, "--json")
+    assert json.loads(said)["pairs"] == 2 * len(LINES)
+    assert f"{len(LINES)} pairs left out that have no alignment yet" in told

@@ -1,0 +1,106 @@
+"""The extraction kernels find the rules of the definition, whatever the size of the buffer they gather in."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from tests.reference import examples
+from tests.reference.examples import RandomPair
+from tests.tools.lab import definition as reference
+from tests.tools.lab.grammars import Extracted, extracted, lines_of, merged, runs_of
+
+from hierogram.samplers.grammar import rules as notation
+from hierogram.tools.lab.comparison.extraction import (
+    MASS_UNIT,
+    ExtractionError,
+    Limits,
+    read_sources,
+    row_shape,
+)
+
+LIMITS = [Limits(), Limits(4, 3), Limits(5, 4, loose=True), Limits(loose=True)]
+
+
+def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: Limits) -> None:
+    occurrences, masses = reference.extract(pairs, limits.phrase_words, limits.source_symbols, limits.loose)
+    assert {rule: number for rule, (number, _) in found.items()} == occurrences
+    for rule, (_, mass) in found.items():
+        assert mass == pytest.approx(float(masses[rule]), abs=1e-6)
+    assert sum(masses.values()) == pytest.approx(sum(mass for _, mass in found.values()), rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_equal_to_the_definition(limits: Limits) -> None:
+    # A short vocabulary, so that rules repeat within and between pairs.
+    pairs = examples.random_pairs(seed=41, how_many=120, longest=7, words="abc")
+    pairs += examples.random_pairs(seed=42, how_many=4, longest=14)
+    assert_as_defined(extracted(merged(runs_of(pairs, limits, 1 << 15), limits), pairs, limits), pairs, limits)
+
+
+def test_small_buffers_make_many_runs_and_the_same_grammar() -> None:
+    pairs = examples.random_pairs(seed=43, how_many=200, longest=9, words="abcd")
+    limits = Limits()
+    whole = runs_of(pairs, limits, 1 << 15)
+    assert len(whole) == 1
+    for capacity, most in ((150, 7), (400, 1)):
+        runs = runs_of(pairs, limits, capacity)
+        assert len(runs) > 5
+        np.testing.assert_array_equal(merged(runs, limits, most), whole[0])
+
+
+def test_a_phrase_with_more_rules_than_a_buffer_is_refused() -> None:
+    pair: RandomPair = (tuple("abcde"), tuple("ABCDE"), {(k, k) for k in range(5)})
+    with pytest.raises(ExtractionError, match="has more rules than the buffer's 3"):
+        runs_of([pair], Limits(), 3)
+
+
+def test_the_rules_of_one_pair_by_hand() -> None:
+    pair: RandomPair = (("ne", "va", "pas"), ("not", "go"), {(0, 0), (1, 1), (2, 0)})
+    limits = Limits()
+    rows = merged(runs_of([pair], limits, 100), limits)
+    # The phrases are `va` and the whole pair; the second one has two rules.
+    assert sorted(lines_of(rows, [pair], limits)) == [
+        "ne [X,1] pas ||| not [X,1] ||| 0.5",
+        "ne va pas ||| not go ||| 0.5",
+        "va ||| go ||| 1",
+    ]
+
+
+def test_scopes_and_words_are_those_of_the_rules() -> None:
+    pairs = examples.random_pairs(seed=44, how_many=60, longest=9)
+    limits = Limits()
+    rows = merged(runs_of(pairs, limits, 1 << 15), limits)
+    sides, scopes, words = read_sources(rows, row_shape(limits))
+    seen = set()
+    for k, line in enumerate(lines_of(rows, pairs, limits)):
+        rule = notation.Rule.parse(line.rsplit(" ||| ", 1)[0])
+        assert (scopes[k], words[k]) == (rule.scope, rule.source_terminals)
+        numbers = sides.symbols[sides.starts[k] : sides.starts[k + 1]]
+        assert [-n if n < 0 else None for n in numbers] == [s if isinstance(s, int) else None for s in rule.source]
+        seen.add(rule.scope)
+    assert seen == {0, 1, 2}
+
+
+def test_rows_come_in_the_order_of_their_symbols() -> None:
+    pairs = examples.random_pairs(seed=45, how_many=60, longest=9)
+    rows = merged(runs_of(pairs, Limits(), 300), Limits())
+    symbols = [tuple(row[: row_shape(Limits()).symbol_words].tolist()) for row in rows]
+    assert symbols == sorted(set(symbols))
+
+
+def test_masses_are_written_to_four_decimals() -> None:
+    pair: RandomPair = (("a",), ("A",), {(0, 0)})
+    rows = merged(runs_of([pair], Limits(), 10), Limits())
+    shape = row_shape(Limits())
+    cases = [
+        (Fraction(1, 3), "0.3333"),
+        (Fraction(5, 2), "2.5"),
+        (Fraction(7), "7"),
+        (Fraction(99_999_999, 10**8), "1"),
+        (Fraction(1003, 100), "10.03"),
+        (Fraction(1, 10**5), "0"),
+    ]
+    for mass, text in cases:
+        rows[0, shape.mass] = round(mass * MASS_UNIT)
+        assert lines_of(rows, [pair], Limits()) == [f"a ||| A ||| {text}"]

@@ -1,0 +1,38 @@
+"""The measure of posted pairs: it serves a copy of a store, posts, and waits for translations."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import teach, written
+from tests.tools.lab.programs import printed
+
+from hierogram.storage.store import open_store
+from hierogram.tools.lab.measures import new_pairs
+
+
+@pytest.mark.slow
+def test_posted_pairs_are_translated_by(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    teach(url, written(tmp_path))
+    with open_store(url) as store:
+        before = store.position()
+    said = printed("measures.new_pairs", tmp_path / "store.db", "--pairs", "2", "--rest", "0")
+    assert re.fullmatch(r"pair 1: [\d.]+ s\npair 2: [\d.]+ s\nmedian [\d.]+ s, largest [\d.]+ s\n", said)
+    with open_store(url) as store:
+        assert store.position() == before
+
+
+def test_what_is_never_translated_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(_url: str, place: str, _body: object) -> dict[str, object]:
+        asked.append(place)
+        return {"sentences": [{"translation": "the house"}]}
+
+    monkeypatch.setattr(new_pairs, "_ask", ask)
+    monkeypatch.setattr(new_pairs, "_PATIENCE_SECONDS", 0.3)
+    with pytest.raises(TimeoutError, match="zut was not translated"):
+        new_pairs.seconds_to_translation("http://nowhere", ("la", "the"), ("zut", "darn"))
+    assert asked[0] == "/v1/pairs"
+    assert asked.count("/v1/translate") > 1

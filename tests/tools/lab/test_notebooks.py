@@ -1,0 +1,51 @@
+"""Notebooks run, in a minute together, and show what is kept in them."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hierogram.tools.lab.notebooks import filled, main
+
+NOTEBOOKS = sorted((Path(__file__).parents[3] / "docs" / "notebooks").glob("*.ipynb"))
+MOST_BYTES = 60_000
+
+
+def shown(notebook: dict[str, Any]) -> list[Any]:
+    """The outputs of all cells, without folders that are made for a run."""
+    found = [cell.get("outputs") for cell in notebook["cells"]]
+    return json.loads(re.sub(r"sqlite:[^ \"&<]*/", "sqlite:///", json.dumps(found)))  # type: ignore[no-any-return]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_shows_what_is_kept_in_it(path: Path) -> None:
+    kept = json.loads(path.read_text())
+    started = time.process_time()
+    again = filled(kept)
+    # A third of what all three may take.
+    assert time.process_time() - started < 20
+    assert shown(again) == shown(kept)
+    assert sum(map(bool, shown(again))) > 4
+    assert path.stat().st_size < MOST_BYTES
+
+
+def test_there_are_three() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["first_grammar", "priors", "terminology"]
+
+
+def test_outputs_are_what_is_printed_and_the_last_value(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Sums"]},
+        {"cell_type": "code", "source": ["x = 2\n", "print(x)\n", "x + 1"], "outputs": ["old"]},
+        {"cell_type": "code", "source": ["x = None"]},
+    ]
+    (tmp_path / "sums.ipynb").write_text(json.dumps({"cells": cells}))
+    main([str(tmp_path / "sums.ipynb")])
+    text, sums, nothing = json.loads((tmp_path / "sums.ipynb").read_text())["cells"]
+    assert "outputs" not in text
+    assert [one.get("text") or one["data"]["text/plain"] for one in sums["outputs"]] == [["2\n"], ["3"]]
+    assert nothing["outputs"] == []

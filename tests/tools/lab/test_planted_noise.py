@@ -1,0 +1,82 @@
+"""The command of planted noise: what it spoils, its areas, and that it tells a table."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from hierogram.tools.lab.papers import planted_noise
+from hierogram.tools.lab.papers.planted_noise import (
+    COPIED,
+    CUT,
+    JUNK,
+    KINDS,
+    NEGATED,
+    NUMBERS,
+    OTHER,
+    REPLACED,
+    SHIFTED,
+    SWAPPED,
+    TOGETHER,
+    area,
+    plant,
+)
+
+
+def test_an_area_is_the_share_of_pairs_in_the_right_order() -> None:
+    random = np.random.default_rng(1)
+    doubt = random.integers(0, 6, 40).astype(float)
+    spoiled = random.random(40) < 0.3
+    pairs = [(a, b) for a in doubt[spoiled] for b in doubt[~spoiled]]
+    wanted = np.mean([1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs])
+    assert area(doubt, spoiled) == pytest.approx(wanted)
+    assert area(spoiled.astype(float), spoiled) == 1
+
+
+def test_what_is_spoiled() -> None:
+    source = [[f"s{k}", f"{k}"] for k in range(120)]
+    target = [[f"t{k}-{j}" for j in range(1 + k % 9)] + ["is", f"{k}"] for k in range(120)]
+    other = [["o1"], ["o2", "o3"]]
+    planted = plant(source, target, other, 5, 1)
+    assert np.bincount(planted.kind[planted.kind >= 0]).tolist() == [5] * len(KINDS)
+    of = {way: np.flatnonzero(planted.kind == place).tolist() for place, way in enumerate(KINDS)}
+    for k in range(120):
+        changed = planted.source[k] != source[k], planted.target[k] != target[k]
+        assert changed == (planted.kind[k] == KINDS.index(SWAPPED), planted.kind[k] >= 0)
+    assert all(planted.target[k] in other for k in of[OTHER])
+    assert sorted(str(planted.target[k]) for k in of[SHIFTED]) == sorted(str(target[k]) for k in of[SHIFTED])
+    for k in of[CUT]:
+        assert planted.target[k] == target[k][: len(target[k]) // 3]
+    assert all((planted.source[k], planted.target[k]) == (target[k], source[k]) for k in of[SWAPPED])
+    assert all(planted.target[k] == source[k] for k in of[COPIED])
+    assert all(len(planted.target[k]) == len(target[k]) for k in of[JUNK])
+    for k in of[NUMBERS]:
+        assert [len(word) for word in planted.target[k]] == [len(word) for word in target[k]]
+        assert planted.target[k][-1] != target[k][-1]
+    assert all(planted.target[k] == [*target[k][:-1], "not", target[k][-1]] for k in of[NEGATED])
+    for k in of[REPLACED]:
+        different = sum(a != b for a, b in zip(planted.target[k], target[k], strict=True))
+        assert different == max(1, round(len(target[k]) / 5))
+
+
+def test_the_command_tells_areas(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    lines = [[str(word) for word in random.integers(20, size=5)] for _ in range(160)]
+    for name, mark in (("source", "f"), ("target", "e")):
+        (tmp_path / name).write_text("".join(" ".join(mark + word for word in line) + "\n" for line in lines))
+    arguments = [str(tmp_path / "source"), str(tmp_path / "target"), "--pairs", "140", "--sound", "20", "--each", "8"]
+    app = typer.Typer()
+    app.command()(planted_noise.main)
+    told = CliRunner().invoke(app, arguments)
+    assert told.exit_code == 0, told.output
+    rows = [line.split("\t") for line in told.stdout.splitlines() if "\t" in line]
+    assert rows[0][0] == "spoiled by"
+    assert [row[0] for row in rows[1:]] == [JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, REPLACED, TOGETHER]
+    for row in rows[1:]:
+        assert all(0 <= float(value) <= 1 for value in row[1:])
+    areas = {row[0]: dict(zip(rows[0][1:], map(float, row[1:]), strict=True)) for row in rows[1:]}
+    # Words are translated one by one, so a pair of other words has little evidence.
+    assert areas[SHIFTED]["evidence"] > 0.9
+    assert areas[TOGETHER]["doubt"] > 0.8

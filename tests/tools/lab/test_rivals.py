@@ -1,0 +1,50 @@
+"""The table of rivals is made by one command; chains count as much as sentences."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.tools.lab.grammars import write_bitext
+from tests.tools.lab.programs import printed
+
+from hierogram.tools.lab.papers import rivals
+from hierogram.tools.lab.papers.rivals import p_of_difference
+
+
+@pytest.mark.slow
+def test_the_table_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rivals, "p_of_difference", partial(p_of_difference, resamples=100))
+    bitext = write_bitext(tmp_path)
+    arguments = [*bitext, "--work", tmp_path / "work"]
+    arguments += ["--tuning", "12", "--test", "12", "--iterations", "1", "--chains", "2", "--seeds", "2"]
+    said = printed("papers.rivals", *arguments)
+    rows = {row["name"]: row for row in json.loads((tmp_path / "work" / "rivals.json").read_text())}
+    assert all(f"\n{name}\t" in f"\n{said}" for name in rows)
+    hiero, default, means = (rows[name] for name in ("Hiero, all features", "translation grammar", "posterior means"))
+    assert (hiero["share"], hiero["p"], hiero["once"]) == (1.0, None, hiero["bleu"])
+    assert (default["chains"], means["chains"], hiero["chains"]) == (2, 2, 1)
+    assert means["rules"] < default["rules"] < hiero["rules"] == rows["Hiero"]["rules"]
+    first = rows["Hiero of our size by mass"]["rules"]
+    assert first <= hiero["rules"]
+    assert all(rows[f"Hiero of our size by {name}"]["rules"] == first for name in ("significance", "entropy"))
+    assert rows["Hiero best tenth by mass"]["rules"] == hiero["rules"] // 10
+    assert default["spread"][0] <= default["bleu"] <= default["spread"][1]
+    assert means["p_of_means"] is None
+    assert 0 < default["p_of_means"] <= 1
+    printed("papers.rivals", *arguments, "--only", "tenth")
+    some = json.loads((tmp_path / "work" / "rivals.json").read_text())
+    assert [row["name"] for row in some] == ["Hiero, all features", "Hiero best tenth by mass"]
+
+
+def test_chains_that_differ_are_no_proof() -> None:
+    def statistics(matches: list[float]) -> np.ndarray:
+        """For each chain, sentences of ten words of which a share is right."""
+        rows = [[[own * n for n in (10, 9, 8, 7)] + [10, 9, 8, 7, 10, 10]] * 30 for own in matches]
+        return np.array(rows, np.float64).reshape(len(matches), 30, 10)
+
+    steady, better = statistics([0.5, 0.5]), statistics([0.6, 0.6])
+    assert p_of_difference(steady, better, 200) < 0.05
+    assert p_of_difference(steady, statistics([0.3, 0.9]), 200) > 0.05
+    assert p_of_difference(steady, steady, 200) == 1

@@ -1,0 +1,89 @@
+"""The yardstick of small languages, on a little text of its own."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.tools.lab.papers.small_languages import (
+    PARTS,
+    WORDS,
+    Cell,
+    SmallOptions,
+    divided,
+    draft,
+    measure,
+    overlap,
+    saved,
+)
+
+SUBJECTS = {"ni": "I", "u": "you", "wa": "they", "tu": "we"}
+VERBS = {"nakula": "eat", "nakunywa": "drink", "naona": "see", "nataka": "want"}
+NOUNS = {"mkate": "bread", "maji": "water", "samaki": "fish", "chai": "tea"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = [
+        (f"{subject}{verb} {noun}.", f"{who} {does} {what}.")
+        for subject, who in SUBJECTS.items()
+        for verb, does in VERBS.items()
+        for noun, what in NOUNS.items()
+    ]
+    names = [f"{'ACT' if k % 5 == 0 else 'MAT'}.1.{k}" for k in range(len(made))]
+    for language, side in (("sw", 0), ("en", 1)):
+        lines = [f"{name}\t{pair[side]}\n" for name, pair in zip(names, made, strict=True)]
+        (tmp_path / f"nt.{language}").write_text("".join(lines), encoding="utf-8")
+    return tmp_path
+
+
+def _wanted(folder: Path) -> SmallOptions:
+    return SmallOptions(work=folder / "work", test=8, draft=6, block=3)
+
+
+def test_the_book_of_the_test_is_not_learned_from(folder: Path) -> None:
+    verses = divided(folder, Cell("sw", "en", 40, WORDS), _wanted(folder))
+    assert (len(verses.train), len(verses.test)) == (40, 8)
+    assert not {*verses.train} & {*verses.test}
+
+
+def test_a_smaller_cell_learns_from_verses_of_the_larger(folder: Path) -> None:
+    small, large = (divided(folder, Cell("sw", "en", size, WORDS), _wanted(folder)) for size in (10, 40))
+    assert large.train[:10] == small.train
+    assert large.test == small.test
+
+
+def test_too_few_verses_are_said(folder: Path) -> None:
+    with pytest.raises(UsageError, match="51 others"):
+        divided(folder, Cell("sw", "en", 52, WORDS), _wanted(folder))
+
+
+@pytest.mark.slow
+def test_a_cell_has_its_figures(folder: Path) -> None:
+    found = {way: measure(folder, Cell("sw", "en", 48, way), _wanted(folder)) for way in (WORDS, PARTS)}
+    assert json.loads(json.dumps(found)) == found
+    for figures in found.values():
+        assert 20 < figures["chrf"] <= 100
+        assert 0.8 < figures["length"] < 1.3
+        assert figures["unknown"] == 0
+
+
+@pytest.mark.slow
+def test_drafting_learns_from_what_is_corrected(folder: Path) -> None:
+    found = draft(folder, Cell("en", "sw", 12, WORDS), _wanted(folder))
+    assert found["verses"] == [3, 6]
+    # The first block is translated before anything of the book is learned.
+    assert found["growing"][0] == found["standing"][0]
+    assert len(found["seconds"]) == 2
+
+
+def test_overlap_counts_every_ngram_of_the_test() -> None:
+    assert overlap(["a b c"], ["a b", "b c d"], 2) == pytest.approx(2 / 3)
+
+
+def test_what_is_saved_is_all_but_the_edits() -> None:
+    assert saved(["kitten"], ["sitting"]) == pytest.approx(4 / 7)
+    assert saved(["abc"], ["abc"]) == 1
+    # Whoever begins anew types no more than all.
+    assert saved(["something else"], ["abc"]) == 0

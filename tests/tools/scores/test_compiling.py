@@ -1,0 +1,66 @@
+"""The process that compiles the kernels of scores for a daemon ends with it, however that ends."""
+
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.daemon.serving.conftest import Daemon, serve, until
+
+from hierogram.samplers.compiled.cache import cache_folder
+from hierogram.storage.store import Store
+
+__all__ = ["serve"]
+
+SECONDS = 30.0
+"""Compiling takes longer, so this is how long a daemon may take to end that does not wait for it."""
+
+
+def compiling_for(daemon: Daemon) -> list[psutil.Process]:
+    """The processes of the daemon that compile kernels of scores."""
+    children = psutil.Process(daemon.process.pid).children()
+    return [child for child in children if "hierogram.tools.scores.compiling" in child.cmdline()]
+
+
+def has_ended(process: psutil.Process) -> bool:
+    # Whoever takes orphans in may be slow to hear of their end.
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.fixture
+def compiling(learned: Store, serve: Callable[..., Daemon], tmp_path: Path) -> tuple[Daemon, psutil.Process]:
+    """A daemon whose cache lacks the kernels of scores, and the process that has begun to compile them."""
+    cache = tmp_path / "cache"
+    ours = cache / "hierogram" / "kernels" / cache_folder().name
+    shutil.copytree(cache_folder(), ours, ignore=shutil.ignore_patterns("scores.scorer", "charts.dense"))
+    daemon = serve("--store", learned.url, HIEROGRAM_CACHE=str(cache))
+    daemon.until_port()
+    until(lambda: bool(compiling_for(daemon)))
+    [process] = compiling_for(daemon)
+    # It keeps the small kernels first.
+    until(lambda: (ours / "scores.scorer").exists())
+    assert not has_ended(process)
+    return daemon, process
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+def test_a_daemon_ends_in_time_while_its_kernels_are_compiled(compiling: tuple[Daemon, psutil.Process]) -> None:
+    daemon, process = compiling
+    began = time.monotonic()
+    assert daemon.end(signal.SIGTERM) == 0
+    assert time.monotonic() - began < SECONDS
+    assert has_ended(process)
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+def test_a_daemon_that_is_killed_leaves_no_process_that_compiles(compiling: tuple[Daemon, psutil.Process]) -> None:
+    daemon, process = compiling
+    daemon.kill()
+    began = time.monotonic()
+    until(lambda: has_ended(process))
+    assert time.monotonic() - began < SECONDS

@@ -1,0 +1,116 @@
+"""The loop that scores pairs, and scores them again where their rules have changed much."""
+
+import dataclasses
+import threading
+from typing import Any
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.storage.building import query
+
+from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.scores import loop as scoring
+from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.loop import ScoringLoop
+from hierogram.tools.scores.records import KeepOptions, ScoreOptions, score_of
+from hierogram.tools.scores.scoring import Scorer, keep_scores
+
+SECONDS = 60.0
+QUICK = KeepOptions(share=1.0, pause_seconds=0.0)
+
+
+class Loop:
+    """The daemon's loop, in this thread, ended when a round says so."""
+
+    def __init__(self, store: Store, options: KeepOptions, rounds: int = 1) -> None:
+        self._most = rounds
+        self.stop = threading.Event()
+        self.rounds: list[int] = []
+        self.heart = Heartbeat()
+        self._loop = ScoringLoop(store, lambda: options, self._heard)
+
+    def _heard(self, _event: str, pairs: int) -> None:
+        self.rounds.append(pairs)
+        if len(self.rounds) == self._most:
+            self.stop.set()
+
+    def run(self, seconds: float = SECONDS) -> list[int]:
+        timer = threading.Timer(seconds, self.stop.set)
+        timer.start()
+        self._loop.run(self.stop, self.heart)
+        timer.cancel()
+        return self.rounds
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "_LOOK_SECONDS", 0.01)
+
+
+def test_the_daemon_scores_what_has_no_score(learned: Store) -> None:
+    settled = [row.id for row in learned.pairs(states=["settled"])]
+    loop = Loop(learned, QUICK)
+    assert loop.run() == [len(settled)]
+    scores = learned.scores()
+    assert [score.pair_id for score in scores] == settled
+    scorer = Scorer(Learned(learned, lambda *_: None), ScoreOptions())
+    rows = learned.pairs(states=["settled"])
+    for (made, _), score in zip(scorer.score_stored(rows), scores, strict=True):
+        links = tuple(dataclasses.replace(link, probability=round(link.probability, 3)) for link in made.links)
+        assert score_of(score) == dataclasses.replace(made, links=links)
+        assert score.position <= learned.position()
+
+
+@pytest.mark.parametrize(("moved", "again"), [(0.4, 0), (0.6, 1), (-0.6, 1)])
+def test_the_daemon_scores_again_where_rules_have_changed_much(learned: Store, moved: float, again: int) -> None:
+    Loop(learned, QUICK).run()
+    assert Loop(learned, QUICK).run() == [0]
+    [score] = learned.scores_by_id([3])
+    assert score.derivation is not None
+    learned.keep_scores([score._replace(derivation=score.derivation + moved, evidence=99.0)])
+    assert Loop(learned, QUICK).run() == [again]
+    assert (learned.scores_by_id([3])[0].evidence < 99) == bool(again)
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+def test_a_store_that_stands_still_is_left_alone(learned: Store) -> None:
+    """The second round finds nothing to do, and there is no third one."""
+    assert Loop(learned, QUICK, rounds=3).run(3.0) == [len(learned.pairs(states=["settled"])), 0]
+
+
+@pytest.mark.parametrize("options", [KeepOptions(share=0.0), KeepOptions(share=1.0, most_pairs=3)])
+def test_nothing_is_scored_where_it_is_not_wanted(learned: Store, options: KeepOptions) -> None:
+    assert Loop(learned, options).run(0.3) == []
+    assert learned.scores() == []
+
+
+def test_other_stores_have_no_scores(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
+        assert Loop(store, QUICK).run(0.2) == []
+
+
+def test_work_ends_when_it_is_told_to(learned: Store) -> None:
+    """At a small share of the time it rests for long, and wakes at once."""
+    loop = Loop(learned, KeepOptions(share=1e-4))
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    loop.stop.set()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert loop.rounds == []
+
+
+def test_a_pair_that_leaves_meanwhile_keeps_no_score(
+    learned: Store, hierogram: Run, learned_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def withdrawn_first(*given: Any) -> None:
+        assert hierogram("--store", learned_url, "withdraw", "2").code == 0
+        keep_scores(*given)
+
+    monkeypatch.setattr(scoring, "keep_scores", withdrawn_first)
+    Loop(learned, QUICK).run()
+    assert 2 not in [score.pair_id for score in learned.scores()]
+    assert query(learned_url, "SELECT count(*) FROM pair_scores WHERE pair_id = 2") == [(0,)]

@@ -1,0 +1,284 @@
+"""Scores of pairs: what a pair has added to the store is taken out, every pair has one, and the command tells them."""
+
+import dataclasses
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import update
+from tests.daemon.conftest import LINES, QUICK, Run, teach
+
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.samplers.charts.dense import Piece
+from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
+from hierogram.samplers.scores.scorer import cut_of
+from hierogram.storage.schema.tables import rules
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.scores.learned import Learned, rows_of
+from hierogram.tools.scores.records import PairScore, ScoreOptions
+from hierogram.tools.scores.scoring import MOST_WORDS, Scorer, scored_texts
+
+OPTIONS = ScoreOptions()
+
+
+@pytest.fixture
+def known(learned: Store) -> Learned:
+    return Learned(learned, lambda *_: None)
+
+
+def score_of_text(scorer: Scorer, source: list[str], target: list[str]) -> PairScore:
+    [found] = scorer.score([(source, target)])
+    return found
+
+
+def test_a_pair_does_not_vouch_for_itself(learned: Store, known: Learned) -> None:
+    scorer = Scorer(known, OPTIONS)
+    rows = list(rows_of(learned))
+    for row, (own, _) in zip(rows, scorer.score_stored(rows), strict=True):
+        as_text = score_of_text(scorer, row.source.split(" "), row.target.split(" "))
+        assert own.tokens == as_text.tokens == len(row.source.split()) + len(row.target.split())
+        assert own.evidence < as_text.evidence
+        assert own.unseen >= as_text.unseen - 1e-9
+
+
+@pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
+def test_a_store_without_the_pair_gives_the_same_numbers(
+    learned: Store, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that a pair has added is taken out: uses and their totals by length, words, links, neighbours, rates."""
+    told = dataclasses.replace(learned.settings(), model=model)
+    monkeypatch.setattr(Store, "settings", lambda _: told)
+    leave_out(learned, [row.id for row in list(rows_of(learned))[:4]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
+@pytest.mark.database("sqlite")
+def test_each_of_sixty_pairs_is_left_out(model: str, tmp_path: Path) -> None:
+    """In so small a store a pair has much of all uses, of all words, and of those without a link."""
+    url = f"sqlite:///{tmp_path / 'sixty.db'}"
+    teach(url, sixty(tmp_path), dataclasses.replace(QUICK, model=model))
+    with open_store(url) as store:
+        assert store.count_pairs() == 60
+        leave_out(store, range(1, 61, 6))
+
+
+def sixty(folder: Path) -> Path:
+    """Write sixty pairs of two to twelve words; some have words that no other pair has, and some words no link."""
+    random = np.random.default_rng(1)
+    lines = []
+    for number in range(60):
+        source, target, links = [], [], []
+        for _ in range(random.integers(1, 5)):
+            noun, adjective = (int(chosen) for chosen in random.integers(0, 8, 2))
+            i, x = len(source), len(target)
+            source += [f"n{noun}", f"a{adjective}"]
+            target += [f"A{adjective}", f"N{noun}"]
+            links += [f"{i}-{x + 1}", f"{i + 1}-{x}"]
+            if random.random() < 0.4:
+                source.append("de")
+        if number % 7 == 0:
+            source.append(f"seul{number}")
+            target += [f"alone{number}", "now"]
+            links.append(f"{len(source) - 1}-{len(target) - 2}")
+        lines.append(f"{' '.join(source)} ||| {' '.join(target)} ||| {' '.join(links)}\n")
+    path = folder / "sixty.bars"
+    path.write_text("".join(lines))
+    return path
+
+
+def leave_out(learned: Store, pairs: Iterable[int]) -> None:
+    """Withdraw these pairs, one after the other, and see that their scores stay as they were."""
+    for pair in pairs:
+        [row] = learned.pairs(pair - 1, 1)
+        scorer = Scorer(Learned(learned, lambda *_: None), OPTIONS)
+        [(own, derivation)] = scorer.score_stored([row])
+        assert derivation is not None
+        GrammarStore(learned).withdraw([row.id])
+        without = Scorer(Learned(learned, lambda *_: None), OPTIONS)
+        # What words that do not belong look like, and what scores are usual, is learned from all pairs.
+        without._classifiers, without._usual = scorer._classifiers, scorer._usual
+        found = score_of_text(without, row.source.split(" "), row.target.split(" "))
+        links = [(link.source, link.target) for link in own.links]
+        assert links == [(link.source, link.target) for link in found.links]
+        for name in ("log_probability", "evidence", "unseen", "doubt"):
+            assert getattr(found, name) == pytest.approx(getattr(own, name), abs=1e-9), name
+        for name in ("source_misfit", "target_misfit"):
+            mine, theirs = getattr(own, name), getattr(found, name)
+            assert mine == theirs or mine.odds == pytest.approx(theirs.odds, abs=1e-6)
+
+
+def test_a_pair_whose_derivation_cannot_be_read_has_a_score(learned: Store, known: Learned) -> None:
+    rows = list(rows_of(learned))
+    scorer = Scorer(known, OPTIONS)
+    broken = [*rows[:2], rows[2]._replace(current=b"\xff"), *rows[3:]]
+    sound = scorer.score_stored(rows)
+    for k, ((score, derivation), one) in enumerate(zip(scorer.score_stored(broken), sound, strict=True)):
+        assert (derivation is None) == (k == 2)
+        assert (score == one.score) == (k != 2)
+    assert scorer.derivations(rows) == [one.derivation for one in sound]
+
+
+def test_rules_of_scope_three_are_used(learned: Store) -> None:
+    """And larger ones are not: they would take more than O(n³) places on a side."""
+    before = int(Learned(learned, lambda *_: None).rules.usable.sum())
+    with learned.snapshot() as snapshot:
+        one, two, *_ = [rule for rule in snapshot.iterate_all_rule_rows() if rule.count > 0 and rule.scope < 3]
+    for rule, scope, usable in ((one, 3, before), (two, 4, before - 1)):
+        with learned.engine.begin() as connection:
+            connection.execute(update(rules).where(rules.c.id == rule.id).values(scope=scope))
+        assert int(Learned(learned, lambda *_: None).rules.usable.sum()) == usable
+
+
+def test_translations_have_more_evidence_than_pairs_that_do_not_belong_together(known: Learned) -> None:
+    scorer = Scorer(known, OPTIONS)
+    right = score_of_text(scorer, ["elle", "voit", "la", "porte"], ["she", "sees", "the", "door"])
+    wrong = score_of_text(scorer, ["elle", "voit", "la", "porte"], ["a", "green", "house"])
+    assert right.evidence > wrong.evidence
+    assert right.doubt < wrong.doubt
+    assert {(link.source, link.target) for link in right.links} >= {(2, 2), (3, 3)}
+
+
+def test_numbers_that_differ_and_copies_are_doubtful(known: Learned) -> None:
+    scorer = Scorer(known, OPTIONS)
+    same = score_of_text(scorer, ["la", "maison", "17"], ["the", "house", "17"])
+    other = score_of_text(scorer, ["la", "maison", "17"], ["the", "house", "71"])
+    assert other.doubt == pytest.approx(same.doubt + 4)
+    copied = score_of_text(scorer, ["la", "maison"], ["la", "maison"])
+    assert copied.doubt > score_of_text(scorer, ["la", "maison"], ["xx", "yy"]).doubt + 3.9
+
+
+def test_every_pair_has_a_score_or_a_reason(known: Learned) -> None:
+    scorer = Scorer(known, OPTIONS)
+    unknown = score_of_text(scorer, ["zzz"], ["yyy", "xxx"])
+    assert math.isfinite(unknown.log_probability)
+    assert unknown.unseen == pytest.approx(1)
+    assert unknown.exact
+    lines = [
+        (["la", "maison", "zzz"] * 40, ["the", "house"] * 50),
+        (["la"] * 300, ["the"] * 300),
+        (["la"], ["the", "house"] * 150),
+        (["la", "maison"] * 150, ["x"]),
+        (["l'", "a", "m", "a", "i", "s", "o", "n"], ["<b>", "the", "</b>"]),
+    ]
+    scores = [score_of_text(scorer, *line) for line in lines]
+    assert all(math.isfinite(score.log_probability) and 0 <= score.unseen <= 1 for score in scores)
+    assert [score.exact for score in scores] == [False, False, True, True, True]
+    told = scored_texts(
+        scorer, [(7, [], ["a"]), (8, ["la"], ["the"]), (9, ["la"] * (MOST_WORDS + 1), ["the"]), (10, ["la"], [])]
+    )
+    assert [(number, score is None, problem) for number, _, _, score, problem in told] == [
+        (7, True, "a side is empty"),
+        (8, False, None),
+        (9, True, "a side has more than 1,000 words"),
+        (10, True, "a side is empty"),
+    ]
+
+
+def test_many_at_once_are_scored_as_one_by_one(learned: Store, known: Learned) -> None:
+    scorer = Scorer(known, OPTIONS)
+    rows = list(rows_of(learned))
+    together = scorer.score_stored(rows * 3)
+    assert together == [scorer.score_stored([row])[0] for row in rows] * 3
+
+
+def test_long_pairs_are_cut_where_no_likely_link_is_parted() -> None:
+    likely = np.array([(k, k) for k in range(40)], np.int32)
+    i, x = cut_of(Piece(0, 40, 0, 40), likely, len(likely))
+    assert i == x
+    assert 15 < i < 25
+    parted = np.array([(k, 39 - k) for k in range(40)], np.int32)
+    assert cut_of(Piece(0, 40, 0, 40), parted, len(parted)) != (20, 20)
+
+
+def test_a_pair_that_is_cut_has_a_lower_bound(known: Learned) -> None:
+    sides = ["il", "ne", "voit", "pas", "la", "maison", "verte"], ["he", "does", "not", "see", "the", "green", "house"]
+    whole = score_of_text(Scorer(known, OPTIONS), *sides)
+    assert (whole.pieces, whole.exact) == (1, True)
+    scorer = Scorer(known, ScoreOptions(exact=16))
+    cut = score_of_text(scorer, *sides)
+    assert cut.pieces > 1
+    assert not cut.exact
+    # Derivations across the cut are left out.
+    assert whole.log_probability - 5 < cut.log_probability < whole.log_probability
+    assert cut.tokens == whole.tokens
+
+
+def test_the_command_scores_stored_pairs(hierogram: Run, learned_url: str) -> None:
+    told = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
+    assert [one["pair"] for one in told] == list(range(1, len(LINES) + 1))
+    limit = sorted(one["evidence"] for one in told)[3]
+    table = hierogram("--store", learned_url, "score", "--set", f"below={limit}")
+    assert table.code == 0
+    assert len(table.out.splitlines()) == 4
+    assert f"3 pairs of {len(LINES)}" in table.err
+    one = hierogram("--store", learned_url, "score", "--pair", "2", "--json")
+    assert json.loads(one.out) == told[1]
+    assert "no pair 99" in hierogram("--store", learned_url, "score", "--pair", "99").err
+
+
+def test_the_command_scores_files(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+    (tmp_path / "a.fr").write_text("la maison\n\nla porte\n")
+    (tmp_path / "a.en").write_text("the house\nthe\nthe door\n")
+    ran = hierogram("--store", learned_url, "score", "a.fr", "a.en", "--json")
+    told = [json.loads(line) for line in ran.out.splitlines()]
+    assert ran.code == 1
+    assert [one["line"] for one in told] == [1, 2, 3]
+    assert told[1]["problem"] == "a side is empty"
+    rest = hierogram("--store", learned_url, "score", "a.fr", "a.en", "--json", "--after", "2")
+    assert [json.loads(line) for line in rest.out.splitlines()] == told[2:]
+    assert told[0]["links"]
+    (tmp_path / "b.en").write_text("the house\n")
+    assert hierogram("--store", learned_url, "score", "a.fr", "b.en").code == 3
+    assert hierogram("--store", learned_url, "score", "a.fr").code == 2
+
+
+def test_the_examples_of_the_document_run(hierogram: Run, learned_url: str) -> None:
+    document = (Path(__file__).parents[3] / "docs" / "scores.md").read_text()
+    [block] = re.findall(r"```sh\n(.*?)```", document, re.DOTALL)
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "hierogram"
+        assert hierogram("--store", learned_url, *arguments).code == 0
+
+
+def test_the_command_keeps_scores_and_tells_them(hierogram: Run, learned_url: str) -> None:
+    made = hierogram("--store", learned_url, "score", "--json", "--keep")
+    kept = hierogram("--store", learned_url, "score", "--json", "--kept")
+    assert made.code == kept.code == 0
+    for one, two in zip(made.out.splitlines(), kept.out.splitlines(), strict=True):
+        before, after = json.loads(one), json.loads(two)
+        for link in before["links"]:
+            link["probability"] = round(link["probability"], 3)
+        assert after == before
+    assert len(made.out.splitlines()) == len(LINES)
+    later = hierogram("--store", learned_url, "score", "--json", "--kept", "--after", "4")
+    assert later.out.splitlines() == kept.out.splitlines()[4:]
+    most = sorted(json.loads(line)["doubt"] for line in made.out.splitlines())[-2]
+    assert len(hierogram("--store", learned_url, "score", "--kept", "--doubt", str(most)).out.splitlines()) == 3
+    limit = sorted(json.loads(line)["evidence"] for line in made.out.splitlines())[2]
+    assert len(hierogram("--store", learned_url, "score", "--kept", "--set", f"below={limit}").out.splitlines()) == 3
+    one_pair = hierogram("--store", learned_url, "score", "--kept", "--pair", "2", "--json")
+    assert json.loads(one_pair.out)["pair"] == 2
+    assert hierogram("--store", learned_url, "score", "--kept", "--pair", "99").code == 3
+    assert hierogram("--store", learned_url, "score", "--kept", "--keep").code == 2
+    assert hierogram("--store", learned_url, "score", "a", "b", "--keep").code == 2
+
+
+def test_pairs_with_a_word_that_does_not_belong_are_told(hierogram: Run, learned_url: str) -> None:
+    every = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
+    worst = [max(one["source_misfit"]["odds"], one["target_misfit"]["odds"]) for one in every]
+    limit = sorted(worst)[-3]
+    told = hierogram("--store", learned_url, "score", "--json", "--set", f"misfit={limit}").out.splitlines()
+    assert {json.loads(line)["pair"] for line in told} == {
+        one["pair"] for one, odds in zip(every, worst, strict=True) if odds >= limit
+    }
+    table = hierogram("--store", learned_url, "score", "--set", f"misfit={limit}").out
+    first = json.loads(told[0])
+    word = first["target"].split()[first["target_misfit"]["position"]]
+    assert f"{word} {first['target_misfit']['odds']:.1f}" in table

@@ -1,0 +1,59 @@
+"""Probabilities and states are those of KenLM, which reads the same ARPA files."""
+
+from pathlib import Path
+from random import Random
+
+import kenlm
+import pytest
+from tests.reference.language_models.backoff import random_model
+from tests.samplers.language_models.models import walk
+from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, arpa_of
+
+from hierogram.samplers.language_models.model import EMPTY
+from hierogram.tools.translation.language_models.arpa import NamedModel, read_arpa
+
+NAMES = ["<unk>", "<s>", "</s>", *(f"w{k}" for k in range(3, 60))]
+
+
+def opened(path: Path) -> tuple[kenlm.Model, NamedModel]:
+    return kenlm.Model(str(path)), read_arpa(str(path), Quiet())
+
+
+def compare(theirs: kenlm.Model, ours: NamedModel, words: list[str], begin: bool) -> int:
+    """Score words one after the other with both; how many states of theirs were met more than of ours."""
+    numbers = ours.vocabulary.numbers(words)
+    log10, states = walk(ours.model, numbers, ours.model.begin if begin else EMPTY)
+    state, met = kenlm.State(), {}
+    (theirs.BeginSentenceWrite if begin else theirs.NullContextWrite)(state)
+    for k, word in enumerate(words):
+        after = kenlm.State()
+        assert theirs.BaseScore(state, word, after) == pytest.approx(log10[k], abs=1e-5)
+        assert met.setdefault(after, states[k]) == states[k]
+        state = after
+    assert len(met) >= 4
+    return len(met) - len(set(met.values()))
+
+
+@pytest.mark.parametrize("text", [KENLM, SRILM, IRSTLM])
+def test_files_of_three_programs(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "model.arpa"
+    path.write_text(text)
+    theirs, ours = opened(path)
+    random = Random(1)
+    words = [random.choice(["la", "maison", "chat", "</s>", "<unk>"]) for _ in range(2_000)]
+    # An unknown word that the file does not name is a state of KenLM's, though nothing depends on it.
+    more = text == SRILM
+    assert compare(theirs, ours, words, begin=True) == compare(theirs, ours, words, begin=False) == more
+
+
+@pytest.mark.parametrize(("order", "children"), [(2, 12), (3, 8), (4, 4), (5, 3)])
+def test_random_models(tmp_path: Path, order: int, children: float) -> None:
+    random = Random(order)
+    model = random_model(random, order, len(NAMES), children=children)
+    path = tmp_path / "model.arpa"
+    path.write_text(arpa_of(model, NAMES, random))
+    theirs, ours = opened(path)
+    # Whole n-grams one after the other, so that long ones are met, and words that no model knows.
+    grams = random.choices(list(model.log10), k=12_000)
+    words = [NAMES[w] if random.random() < 0.98 else "new" for gram in grams for w in gram]
+    assert compare(theirs, ours, words[:30_000], begin=bool(order % 2)) == 0

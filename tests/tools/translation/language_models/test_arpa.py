@@ -1,0 +1,164 @@
+"""ARPA files: all that programs write is read, what is wrong is named, what is written is read again."""
+
+import gzip
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reference.language_models.backoff import random_model
+from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, arpa_of, read_text
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.samplers.language_models.lines import free_lines, lines_of, read_lines
+from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, ngrams_of, score
+from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
+from hierogram.tools.translation.language_models.arpa import NamedModel, read_arpa, write_arpa
+
+
+def listed(named: NamedModel) -> dict[tuple[str, ...], tuple[float, float]]:
+    """All n-grams with their probabilities and backoff weights."""
+    return {
+        tuple(map(named.vocabulary.word, words)): (float(log10), float(backoff))
+        for ngrams in ngrams_of(named.model)
+        for words, log10, backoff in zip(*ngrams, strict=True)
+    }
+
+
+def test_files_of_three_programs_are_one_model(tmp_path: Path) -> None:
+    kenlm, srilm, irstlm = (read_text(tmp_path, text) for text in (KENLM, SRILM, IRSTLM))
+    expected = listed(kenlm)
+    assert len(expected) == 11
+    assert expected["la", "maison"] == (np.float32(-0.5), np.float32(-0.25))
+    assert expected["<s>",] == (0, np.float32(-0.30103))
+    for named, differences in ((srilm, {"<unk>", "<s>"}), (irstlm, {"<s>"})):
+        found = listed(named)
+        assert found.keys() == expected.keys()
+        assert {gram[0] for gram in found if found[gram] != expected[gram]} == differences
+    assert listed(srilm)["<unk>",][0] == -100
+    assert [kenlm.vocabulary.word(number) for number in (UNKNOWN, BEGIN, END)] == ["<unk>", "<s>", "</s>"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "﻿" + text,
+        lambda text: "# made by hand\n\n" + text,
+        lambda text: text.replace("<unk>", "<UNK>"),
+        lambda text: text.replace("\t", "   "),
+        lambda text: text.rstrip("\n"),
+        lambda text: text.replace("-0.6\t", "-6.0E-01\t").replace("-0.8\t", "-.8\t"),
+        lambda text: text.replace("\n-0.05", "\n\n-0.05") + "\n\n",
+    ],
+)
+def test_small_departures_are_taken(tmp_path: Path, change) -> None:
+    assert listed(read_text(tmp_path, change(KENLM))) == listed(read_text(tmp_path, KENLM))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_compressed_files(tmp_path: Path, pack) -> None:
+    assert listed(read_text(tmp_path, pack(KENLM.encode()))) == listed(read_text(tmp_path, KENLM))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "reason"),
+    [
+        ("-0.9\tla\t-0.2", "-0.9x\tla\t-0.2", 10, "does not begin with a log10 probability"),
+        ("-0.9\tla\t-0.2", "0.9\tla\t-0.2", 10, "is above 0"),
+        ("-0.9\tla\t-0.2", "-0.9", 10, "a line of this section has a log10 probability, 1 word and"),
+        ("-0.9\tla\t-0.2", "-0.9\tla\t-0.2\t4", 10, "a line of this section has"),
+        ("-0.9\tla\t-0.2", "-0.9\tla\t-", 10, "does not end with a backoff weight"),
+        ("-0.9\tla\t-0.2", "-0.9\tla\tnan", 10, "does not end with a backoff weight"),
+        ("-0.8\tmaison\t", "-0.8\tla\t", 11, "the 1-gram is there twice"),
+        ("-0.5\tla maison\t", "-0.5\tla chat\t", 15, "a word is not among the 1-grams"),
+        ("-0.5\tla maison\t-0.25", "-0.5\tla", 15, "2 words"),
+        ("-0.7\tmaison la\t0", "-0.7\tla maison\t0", 17, "the 2-gram is there twice"),
+        ("-0.06\tla maison </s>", "-0.06\tla maison </s>\t-1", 21, "there are no longer n-grams"),
+        ("ngram 2=4", "ngram 2=5", 19, "there were 4 2-grams, the header says 5"),
+        ("ngram 2=4\n", "", 3, "there should be the number of 2-grams"),
+        ("\\2-grams:", "\\3-grams:", 13, "there should be \\2-grams:"),
+        ("\\data\\", "\\date\\", 24, "this is no ARPA file"),
+        ("\\data\\", "iARPA", 1, "compile-lm --text=yes"),
+        ("\\end\\", "", 24, "the file ends among the 3-grams"),
+        ("\\end\\", "\\4-grams:\n-1\tla la la la", 23, "there is no \\end\\"),
+        ("\\end\\\n", "\\end\\\nla", 24, "there is more behind"),
+        ("ngram 1=5\nngram 2=4\nngram 3=2", "ngrams", 2, "counts of 0 orders"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, old: str, new: str, line: int, reason: str) -> None:
+    assert old in KENLM
+    with pytest.raises(InputError) as raised:
+        read_text(tmp_path, KENLM.replace(old, new))
+    assert f"{tmp_path / 'model.arpa'}: line {line}: " in str(raised.value)
+    assert reason in str(raised.value)
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="line 9: the line is longer"):
+        read_text(tmp_path, KENLM.replace("</s>\t0", "</s>" + "x" * 3_000_000, 1))
+
+
+def test_a_header_that_boasts_takes_no_memory(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the header says 99,999,999,999"):
+        read_text(tmp_path, KENLM.replace("ngram 2=4", "ngram 2=99999999999"))
+
+
+def test_a_model_that_never_saw_the_end_of_a_sentence(tmp_path: Path) -> None:
+    text = "\\data\\\nngram 1=2\n\n\\1-grams:\n-0.5\t<unk>\n-0.2\tla\n\\end\\\n"
+    model, vocabulary, _ = read_text(tmp_path, text)
+    assert score(model, model.begin, END)[0] == np.float32(-0.5)
+    assert vocabulary.numbers(["la", "<s>", "un"]).tolist() == [3, BEGIN, UNKNOWN]
+    assert model.order == 1
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("pruned", [0, 0.3])
+def test_what_is_written_is_read_again(tmp_path: Path, suffix: str, pruned: float) -> None:
+    random = Random(3)
+    names = ["<unk>", "<s>", "</s>", "maison", "été", "家", "1"]
+    named = read_text(tmp_path, arpa_of(random_model(random, 4, len(names), pruned), names, random))
+    path = tmp_path / f"again.arpa{suffix}"
+    write_arpa(path, named)
+    assert listed(read_arpa(str(path), Quiet())) == listed(named)
+
+
+@given(st.lists(st.floats(-200, 0, width=32), min_size=1), st.lists(st.floats(-200, 200, width=32), min_size=1))
+def test_numbers_are_written_so_that_they_are_read_again(values: list[float], weights: list[float]) -> None:
+    growing = GrowingVocabulary()
+    rows = free_lines(len(values), 2)
+    rows.log10[:] = values
+    rows.backoff[:] = np.resize(weights, len(values))
+    text = lines_of(growing.finish(), rows, True)
+    again, cursor = free_lines(len(values), 2), np.zeros(3, np.int64)
+    read_lines(np.frombuffer(bytearray(text), np.uint8), cursor, growing.arrays, growing.size, again, False)
+    assert cursor.tolist() == [len(text), len(values), len(values)]
+    assert np.array_equal(again.log10, rows.log10)
+    assert np.array_equal(again.backoff, rows.backoff)
+    assert max(map(len, text.split())) <= 15
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("-1", -1),
+        ("-0", 0),
+        ("-.5", -0.5),
+        ("-5.", -5),
+        ("-inf", -99),
+        ("-1.5e-3", -0.0015),
+        ("-15E+1", -150),
+        ("-0.12345678901234567890123", -0.12345678901234568),
+        ("-12345678901234567890e-19", -1.2345678901234567),
+    ],
+)
+def test_numbers_as_programs_write_them(text: str, value: float) -> None:
+    rows, cursor = free_lines(1, 1), np.zeros(3, np.int64)
+    line = np.frombuffer(bytearray(f"{text} <s>\n".encode()), np.uint8)
+    vocabulary = GrowingVocabulary()
+    read_lines(line, cursor, vocabulary.arrays, vocabulary.size, rows, False)
+    assert cursor[2] == 1
+    assert rows.log10[0] == np.float32(value)

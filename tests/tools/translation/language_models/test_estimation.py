@@ -1,0 +1,220 @@
+"""Estimated models against modified Kneser-Ney from its definition."""
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from tests.reference.language_models.kneser_ney import KneserNey
+from tests.tools.translation.language_models.arpa_files import Quiet
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.samplers.language_models.classes import ClassModel, word_classes
+from hierogram.samplers.language_models.model import END, ngrams_of, score
+from hierogram.tools.translation.language_models import estimation
+from hierogram.tools.translation.language_models.arpa import NamedModel, read_arpa
+from hierogram.tools.translation.language_models.estimation import (
+    FALLBACK,
+    BinaryWriter,
+    Report,
+    discounts_of,
+    estimate,
+)
+from hierogram.tools.translation.language_models.files import convert, make, open_language_model
+from hierogram.tools.translation.language_models.options import EstimationOptions
+from hierogram.tools.translation.language_models.word_classes import number_words
+
+
+def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:
+    """Sentences whose words follow each other unevenly, so that all adjusted counts occur."""
+    vocabulary = [f"w{k}" for k in range(words)]
+    text = []
+    for _ in range(sentences):
+        sentence, last = [], 0
+        for _ in range(random.randint(1, 9)):
+            last = (last * 3 + min(int(random.paretovariate(0.8)), words)) % words
+            sentence.append(vocabulary[last])
+        text.append(sentence)
+    return text
+
+
+def estimated(folder: Path, text: list[list[str]], **options) -> tuple[NamedModel, Report]:
+    path = folder / "text"
+    path.write_text("".join(" ".join(sentence) + "\n" for sentence in text))
+    made: list[NamedModel] = []
+    report = estimate([str(path)], EstimationOptions(**options), [partial(BinaryWriter, made.append)], folder, Quiet())
+    return made[0], report
+
+
+def probability(named: NamedModel, context: tuple[str, ...], word: str) -> float:
+    """Log10 probability, from the state that the context leads to."""
+    state = 0
+    for number in named.vocabulary.numbers([*context]):
+        _, state = score(named.model, state, number)
+    return score(named.model, state, named.vocabulary.numbers([word])[0])[0]
+
+
+def contexts_of(text: list[list[str]], order: int) -> list[tuple[str, ...]]:
+    """Contexts that occur, of all lengths."""
+    around = [("<s>", *sentence) for sentence in text]
+    return sorted({c[k - n : k] for c in around for k in range(1, len(c) + 1) for n in range(min(order, k + 1))})
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+def test_probabilities_are_those_of_the_definition(tmp_path: Path, order: int) -> None:
+    random = Random(order)
+    text = random_text(random, 300, 25)
+    named, report = estimated(tmp_path, text, order=order)
+    reference = KneserNey(text, order)
+    assert report.ngrams == [
+        sum(1 for gram in reference.counts if len(gram) == n) + (2 if n == 1 else 0) for n in range(1, order + 1)
+    ]
+    assert report.without_discounts == [n for n in reference.discounts if reference.discounts[n] == FALLBACK]
+    assert report[:2] == (len(text), sum(map(len, text)))
+    known = contexts_of(text, order)
+    contexts = [*random.sample(known, min(60, len(known))), ("w1", "w1", "w7"), ("w2", "new")]
+    for context in contexts:
+        total = 0.0
+        for word in sorted(reference.words):
+            found = probability(named, context, word)
+            expected = reference.probability(tuple("<unk>" if w == "new" else w for w in context), word)
+            assert found == pytest.approx(np.log10(expected), abs=1e-6)
+            total += 10**found
+        assert total == pytest.approx(1, abs=1e-5)
+
+
+def test_small_memory_and_short_pieces_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = random_text(Random(7), 400, 30)
+    named, _ = estimated(tmp_path, text, order=3)
+    monkeypatch.setattr(estimation, "_NUMBERS", 17)
+    again, _ = estimated(tmp_path, text, order=3, memory=100)
+    for one, other in zip(ngrams_of(named.model), ngrams_of(again.model), strict=True):
+        for column, expected in zip(one, other, strict=True):
+            assert np.array_equal(column, expected)
+
+
+def test_words_out_of_the_vocabulary_are_unknown(tmp_path: Path) -> None:
+    text = random_text(Random(8), 200, 40)
+    frequent = Counter(word for sentence in text for word in sentence)
+    first = {word: k for k, word in reversed(list(enumerate(w for s in text for w in s)))}
+    kept = set(sorted(frequent, key=lambda word: (-frequent[word], first[word]))[:12])
+    replaced = [[word if word in kept else "<unk>" for word in sentence] for sentence in text]
+    named, report = estimated(tmp_path, text, order=2, max_words=12)
+    assert len(named.vocabulary) == 15
+    assert report.unknown == sum(word == "<unk>" for sentence in replaced for word in sentence)
+    reference = KneserNey(replaced, 2)
+    for word in [*kept, "<unk>", "</s>"]:
+        for context in [(), ("<unk>",), ("<s>",), (replaced[0][0],)]:
+            expected = reference.probability(context, word)
+            assert probability(named, context, word) == pytest.approx(np.log10(expected), abs=1e-6)
+    seldom, _ = estimated(tmp_path, text, order=2, min_word_count=5)
+    assert {seldom.vocabulary.word(k) for k in range(3, len(seldom.vocabulary))} == {
+        word for word, number in frequent.items() if number >= 5
+    }
+
+
+def test_files_in_both_forms(tmp_path: Path) -> None:
+    text = random_text(Random(9), 100, 10)
+    paths = [tmp_path / name for name in ("one", "two")]
+    for path, part in zip(paths, (text[:40], text[40:]), strict=True):
+        path.write_text("\n".join("  ".join(sentence) + "\t\r" for sentence in part) + "\n\n\n")
+    outputs = [tmp_path / "model.arpa.gz", tmp_path / "model.lm"]
+    report = make([str(path) for path in paths], outputs, EstimationOptions(), Quiet())
+    assert report.sentences == 100
+    arpa, binary = read_arpa(str(outputs[0]), Quiet()), open_language_model(str(outputs[1]), Quiet())
+    expected, _ = estimated(tmp_path, text)
+    for sentence in text[:20]:
+        for named in (arpa, binary):
+            assert probability(named, (*sentence[:-1],), sentence[-1]) == pytest.approx(
+                probability(expected, (*sentence[:-1],), sentence[-1]), abs=1e-7
+            )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.arpa.gz", "model.lm", "one", "text", "two"]
+
+
+def classes_of(folder: Path, text: str) -> ClassModel | None:
+    """The class model of a text, as it is read from the binary form."""
+    (folder / "text").write_text(text)
+    make([str(folder / "text")], [folder / "model.lm"], EstimationOptions(order=2), Quiet())
+    return open_language_model(str(folder / "model.lm"), Quiet()).classes
+
+
+def test_a_class_model_is_that_of_the_words_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimation, "CLASSES", 6)
+    text = random_text(Random(10), 200, 25)
+    found = classes_of(tmp_path, "".join(" ".join(sentence) + "\n" for sentence in text))
+    assert found is not None
+    numbered = number_words(map(" ".join, text))
+    own = dict(zip(numbered.numbers, word_classes(numbered.words, numbered.offsets, 6).tolist(), strict=True))
+    times = Counter(word for sentence in text for word in sentence)
+    sizes = Counter(own[word] for sentence in text for word in sentence)
+    reference = KneserNey([[str(own[word]) for word in sentence] for sentence in text], 4)
+    texts = [*text[:20], ["w3", "new", "w1"], []]
+    for words, score10 in zip(texts, found.scores(texts), strict=True):
+        history, expected = ("<s>",), 0.0
+        for word in words:
+            of_class = own.get(word, 0)
+            expected += np.log10(reference.probability(history, str(of_class)))
+            expected += np.log10(times.get(word, 0.5) / sizes[of_class])
+            history = (*history, str(of_class))
+        assert score10 == pytest.approx(expected + np.log10(reference.probability(history, "</s>")), abs=1e-4)
+
+
+def test_classes_are_of_whole_words(tmp_path: Path) -> None:
+    found = classes_of(tmp_path, "ma ￭ji na ￭fa ￭hamu\nna ￭fa ￭hamu\n")
+    assert found is not None
+    assert [found.vocabulary.word(k) for k in range(3, len(found.vocabulary))] == ["maji", "nafahamu"]
+    # A part alone, of which no word is left.
+    none = classes_of(tmp_path, "￭\n")
+    assert none is not None
+    assert np.isfinite(none.scores([[], ["maji"]])).all()
+
+
+def test_long_texts_and_files_of_others_have_no_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert classes_of(tmp_path, "a b a\n" * 3) is not None
+    again = [tmp_path / "again.arpa", tmp_path / "again.lm"]
+    assert convert(str(tmp_path / "model.lm"), again, Quiet()).classes is not None
+    assert open_language_model(str(again[0]), Quiet()).classes is None
+    assert open_language_model(str(again[1]), Quiet()).classes is not None
+    # Sentences' ends are counted, too.
+    monkeypatch.setattr(estimation, "MOST_WORDS_IN_CLASSES", 12)
+    assert classes_of(tmp_path, "a b a\n" * 3) is not None
+    monkeypatch.setattr(estimation, "MOST_WORDS_IN_CLASSES", 11)
+    assert classes_of(tmp_path, "a b a\n" * 3) is None
+
+
+def test_discounts_where_a_text_is_too_small() -> None:
+    assert discounts_of([10, 5, 0, 1]) == (FALLBACK, False)
+    # 2 - 3 · 0.9 · 30 / 5 is below 0.
+    assert discounts_of([90, 5, 30, 1]) == (FALLBACK, False)
+    found, estimated = discounts_of([100, 40, 20, 10])
+    assert estimated
+    scale = 100 / 180
+    assert found == pytest.approx((1 - 2 * scale * 0.4, 2 - 3 * scale * 0.5, 3 - 4 * scale * 0.5))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "there is no sentence"),
+        (b"\n \n\t\n", "there is no sentence"),
+        (b"la maison\n\nle <s> chat\n", "line 3: <s> or </s> stands in the text"),
+        (b"la maison\n\xff\nla\n", "line 2: is not UTF-8"),
+        (b"la\n" * 100_000 + b"ma\xc3", "line 100001: is not UTF-8"),
+    ],
+)
+def test_bad_texts_are_named(tmp_path: Path, text: bytes, reason: str) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(text)
+    with pytest.raises(InputError, match=reason):
+        make([str(path)], [tmp_path / "model.arpa"], EstimationOptions(), Quiet())
+    assert [found.name for found in tmp_path.iterdir()] == ["text"]
+
+
+def test_unigrams_end_sentences(tmp_path: Path) -> None:
+    named, report = estimated(tmp_path, [["a"], ["a", "b"]], order=1)
+    assert report.without_discounts == [1]
+    # Counts 2, 1 and 2 of a, b and </s>: 3.5 of 5 are taken and shared by these and <unk>.
+    shared = (1.0 + 0.5 + 1.0) / 5 / 4
+    assert 10 ** score(named.model, named.model.begin, END)[0] == pytest.approx((2 - 1) / 5 + shared)

@@ -1,0 +1,112 @@
+"""`hierogram translate` and `hierogram export --format packed`."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.tools.translation.small import grammar_file, lm_file
+
+LINES = "elle ne vient pas\n\nla maison blanche Xyz\n"
+
+
+@pytest.fixture
+def sentences(tmp_path: Path) -> Path:
+    path = tmp_path / "in.fr"
+    path.write_text(LINES)
+    return path
+
+
+def test_translations_line_for_line(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
+    ran = hierogram("translate", str(grammar_file(tmp_path)), str(sentences), "--lm", str(lm_file(tmp_path)))
+    assert ran.code == 0
+    assert ran.out == "she does not come\n\nwhite the house Xyz\n"
+    assert "1 rule left out whose source side is empty or a single nonterminal" in ran.err
+    assert "1 rule left out of a larger scope" in ran.err
+    arguments = ("translate", str(grammar_file(tmp_path)), str(sentences), "-o", "out.en.gz", "--alignments", "out.al")
+    ran = hierogram(*arguments, "--svg", "pictures")
+    assert ran.code == 0
+    assert (tmp_path / "out.al").read_text() == "0-0 1-1 2-3 3-2\n\n0-1 1-2 2-0 3-3\n"
+    assert (tmp_path / "pictures" / "1.svg").read_text().startswith("<svg")
+    assert not (tmp_path / "pictures" / "2.svg").exists()
+
+
+def test_lists_and_json(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
+    grammar = str(grammar_file(tmp_path))
+    ran = hierogram("translate", grammar, str(sentences), "--best", "2")
+    fields = [line.split(" ||| ") for line in ran.out.splitlines()]
+    assert [field[0] for field in fields] == ["1", "1", "3", "3"]
+    assert fields[0][1] == "she does not come"
+    assert float(fields[2][3]) >= float(fields[3][3])
+    assert "p_target_given_source=" in fields[0][2]
+    ran = hierogram("translate", grammar, str(sentences), "--json", "--best", "3")
+    first, empty, _ = map(json.loads, ran.out.splitlines())
+    assert (first["line"], first["source"], first["translation"]) == (1, "elle ne vient pas", "she does not come")
+    assert first["candidates"][0]["alignment"] == [[0, 0], [1, 1], [2, 3], [3, 2]]
+    assert first["candidates"][0]["derivation"][0]["source"] == "[X,1] [X,2]"
+    assert (empty["translation"], empty["candidates"]) == ("", [])
+
+
+def test_weights_change_what_is_chosen(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("maison\n")
+    (tmp_path / "w.toml").write_text("[weights]\np_target_given_source = -1\nodd = 2\n")
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "in", "--weights", "w.toml")
+    assert ran.out == "home\n"
+    assert "w.toml: the grammar has no feature odd" in ran.err
+    (tmp_path / "w.toml").write_text('[weights]\nlm = "much"\n')
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "in", "--weights", "w.toml")
+    assert (ran.code, ran.err.strip()) == (3, "hierogram: w.toml: the weight of lm is 'much': it has to be a number")
+
+
+def test_a_packed_grammar_is_the_same(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
+    grammar = str(grammar_file(tmp_path))
+    ran = hierogram("export", "--format", "packed", "--grammar", grammar, "-o", "small.packed")
+    assert (ran.code, ran.err.splitlines()[-1]) == (0, "small.packed: 9 rules")
+    packed = hierogram("translate", "small.packed", str(sentences), "--best", "5")
+    assert packed.out == hierogram("translate", grammar, str(sentences), "--best", "5").out
+
+
+def test_long_lines_are_told(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("la " * 12 + "\n")
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "in", "--set", "max_words=5")
+    assert ran.out == " ".join(["the"] * 12) + "\n"
+    assert "in: line 1 has 12 words: translated in 3 parts" in ran.err
+
+
+@pytest.mark.slow
+def test_a_store_translates_what_it_has_learned(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("la maison verte\n")
+    ran = hierogram("--store", learned_url, "translate", "in")
+    assert ran.code == 0
+    assert set(ran.out.split()) == {"the", "green", "house"}
+    ran = hierogram("translate", learned_url, "in")
+    assert set(ran.out.split()) == {"the", "green", "house"}
+    ran = hierogram("--store", learned_url, "translate", str(grammar_file(tmp_path)), "in")
+    assert (ran.code, "two grammars" in ran.err) == (2, True)
+
+
+def test_standard_input_is_translated_as_it_comes(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+    assert ran.out == "she does not come\n\nwhite the house Xyz\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[X] ||| la ||| the ||| EGivenF=much\n", "g.cdec: line 1: a feature's value is not a number"),
+        ("", "read"),
+    ],
+)
+def test_bad_grammars(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "in").write_text("la\n")
+    (tmp_path / "g.cdec").write_text(content)
+    ran = hierogram("translate", "g.cdec", "in")
+    if content:
+        assert (ran.code, said in ran.err) == (3, True)
+    else:
+        assert (ran.code, ran.out) == (0, "la\n")

@@ -1,0 +1,192 @@
+"""A translator that follows its store: new pairs at once, what is only sampled again after a rest."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import withdraw_all
+from hierogram.daemon.progress import progress
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.storage.exceptions import StoreError
+from hierogram.storage.store import Store
+from hierogram.tools.translation import opening
+from hierogram.tools.translation.grammars import StoreGrammar, TranslationGrammar
+from hierogram.tools.translation.opening import Follower, TranslationResources, equip
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.translating import Translator
+
+
+def add(store: Store, folder: Path, line: str) -> None:
+    path = folder / "new.bars"
+    path.write_text(line + "\n")
+    with Input([str(path)]) as source:
+        ingest(store, source)
+    learn(store, sweeps=0)
+
+
+def read_anew(store: Store, **options: Any) -> TranslationGrammar:
+    with progress("read", "rules") as shown:
+        return StoreGrammar(store, ExportOptions(max_scope=2, **options), 2, shown).grammar
+
+
+def assert_same(one: TranslationGrammar, other: TranslationGrammar) -> None:
+    assert (one.source_words, one.target_words) == (other.source_words, other.target_words)
+    for name, ours, theirs in zip(one.packed._fields, one.packed, other.packed, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+
+
+Features = dict[tuple[str, str], dict[str, float]]
+
+
+def features_of(grammar: TranslationGrammar) -> Features:
+    """Features of each rule, by its sides."""
+    found = {}
+    for rule in range(grammar.packed.rules):
+        source = [grammar.source_words[k] if k >= 0 else "X" for k in grammar.packed.source_of(rule)]
+        target = [grammar.target_words[k] if k >= 0 else f"X{-k}" for k in grammar.packed.target_of(rule)]
+        found[" ".join(source), " ".join(target)] = dict(
+            zip(grammar.features, grammar.packed.features[rule].tolist(), strict=True)
+        )
+    return found
+
+
+def rest(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
+    monkeypatch.setattr(opening, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(opening, "_REST", times)
+    monkeypatch.setattr(opening, "_SHORT_REST", times)
+
+
+def wait_for(follower: Follower, position: int) -> TranslationGrammar:
+    until = time.monotonic() + 60
+    while (newest := follower.now())[1] != position:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return newest[0].grammar
+
+
+def wait_for_word(follower: Follower, word: str) -> tuple[Translator, int]:
+    until = time.monotonic() + 30
+    while word not in (newest := follower.now())[0].grammar.source_numbers:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return newest
+
+
+@pytest.mark.slow
+def test_what_is_followed_is_what_is_read_anew(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest(monkeypatch, 0.0)
+    follower = Follower(learned, equip(TranslateOptions()))
+    assert_same(follower.now()[0].grammar, read_anew(learned))
+    add(learned, tmp_path, "zut ||| darn ||| 0-0")
+    assert "zut" in wait_for(follower, learned.position()).source_numbers
+    add(learned, tmp_path, "zut la maison ||| darn the house ||| 0-0 1-1 2-2")
+    assert_same(wait_for(follower, learned.position()), read_anew(learned))
+    ids = [row.id for row in learned.pairs() if row.source.startswith("zut")]
+    assert withdraw_all(learned, ids, lambda _done: None) == 2
+    followed = wait_for(follower, learned.position())
+    assert_same(followed, read_anew(learned))
+    assert "zut" not in followed.source_numbers
+
+
+@pytest.mark.slow
+def test_rules_of_new_pairs_are_added_at_once_with_their_features(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest(monkeypatch, 1e6)
+    follower = Follower(learned, equip(TranslateOptions()))
+    translator, first = follower.now()
+    before = features_of(translator.grammar)
+    add(learned, tmp_path, "zut la maison ||| darn the house ||| 0-0 1-1 2-2")
+    add(learned, tmp_path, "la zut ||| the shucks ||| 0-0 1-1")
+    add(learned, tmp_path, "zap la ||| house the ||| 0-0 1-1")
+    now = wait_for_word(follower, "zap")
+    assert now[1] == first, "the position is that of the last whole reading"
+    grown = features_of(now[0].grammar)
+    assert {rule: grown[rule] for rule in before} == before
+    new = {rule: values for rule, values in grown.items() if rule not in before}
+    assert new.keys() >= {("zut", "darn"), ("zut", "shucks"), ("zap", "house")}
+    # But for compositions, which wait for a whole reading.
+    whole = features_of(read_anew(learned, min_expected=None))
+    for rule, values in new.items():
+        for name, value in values.items():
+            if name.startswith("p_"):
+                # The share of a side among all uses is that of the last whole reading.
+                assert value == pytest.approx(whole[rule][name], abs=0.7), (rule, name)
+            else:
+                assert value == pytest.approx(whole[rule][name], rel=1e-12), (rule, name)
+    assert new["zut", "darn"]["p_target_given_source"] < np.log(0.7), "zut is translated in two ways"
+    assert now[0].translate("zut").text in ("darn", "shucks")
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+def test_rules_of_new_pairs_outlive_a_whole_reading_that_began_before_them(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest(monkeypatch, 0.0)
+    follower = Follower(learned, equip(TranslateOptions()))
+    _, first = follower.now()
+    begun, go_on = threading.Event(), threading.Event()
+    read = TranslationResources.of_store
+
+    def waits(self: TranslationResources, store: Store) -> StoreGrammar:
+        found = read(self, store)
+        begun.set()
+        assert go_on.wait(60)
+        return found
+
+    monkeypatch.setattr(TranslationResources, "of_store", waits)
+    learn(learned, sweeps=1)
+    until = time.monotonic() + 60
+    while not begun.is_set():
+        assert time.monotonic() < until
+        follower.now()
+    position = learned.position()
+    add(learned, tmp_path, "zut ||| darn ||| 0-0")
+    assert wait_for_word(follower, "zut")[1] == first
+    rest(monkeypatch, 1e6)
+    go_on.set()
+    assert "zut" in wait_for(follower, position).source_numbers
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+def test_what_is_only_sampled_again_waits_for_a_rest(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest(monkeypatch, 1e6)
+    follower = Follower(learned, equip(TranslateOptions()))
+    _, first = follower.now()
+    learn(learned, sweeps=1)
+    assert learned.position() != first
+    until = time.monotonic() + 1
+    while time.monotonic() < until:
+        assert follower.now()[1] == first
+        time.sleep(0.05)
+    monkeypatch.setattr(opening, "_MOST_NEW_PAIRS", 0)
+    add(learned, tmp_path, "zut ||| darn ||| 0-0")
+    follower = Follower(learned, equip(TranslateOptions()))
+    assert "zut" in follower.now()[0].grammar.source_numbers
+
+
+@pytest.mark.database("sqlite")
+def test_what_cannot_be_added_comes_with_the_next_whole_reading(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest(monkeypatch, 0.0)
+    follower = Follower(learned, equip(TranslateOptions()))
+    follower.now()
+
+    def fails(_self: StoreGrammar) -> bool:
+        raise StoreError("the store went away")
+
+    monkeypatch.setattr(StoreGrammar, "add_new_pairs", fails)
+    add(learned, tmp_path, "zut ||| darn ||| 0-0")
+    assert "zut" in wait_for(follower, learned.position()).source_numbers

@@ -1,0 +1,92 @@
+"""The grammar of a store: weights for translating, means of all pairs, or one draw."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.daemon.conftest import LINES
+from tests.reference.compositions import asked_for
+
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.progress import progress
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.storage.store import Store
+from hierogram.tools.translation.grammars import StoreGrammar, open_grammar
+from hierogram.tools.translation.opening import equip
+from hierogram.tools.translation.options import TranslateOptions
+
+
+def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]:
+    """Counts of rules by their sides."""
+    with progress("read", "rules") as shown:
+        grammar = StoreGrammar(store, options, 2, shown).grammar
+    packed, column = grammar.packed, grammar.features.index("count")
+
+    def side(symbols: list[int], words: list[str]) -> str:
+        return " ".join(words[symbol] if symbol >= 0 else f"[X,{-symbol}]" for symbol in symbols)
+
+    return {
+        (side(packed.source_of(k), grammar.source_words), side(packed.target_of(k), grammar.target_words)): math.exp(
+            packed.features[k, column]
+        )
+        for k in range(packed.rules)
+    }
+
+
+@pytest.mark.slow
+def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
+    path = tmp_path / "new.bars"
+    path.write_text("zut ||| darn ||| 0-0\n")
+    with Input([str(path)]) as source:
+        ingest(learned, source)
+    learn(learned, sweeps=0)
+    with learned.snapshot() as snapshot:
+        rules = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows() if rule.scope <= 2}
+    default = counts(learned, ExportOptions(max_scope=2))
+    composed = asked_for(LINES, MIN_EXPECTED)
+    wanted = {
+        sides: rule.expected_uses + rule.minimal_uses / 8 + composed.pop(sides, 0) / 4 for sides, rule in rules.items()
+    }
+    wanted |= {sides: uses / 4 for sides, uses in composed.items()}
+    assert default == pytest.approx({sides: weight for sides, weight in wanted.items() if weight}, rel=1e-4)
+    means = counts(learned, ExportOptions(max_scope=2, means=True))
+    assert set(means) < set(default)
+    # A pair that has no means yet counts by its present derivation.
+    assert means["zut", "darn"] == 1
+    assert set(means) == {sides for sides, rule in rules.items() if rule.expected_uses}
+    assert any(0 < count < 1 for count in means.values())
+    assert all(math.isclose(count, rules[sides].expected_uses, rel_tol=1e-4) for sides, count in means.items())
+    drawn = counts(learned, ExportOptions(max_scope=2, drawn=True))
+    assert {sides: round(count) for sides, count in drawn.items()} == {
+        sides: rule.count for sides, rule in rules.items() if rule.count
+    }
+    several = counts(learned, ExportOptions(max_scope=2, means=True, min_count=1))
+    assert set(several) == {sides for sides, rule in rules.items() if rule.expected_uses >= 1}
+
+
+def test_a_store_gives_the_grammar_of_its_export(learned: Store, tmp_path: Path) -> None:
+    """Features that come as columns of numbers are those that come as text, and translate alike."""
+    options = ExportOptions(max_scope=2, format="parquet")
+    path = tmp_path / "grammar.parquet"
+    export(learned, path, options)
+    with progress("read", "rules") as shown:
+        stored = StoreGrammar(learned, options, 2, shown).grammar
+        read = open_grammar(str(path), 2, shown)
+    assert (stored.source_words, stored.target_words) == (read.source_words, read.target_words)
+    assert stored.features == read.features
+    assert (stored.circular, stored.wide, stored.texts) == (read.circular, read.wide, read.texts)
+    assert stored.packed.rules > 10
+    for name, one, other in zip(stored.packed._fields, stored.packed, read.packed, strict=True):
+        # Text is read as a number with an error of the last digit.
+        np.testing.assert_allclose(one, other, rtol=1e-13 if name == "features" else 0, err_msg=name)
+    translators = [equip(TranslateOptions()).translator(grammar) for grammar in (stored, read)]
+    for row in learned.pairs():
+        one, other = (translator.translate(row.source, best=5) for translator in translators)
+        assert one.text
+        assert [found.text for found in one.candidates] == [found.text for found in other.candidates]
+        assert one.derivation() == other.derivation()
+        assert one.alignment() == other.alignment()

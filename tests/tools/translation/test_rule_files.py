@@ -1,0 +1,181 @@
+"""Rules of every format are read as they were exported; what is wrong is named by file and line."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from tests.daemon.exports.expected import expected
+from tests.daemon.exports.rules import ODD, write
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exports.formats.format import BY_NAME
+from hierogram.daemon.exports.lexicon import FLOOR
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.progress import progress
+from hierogram.samplers.decoding.grammar import GAP_STEP, scopes
+from hierogram.samplers.grammar.numbers import LABEL_STEP
+from hierogram.samplers.grammar.rules import parse_side, side_scope
+from hierogram.tools.translation.grammars import open_grammar, packed, read_grammar, write_grammar
+from hierogram.tools.translation.rule_files import WordedRules, read_rule_file
+
+ROUNDED = ("cdec", "moses", "thrax", "joshua")
+WITH_LINKS = ("cdec", "moses", "jsonl", "tsv", "parquet")
+
+
+def read(path: Path, format: str | None = None) -> WordedRules:
+    with progress("read", "rules") as shown:
+        return read_rule_file(path, shown, format)[0]
+
+
+def sides(table: WordedRules, rule: int) -> tuple[tuple, tuple]:
+    columns = table.columns
+    names = [int(name[1:] or 0) for name in table.labels]
+    source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]].tolist()
+    gaps = [-s % GAP_STEP + LABEL_STEP * names[-s // GAP_STEP] for s in source if s < 0]
+    target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]].tolist()
+    return (
+        tuple(gaps[-s % GAP_STEP - 1] if s < 0 else table.source_words[s] for s in source),
+        tuple(gaps[-s - 1] if s < 0 else table.target_words[s] for s in target),
+    )
+
+
+@pytest.mark.parametrize("format", ["cdec", "moses", "thrax", "joshua", "jsonl", "tsv", "parquet"])
+def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
+    """Also from a folder whose name is a partition's in other systems."""
+    path, _, _ = write(tmp_path / "language=zh", ODD, ExportOptions(format=format, max_scope=None))
+    table = read(path, format)
+    found = {sides(table, rule): rule for rule in range(len(table.columns.features))}
+    assert set(found) == {(parse_side(given.source), parse_side(given.target)) for given in ODD}
+    assert "glue" not in table.features
+    for given in ODD:
+        rule = found[parse_side(given.source), parse_side(given.target)]
+        assert table.labels[table.columns.label[rule]] == f"X{given.label or ''}"
+        values = expected(given).values
+        for name, value in zip(table.features, table.columns.features[rule], strict=True):
+            if values[name] == 0 and BY_NAME[name].lexical:
+                # Products of floors, which the reference has as 0.
+                assert value <= np.log(FLOOR) + 1e-3
+                continue
+            logarithmic = BY_NAME[name].logarithmic
+            wanted = np.log(values[name]) if logarithmic else values[name]
+            assert value == pytest.approx(wanted, rel=1e-5 if format in ROUNDED else 1e-9, abs=1e-5)
+        if format in WITH_LINKS:
+            first, last = table.columns.link_start[rule], table.columns.link_start[rule + 1]
+            links = {f"{i}-{j}" for i, j in table.columns.links[first:last]}
+            assert links == set(given.alignment.split())
+    assert scopes(table.columns).tolist() == [
+        side_scope(sides(table, k)[0]) for k in range(len(table.columns.features))
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".cdec.gz", ".cdec.zst", ".jsonl.zst", ".tsv.gz"])
+def test_compressed_files_are_read_by_their_names(tmp_path: Path, suffix: str) -> None:
+    format = suffix.split(".")[1]
+    path, _, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None))
+    content = path.read_bytes()
+    compressed = gzip.compress(content) if suffix.endswith("gz") else zstandard.ZstdCompressor().compress(content)
+    (tmp_path / f"rules{suffix}").write_bytes(compressed)
+    assert len(read(tmp_path / f"rules{suffix}").columns.features) == len(ODD)
+
+
+def test_grammars_of_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "g.cdec"
+    path.write_text(
+        "[X] ||| [X,2] de [X,1] ||| [X,1] of [X,2] ||| Own=0.25 EgivenFCoherent=0.5\n"
+        "[S] ||| [S,1] [X,2] ||| [S,1] [X,2] ||| Glue=1\n"
+        "\n"
+        "[X] ||| de ||| |||\n"
+        "[X] ||| la ||| the ||| Own=-1e-2 ||| 0-0\r\n"
+    )
+    table = read(path)
+    assert [sides(table, k) for k in range(3)] == [((1, "de", 2), (2, "of", 1)), (("de",), ()), (("la",), ("the",))]
+    assert table.features == ("EgivenFCoherent", "Own")
+    assert table.columns.features.tolist() == [[0.5, 0.25], [0.0, 0.0], [0.0, -0.01]]
+    assert table.columns.links.tolist() == [[0, 0]]
+
+
+def test_labels_of_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "g.cdec"
+    path.write_text(
+        "[NP] ||| [NN,2] de [NP,1] ||| [NP,1] of [NN,2] ||| Own=1\n"
+        "[NN] ||| la ||| the ||| Own=1\n"
+        "[X] ||| a ||| b ||| Own=1\n"
+    )
+    table = read(path)
+    assert table.labels == ("X", "NN", "NP")
+    assert table.columns.label.tolist() == [2, 1, 0]
+    assert table.columns.source[[0, 2]].tolist() == [-(1 + GAP_STEP), -(2 + 2 * GAP_STEP)]
+    assert table.columns.target[[0, 2]].tolist() == [-2, -1]
+    assert packed(table, 3).packed.labels == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("[X] ||| la", "a rule has a source side"),
+        ("[X] ||| la ||| the ||| Own=x", "not a number"),
+        ("[X] ||| la ||| the ||| 0.5", "Name=value"),
+        ("[X] ||| la ||| the ||| Own=1 ||| 0:0", "i-j"),
+        ("[X] ||| la ||| the ||| Own=1 ||| 0-7", "do not fit"),
+        ("[X] ||| [X,1] la ||| the ||| Own=1", "do not fit"),
+        ("[X] ||| [X,1] la ||| [X,1] [X,1] ||| Own=1", "do not fit"),
+        ("[X] ||| la ||| [X,1] ||| Own=1", "do not fit"),
+    ],
+)
+def test_what_is_wrong_is_named_by_file_and_line(tmp_path: Path, line: str, reason: str) -> None:
+    path = tmp_path / "g.cdec"
+    path.write_text("[X] ||| a ||| b ||| Own=1\n\n" + line + "\n[X] ||| c ||| d ||| Own=1\n")
+    with pytest.raises(InputError, match=f"g.cdec: line 3: .*{reason}"):
+        read(path)
+
+
+@pytest.mark.slow
+def test_many_rules_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "g.cdec"
+    lines = [
+        f"[X] ||| s{n} [X,1] t{n % 977} ||| [X,1] u{n} {'w ' * (n % 9)}||| A={n}.5 B=-{n}e-3" for n in range(100_000)
+    ]
+    path.write_text("\n".join(lines))
+    table = read(path)
+    assert len(table.columns.features) == 100_000
+    for rule in (0, 65_535, 65_536, 99_999):
+        assert sides(table, rule) == ((f"s{rule}", 1, f"t{rule % 977}"), (1, f"u{rule}", *["w"] * (rule % 9)))
+        assert table.columns.features[rule].tolist() == pytest.approx([rule + 0.5, -rule / 1000])
+
+
+def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rules.txt"
+    path.write_text("[X] ||| a ||| b ||| Own=1\n")
+    with pytest.raises(InputError, match="give --format"):
+        read(path)
+    assert len(read(path, "cdec").columns.features) == 1
+    with pytest.raises(InputError, match="is not a format of translation rules"):
+        read(path, "fragments")
+
+
+@pytest.mark.parametrize("name", ["g.cdec", "g.jsonl", "g.tsv", "g.parquet"])
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=rf"/{name}: cannot be opened: No such file or directory$"):
+        read(tmp_path / name)
+
+
+def test_the_binary_form_is_the_grammar(tmp_path: Path) -> None:
+    path, _, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
+    grammar = packed(read(path, "parquet"), 2)
+    assert grammar.wide == 2
+    write_grammar(tmp_path / "g.bin", grammar)
+    with progress("read", "rules") as shown:
+        again = open_grammar(str(tmp_path / "g.bin"), 2, shown)
+    assert again.features == grammar.features
+    assert again.labels == grammar.labels == ("X", "X3", "X12", "X7")
+    assert again.source_words == grammar.source_words
+    assert again.target_words == grammar.target_words
+    for one, other in zip(again.packed, grammar.packed, strict=True):
+        np.testing.assert_array_equal(one, other)
+    damaged = bytearray((tmp_path / "g.bin").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (tmp_path / "g.bin").write_bytes(damaged)
+    with pytest.raises(InputError, match="damaged"):
+        read_grammar(str(tmp_path / "g.bin"))

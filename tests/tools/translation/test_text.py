@@ -1,0 +1,386 @@
+"""Text in, text out: capitals, spaces, line ends, numbers; placeholders and tags, each once, where the links say."""
+
+import random
+import re
+from collections import Counter
+from copy import copy
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.daemon.web.pages.texts import PIECES
+from tests.tools.translation.small import equipment, grammar_file
+
+import hierogram as hg
+from hierogram.daemon.text.texts import TextPipeline
+from hierogram.tools.translation.casing import Casing, learn_casing
+from hierogram.tools.translation.documents import Pair
+from hierogram.tools.translation.fixed_words import Glossary
+from hierogram.tools.translation.grammars import TextLengths, TranslationGrammar
+from hierogram.tools.translation.placing import with_tags
+from hierogram.tools.translation.text_translator import TextTranslator, as_plain
+from hierogram.tools.translation.translating import Translator
+
+RULES = """\
+[X] ||| la maison ||| the house ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0 1-1
+[X] ||| la ||| the ||| EGivenF=-0.3 FGivenE=-0.2 ||| 0-0
+[X] ||| maison ||| house ||| EGivenF=-0.3 FGivenE=-0.2 ||| 0-0
+[X] ||| maison ||| home ||| EGivenF=-0.6 FGivenE=-0.3 ||| 0-0
+[X] ||| [X,1] blanche ||| white [X,1] ||| EGivenF=-0.05 FGivenE=-0.1 ||| 1-0
+[X] ||| ne [X,1] pas ||| does not [X,1] ||| EGivenF=-0.2 FGivenE=-0.1 ||| 0-0 2-1
+[X] ||| vient ||| come ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0
+[X] ||| elle ||| she ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0
+[X] ||| elle ||| She ||| EGivenF=-0.2 FGivenE=-0.1 ||| 0-0
+[X] ||| à londres ||| in London ||| EGivenF=-0.2 FGivenE=-0.1 ||| 0-0 1-1
+[X] ||| euh ||| ||| EGivenF=-0.1 FGivenE=-0.1
+[X] ||| le 3 mai ||| on May 3 ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0 1-2 2-1
+[X] ||| en 7 jours ||| soon ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0
+[X] ||| 7 jours ||| 7 7 days ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0 1-2
+[X] ||| en ||| in ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0
+[X] ||| de ||| ||| EGivenF=-0.1 FGivenE=-0.1
+[X] ||| ; ||| too ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0
+"""
+
+
+@pytest.fixture
+def translator(tmp_path: Path) -> Translator:
+    """A translator of a grammar in small letters, whose text is divided by rules of French and English."""
+    made = equipment(tmp_path, with_lm=False)
+    path = tmp_path / "text.cdec"
+    path.write_text(RULES)
+    grammar = made.grammar(str(path))
+    casing = Casing({"london": ("London",), "she": ("she",)})
+    texts = TextPipeline(("fr", "en"), ("fr", "en"))
+    return made.translator(replace(grammar, texts=texts, casing=casing))
+
+
+def replace_texts(translator: Translator, texts: TextPipeline) -> Translator:
+    """The same translator with another pipeline."""
+    changed = copy(translator)
+    changed.texts = texts
+    return changed
+
+
+@pytest.fixture
+def texts(translator: Translator) -> TextTranslator:
+    return TextTranslator(translator)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("La maison blanche.", "White the house."),
+        ("la maison blanche.", "white the house."),
+        ("Elle ne vient pas. La maison!", "She does not come. The house!"),
+        ("Elle ne vient pas,\n\n  la maison.\r\n", "She does not come,\n\n  the house.\r\n"),
+        ("ELLE NE VIENT PAS", "SHE DOES NOT COME"),
+        ("Maison à Londres", "House in London"),
+        ("Zut, elle à Londres", "Zut, she in London"),
+        ("«Elle», (la maison)", "«She», (the house)"),
+        ("«Elle»; elle", "«She» too she"),
+        ("", ""),
+        (" \n ", " \n "),
+        ("... — !", "... — !"),
+        ("euh", ""),
+        ("%s", "%s"),
+        ("elle vient le 3 mai", "she come on May 3"),
+        ("elle vient en 7 jours", "she come in 7 jours"),
+        ("l'eau", "l'eau"),
+        ("La mai\u00adson blan\u00adche", "White the house"),
+        ("\u00ad", "\u00ad"),
+        ("\x01", "\x01"),
+    ],
+)  # fmt: skip
+def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: str) -> None:
+    assert texts.translate(source).text == target
+
+
+def test_sentences_of_too_many_words_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "text.cdec"
+    path.write_text(RULES)
+    made = equipment(tmp_path, with_lm=False, max_words=3)
+    translator = replace_texts(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
+    found = TextTranslator(translator).translate("La maison. Elle vient la maison. Elle ne vient pas la maison!")
+    assert (found.divided, found.translation.parts) == (2, 6)
+    assert TextTranslator(translator).translate("la maison", format="tokens").divided == 0
+    assert TextTranslator(translator).translate("la maison la maison", format="tokens").divided == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("Londres vient", "LND come"),
+        ("londres vient", "londres come"),
+        ("La Maison", "The HUT"),
+        ("ELLE NE VIENT PAS À LONDRES", "SHE DOES NOT COME À LND"),
+    ],
+)
+def test_a_glossary_is_asked_by_the_letters_of_the_text(tmp_path: Path, source: str, target: str) -> None:
+    path = tmp_path / "text.cdec"
+    path.write_text(RULES)
+    made = equipment(tmp_path, Glossary({("Londres",): (("LND",),), ("maison",): (("HUT",),)}), with_lm=False)
+    translator = replace_texts(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
+    assert TextTranslator(translator).translate(source).text == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("la maison {x} blanche", "the house white {x}"),
+        ("({x}) elle, «%s».", "({x}) she, «%s»."),
+        ("elle {a}{b} vient", "she {a}{b} come"),
+        ("la {a}-{b} maison", "the {a}-{b} house"),
+        ("la <b>maison</b> blanche", "white the <b>house</b>"),
+        ("la maison <b>blanche</b>", "<b>white</b> the house"),
+        ("<b>la maison</b> <i>blanche</i>.", "<i>white</i> <b>the house</b>."),
+        ("<b>La <i>maison</i></b> blanche", "White <b>the <i>house</i></b>"),
+        ("elle<br/>vient", "she<br/>come"),
+        ("<b>elle vient", "<b>she come"),
+        ("elle &amp; la maison\\n", "she &amp; the house\\n"),
+        ("a < b", "a < b"),
+    ],
+)
+def test_what_is_kept_stands_where_the_links_say(texts: TextTranslator, source: str, target: str) -> None:
+    assert texts.translate(source).text == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("<p>La <b>maison</b>.</p>\n<p>Elle</p>", "<p>The <b>house</b>.</p>\n<p>She</p>"),
+        ("elle &amp; la &lt;maison&gt;", "she &amp; the &lt;house&gt;"),
+        ("<!DOCTYPE html><title>La maison</title><!-- la -->", "<!DOCTYPE html><title>The house</title><!-- la -->"),
+        ("la <code>maison  la</code> maison", "the <code>maison  la</code> house"),
+        ("<pre>la maison</pre><script>la < b</script>elle", "<pre>la maison</pre><script>la < b</script>she"),
+        ('<div translate="no">la <div>la</div></div>la', '<div translate="no">la <div>la</div></div>the'),
+        ('<span class="x notranslate">la maison</span> la', '<span class="x notranslate">la maison</span> the'),
+        ("<ul><li>la<li>maison</ul>", "<ul><li>the<li>house</ul>"),
+        ("<i>la<p>maison</p></i>", "<i>the<p>house</p></i>"),
+        ("<b> </b><a href='?a=1&amp;b'>la</a>", " <b></b><a href='?a=1&amp;b'>the</a>"),
+        ("la <img src=x> maison<br>elle", "the <img src=x> house<br>she"),
+        ("http://x.org/?a=1&amp;b=2", "http://x.org/?a=1&amp;b=2"),
+    ],
+)
+def test_html_is_translated_to_html(texts: TextTranslator, source: str, target: str) -> None:
+    assert texts.translate(source, format="html").text == target
+
+
+class Tags(HTMLParser):
+    """Reads HTML, and fails where a tag does not end what began last."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(f"<{tag} {attrs}>")
+        if tag not in ("br", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        self.seen.append(f"</{tag}>")
+
+
+WORDS = [
+    "la", "maison", "blanche", "elle", "ne", "vient", "pas", "zut", "à", "londres", "euh", "en", "7", "jours", "le",
+    "3", "mai", "de", "12", "1,5",
+]  # fmt: skip
+MARKS = ["%s", "%1$d", "{name}", "{0}", "http://x.org/a?b=1", "a@b.org", "{{ v }}", "@who"]
+
+
+def made_up(random: random.Random, is_html: bool) -> str:
+    """A segment with numbered placeholders, addresses and nested tags, anywhere among words."""
+
+    def some(deep: int) -> list[str]:
+        out: list[str] = []
+        for _ in range(random.randint(0 if deep else 1, 6)):
+            kind = random.random()
+            if kind < 0.55 or (deep > 2 and kind > 0.8):
+                out.append(random.choice(WORDS) + random.choice(["", "", "", ",", "."]))
+            elif kind < 0.8:
+                out.append(random.choice(MARKS).replace("&", "&amp;" if is_html else "&"))
+            elif kind < 0.85 and is_html:
+                out.append(random.choice(["<br>", "<img src=x>", "<code>%s la</code>"]))
+            else:
+                tag = random.choice(["b", "i", "a", "em"])
+                out.append(f'<{tag} id="n{random.randint(1, 10**6)}">' + " ".join(some(deep + 1)) + f"</{tag}>")
+        return out
+
+    return random.choice([" ", " ", "  "]).join(some(0))
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_or_doubled_in_a_thousand_segments(texts: TextTranslator) -> None:
+    source = random.Random(5)
+    for number in range(1000):
+        is_html = number % 2 == 1
+        segment = made_up(source, is_html)
+        found = texts.translate(segment, format="html" if is_html else "text", alternatives=number % 3)
+        for text in found.texts:
+            wanted, got = (
+                Counter(re.findall(r"<[^>]*>|\{\{ v \}\}|[%{][^\s<,.]+|http:[^\s<,]*\w|\w+@\w+\.org|@who|\d+", some))
+                for some in (segment, text)
+            )
+            assert wanted == got, (segment, text)
+            assert [mark for mark in re.findall(r"[{%]\S*|@who", text) if " " in mark] == []
+            if is_html:
+                assert Counter(Tags(text).seen) == Counter(Tags(segment).seen), (segment, text)
+
+
+STRANGE = [
+    *PIECES, "la maison", "Elle.", " ", "\n", "\u2028", "<b>", "</b>", "<i", "<p>", "</p>", "&nbsp;", "%s", "{x}",
+    "3,5", "«", "»", "“", "”", "’", "(", ")", "。",
+    "e\u0301", "<script>", "<x/>", "\x00", "\u00a0", "\u00ad", "Qk", "QkaZz", "ELLE",
+    "...", "<b translate=no>", "http://a.b",
+]  # fmt: skip
+
+
+def test_strange_text_is_text(translator: Translator) -> None:
+    source = random.Random(9)
+    general = TextTranslator(replace_texts(translator, TextPipeline()))
+    for number in range(600):
+        text = "".join(source.choice(STRANGE) + source.choice(["", "", " "]) for _ in range(source.randint(0, 14)))
+        texts = (general, TextTranslator(translator))[number % 2]
+        found = texts.translate(text, format=("text", "html")[number // 2 % 2], alternatives=number % 3)
+        assert found.texts
+        if number // 2 % 2 == 0:
+            assert found.text.count("\n") == text.count("\n"), repr(text)
+
+
+def test_kept_words_are_in_the_order_of_their_links(texts: TextTranslator) -> None:
+    source = random.Random(6)
+    for _ in range(100):
+        marks = [f"{{{k}}}" for k in range(source.randint(1, 5))]
+        segment = " ".join(word for mark in marks for word in (mark, source.choice(WORDS)))
+        found = texts.translate(segment)
+        tokens, own = found.translation.source, found.candidates[0].words
+        for i, j in found.alignment():
+            if tokens[i] in marks:
+                assert own[j] == tokens[i]
+        assert [word for word in own if word in marks] == re.findall(r"\{\d\}", found.text)
+
+
+def test_tags_that_are_crossed_by_links_stay_nested() -> None:
+    pairs = [
+        Pair("<a>", "</a>", 0, 3, [Pair("<c>", "</c>", 0, 1)]),
+        Pair("<b>", "</b>", 4, 7),
+        Pair("<e>", "</e>", 8, 8),
+    ]
+    spots = [(k, k + 1) for k in range(0, 10, 2)]
+    links = [(0, 0), (1, 3), (2, 1), (3, 4), (3, 2), (4, 5)]
+    shown = "".join(map(str, with_tags(pairs, spots, links, 6)))
+    assert shown == "<a><c>0</c></a><b>12</b>34<e></e>5"
+    order = random.Random(7)
+    for _ in range(300):
+        links = [(order.randrange(5), order.randrange(6)) for _ in range(order.randint(0, 9))]
+        events = list(with_tags(pairs, spots, links, 6))
+        assert [event for event in events if isinstance(event, int)] == list(range(6))
+        Tags("".join(map(str, events)))
+
+
+def test_alternatives_are_other_texts(texts: TextTranslator) -> None:
+    found = texts.translate("La maison. Maison!", alternatives=3)
+    assert found.texts[0] == "The house. House!"
+    assert len(set(found.texts)) == len(found.texts) == 4
+    assert [one.score for one in found.candidates] == sorted((one.score for one in found.candidates), reverse=True)
+    plain = as_plain(found)
+    assert plain["tokens"] == "la maison . maison !"
+    assert plain["candidates"][0]["tokens"] == "the house . house !"
+    for number, one in enumerate(plain["candidates"]):
+        assert one["alignment"] == found.alignment(number)
+        assert max(j for _, j in one["alignment"]) == len(one["tokens"].split()) - 1
+    assert texts.translate("", alternatives=3).candidates == []
+
+
+def test_paragraphs_say_which_words_are_where(texts: TextTranslator) -> None:
+    found = texts.translate("La maison. Elle\n\nne vient pas")
+    assert [paragraph.text for paragraph in found.paragraphs] == ["La maison. Elle", "ne vient pas"]
+    for paragraph in found.paragraphs:
+        tokens = found.translation.source[slice(*paragraph.sources)]
+        shown = [paragraph.text[start:end] for start, end in paragraph.spots]
+        assert [word.lower() for word in shown] == list(tokens)
+        assert len(paragraph.written) == paragraph.targets[1] - paragraph.targets[0]
+    assert "".join(part for pair in found.paragraphs[0].written for part in pair) == "The house. She"
+
+
+def test_given_translations_are_taken_in_text(translator: Translator) -> None:
+    texts = TextTranslator(translator)
+    marked = 'Elle, <n translation="at home||home">la maison</n>. <b>Elle</b>'
+    assert texts.translate(marked, markup=True).text == "She, at home. <b>She</b>"
+    assert texts.translate(marked, markup=True, format="html").text == "She, at home. <b>She</b>"
+    assert "translation=" in texts.translate(marked).text
+
+
+def test_tokens_stay_tokens(texts: TextTranslator, tmp_path: Path) -> None:
+    found = texts.translate("La maison, elle.", format="tokens")
+    assert found.text == "La house , she ."
+    assert found.paragraphs == []
+    made = equipment(tmp_path, Glossary())
+    bare = TextTranslator(made.translator(made.grammar(str(grammar_file(tmp_path)))))
+    assert (bare.usual, texts.usual) == ("tokens", "text")
+    assert bare.translate("la maison").text == "the house"
+    assert bare.translate("La maison.", format="text").text == "The house."
+
+
+def test_threads_do_not_change_texts(texts: TextTranslator) -> None:
+    source = random.Random(8)
+    lines = [made_up(source, False) for _ in range(40)]
+    one, three = ([found.text for found in texts.translate_all(lines, threads=k)] for k in (1, 3))
+    assert one == three
+
+
+def test_casing_is_that_within_sentences() -> None:
+    casing = learn_casing(
+        ["The man saw The Hague .", "the man and Tom", "Tom : The end", "a the", "a the", "see the May"]
+    )
+    assert casing.within("The") == "The"
+    assert casing.within("tom") == "Tom"
+    assert casing.within("may") == "May"
+    assert casing.within("THE") == "the"
+    assert casing.within("Man") == "Man"
+    often = learn_casing(["x the"] * 50 + ["x The"])
+    assert often.within("The") == "the"
+
+
+def test_a_word_behind_a_colon_keeps_the_letters_that_the_grammar_has(translator: Translator) -> None:
+    shouting = replace(translator.grammar, casing=Casing({"the": ("THE",)}))
+    texts = TextTranslator(_with_grammar(translator, shouting))
+    assert texts.translate("Zut, la maison").text == "Zut, THE house"
+    assert texts.translate("Zut: la maison").text == "Zut: the house"
+    assert texts.translate("Zut: «la maison»").text == "Zut: «the house»"
+
+
+def test_as_many_sentences_are_translated_together_as_pairs_have(translator: Translator) -> None:
+    source = "Elle ne vient pas. La maison! La maison."
+    for sentences, parts in ((1, 3), (2, 2), (3, 1)):
+        verses = replace(translator.grammar, lengths=TextLengths(0.0, 0.0, sentences))
+        found = TextTranslator(_with_grammar(translator, verses)).translate(source)
+        assert found.translation.parts == parts
+        assert found.text.startswith("She does not come. ")
+
+
+def test_pairs_say_how_many_sentences_they_have(tmp_path: Path) -> None:
+    sources = ["Elle vient.", "Elle vient. Il vient.", "Elle vient... Qui vient? «Moi.»"]
+    for more, usual in ((0, 3), (20, 2), (400, 1)):
+        with hg.open(tmp_path / f"{more}.db", create=True, languages=("fr", "en"), tokenize=True) as store:
+            store.add([(text, "She comes.") for text in [*sources, *sources[1:2] * min(more, 20), *sources[:1] * more]])
+            store.learn(0, threads=1).run()
+            assert hg.Decoder(store).translator().grammar.lengths.sentences == usual
+
+
+def _with_grammar(translator: Translator, grammar: TranslationGrammar) -> Translator:
+    changed = copy(translator)
+    changed.grammar = grammar
+    return changed
+
+
+def test_pairwise_sentences_keep_what_stands_between_them(texts: TextTranslator) -> None:
+    for gap in (" ", "  ", "\t", "\n", "\u00a0"):
+        found = texts.translate(f"Elle vient.{gap}Elle vient.")
+        assert found.text == f"She come.{gap}She come.", repr(gap)

@@ -1,0 +1,182 @@
+"""Sentences in, translations out: words, features, links, derivations, fixed words, long and empty lines."""
+
+from pathlib import Path
+
+import pytest
+from tests.tools.translation.small import equipment, grammar_file
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.tools.translation.fixed_words import SentencePart, marked_parts, read_glossary
+from hierogram.tools.translation.translating import Translation, Translator
+
+
+@pytest.fixture
+def translator(tmp_path: Path) -> Translator:
+    made = equipment(tmp_path)
+    return made.translator(made.grammar(str(grammar_file(tmp_path))))
+
+
+def test_words_move_and_unknown_ones_pass(translator: Translator) -> None:
+    assert translator.translate("elle ne vient pas").text == "she does not come"
+    assert translator.translate("la maison Xyz").text == "the house Xyz"
+    assert translator.translate("\tla  maison ").text == "the house"
+    assert translator.translate("euh").text == ""
+    assert translator.translate("euh").candidates[0].words == ()
+
+
+def test_scores_are_sums_of_weighed_features(translator: Translator, tmp_path: Path) -> None:
+    weights = equipment(tmp_path).weights
+    found = translator.translate("elle ne vient pas la maison blanche Xyz euh", 200)
+    assert len(found.candidates) == 12
+    for candidate in found.candidates:
+        total = sum(weights.get(name, 0) * value for name, value in candidate.features.items())
+        assert candidate.score == pytest.approx(total, abs=1e-9)
+        assert candidate.features["words"] == len(candidate.words)
+    scores = [candidate.score for candidate in found.candidates]
+    assert scores == sorted(scores, reverse=True)
+    assert found.candidates[0].features["unknown"] == 1
+
+
+def test_links_are_those_of_the_rules(translator: Translator) -> None:
+    assert translator.translate("elle ne vient pas").alignment() == [(0, 0), (1, 1), (2, 3), (3, 2)]
+    assert translator.translate("Xyz la maison").alignment() == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_derivations_are_trees_of_rules_with_their_spans(translator: Translator) -> None:
+    root, inner = translator.translate("ne vient pas").derivation()
+    assert (root.source, root.target) == ("ne [X,1] pas", "does not [X,1]")
+    assert (root.source_span, root.target_span, root.children) == ((0, 3), (0, 3), (1,))
+    assert (inner.source, inner.target, inner.source_span, inner.target_span) == ("vient", "come", (1, 2), (2, 3))
+    glued = translator.translate("elle Xyz").derivation()
+    assert [(use.source, use.children) for use in glued] == [("[X,1] [X,2]", (1, 2)), ("elle", ()), ("Xyz", ())]
+
+
+def test_an_empty_line_stays_empty(translator: Translator) -> None:
+    for line in ("", "  \t "):
+        found = translator.translate(line, 5)
+        assert (found.text, found.candidates, found.parts, found.derivation()) == ("", [], 0, [])
+
+
+def test_markup_fixes_spans(translator: Translator) -> None:
+    line = 'elle ne <x translation="arrive &amp; go">vient pas</x> la <np translation="flat||home">maison</np>'
+    found = translator.translate(line, markup=True)
+    assert found.source == ("elle", "ne", "vient", "pas", "la", "maison")
+    assert found.text == "she ne arrive & go the home"
+    assert (3, 3) in found.alignment()
+    assert (5, 6) in found.alignment()
+    assert "translation=" in translator.translate(line).text
+    uses = translator.translate("la <np translation=''>maison</np>", markup=True).derivation()
+    assert [(use.source, use.target) for use in uses if "maison" in use.source] == [("maison", "")]
+
+
+def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
+    path = tmp_path / "glossary.tsv"
+    path.write_text("# names\n\nla maison\tthe White House\nla\tLA\nvient\tarrive\nvient\tcome\n")
+    glossary = read_glossary(str(path))
+    parts = list(glossary.divided([SentencePart(("la", "maison", "la", "vient", "elle"))]))
+    assert [part.words for part in parts] == [("la", "maison"), ("la",), ("vient",), ("elle",)]
+    assert parts[2].given == (("arrive",), ("come",))
+    made = equipment(tmp_path, glossary)
+    fixed = made.translator(made.grammar(str(grammar_file(tmp_path))))
+    assert fixed.translate("la maison").text == "the White House"
+    path.write_text("la\tthe\nmaison\n")
+    with pytest.raises(InputError, match=r"glossary\.tsv: line 2: an entry is"):
+        read_glossary(str(path))
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("Holy Spirit", ["HS"]),
+        ("holy spirit", []),
+        ("the Mother tongue", ["MT"]),
+        ("Mother Tongue", ["MT"]),
+        ("MOTHER tongue", []),
+        ("MOTHER TONGUE IS A GIFT", ["MT"]),
+        ("THE HOLY SPIRIT", ["HS"]),
+        ("US troops help us", ["GIVEN"]),
+        ("Us", ["GIVEN"]),
+        ("#1 is here", ["ONE"]),
+    ],
+)
+def test_a_glossary_knows_words_by_the_letters_of_the_text(written: str, found: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "glossary.tsv"
+    path.write_text("#note\n# a\tnote\nHoly Spirit\tHS\nmother tongue\tMT\nus\tGIVEN\n#1\tONE\n")
+    words = tuple(written.split())
+    known = tuple(word.lower() for word in words)
+    parts = list(read_glossary(str(path)).divided([SentencePart(known, (), words)]))
+    assert [part.given[0][0] for part in parts if part.given] == found
+    assert tuple(word for part in parts for word in part.words) == known
+
+
+def test_markup_is_taken_apart() -> None:
+    assert marked_parts("a <b c") == [SentencePart(("a", "<b", "c"))]
+    assert marked_parts("<n translation='x'></n> a") == [SentencePart(("a",))]
+
+
+def test_a_given_translation_is_not_passed_through(translator: Translator) -> None:
+    found = translator.translate('<n translation="arrive">vient</n> zut', markup=True)
+    assert found.text == "arrive zut"
+    assert found.candidates[0].features["unknown"] == 1
+    found = translator.translate('<n translation="arrive">vient</n>', markup=True)
+    assert "unknown" not in found.candidates[0].features
+
+
+@pytest.mark.parametrize("mark", [9, 8, 7, 6, 3])
+def test_a_division_looks_back_over_a_third_of_a_part(tmp_path: Path, mark: int) -> None:
+    made = equipment(tmp_path, max_words=9)
+    translator = made.translator(made.grammar(str(grammar_file(tmp_path))))
+    words = ["," if k == mark else "la" for k in range(1, 19)]
+    found = translator.translate(" ".join(words))
+    assert found._pieces[0].starts[-1] == (mark if mark >= 7 else 9)
+
+
+def test_distinct_translations_have_other_words_each(translator: Translator) -> None:
+    several = translator.translate("la maison blanche", 20)
+    distinct = translator.translate("la maison blanche", 20, distinct=True)
+    texts = [one.text for one in several.candidates]
+    assert [one.text for one in distinct.candidates] == list(dict.fromkeys(texts))
+    assert len(texts) > len(set(texts))
+
+
+def test_long_sentences_are_translated_in_parts(tmp_path: Path) -> None:
+    made = equipment(tmp_path, max_words=10)
+    short = made.translator(made.grammar(str(grammar_file(tmp_path))))
+    words = ["la", "maison"] * 12
+    words[8] = ","
+    found = short.translate(" ".join(words), 3)
+    assert found.parts == 3
+    scores = [candidate.score for candidate in found.candidates]
+    assert (len(scores), scores) == (3, sorted(scores, reverse=True))
+    assert found.candidates[1].text != found.text
+    assert found.alignment(1)
+    expected = " ".join(["the house"] * 4 + [", house"] + ["the house"] * 7)
+    assert found.text == expected
+    links = found.alignment()
+    assert links == [(k, k) for k in range(24)]
+    spans = sorted(use.source_span for use in found.derivation() if "[X" not in use.source)
+    assert spans[0][0] == 0
+    assert spans[-1][1] == 24
+    total = sum(made.weights.get(name, 0) * value for name, value in found.candidates[0].features.items())
+    assert found.candidates[0].score == pytest.approx(total, abs=1e-9)
+
+
+def test_threads_do_not_matter(translator: Translator) -> None:
+    lines = [" ".join(["la maison", "elle", "ne vient pas", "Xyz", "blanche"][: 1 + k % 5]) for k in range(40)]
+
+    def shown(found: list[Translation]) -> list[object]:
+        return [[(c.text, c.score) for c in one.candidates] for one in found]
+
+    one, three = (list(translator.translate_all(lines, 5, threads=threads)) for threads in (1, 3))
+    assert shown(one) == shown(three)
+    assert len(one) == 40
+
+
+def test_without_a_language_model_and_with_rules_left_out(tmp_path: Path) -> None:
+    made = equipment(tmp_path, with_lm=False)
+    grammar = made.grammar(str(grammar_file(tmp_path)))
+    assert (grammar.circular, grammar.wide, grammar.packed.rules) == (1, 1, 9)
+    translator = made.translator(grammar)
+    found = translator.translate("elle ne vient pas").candidates[0]
+    assert found.text == "she does not come"
+    assert "lm" not in found.features

@@ -1,0 +1,61 @@
+"""Known words that stand in for unknown ones."""
+
+import pytest
+
+from hierogram.tools.translation.unknown_words import StandIns, shared_letters
+
+KNOWN = ["walimwambia", "tura", "Tura", "wonder", "manner", "wrapped", "12", "never"]
+
+
+def _stand_in(word: str, alike: float = 0.7, before: str = "") -> str | None:
+    numbers = {known: number for number, known in enumerate(KNOWN)}
+    translated = set(numbers.values()) - {numbers["never"]}
+    found = StandIns(numbers, translated, alike).number(word, before)
+    return None if found is None else KNOWN[found]
+
+
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [
+        ("TURA", "tura"),
+        ("wonders", "wonder"),
+        ("Wonders", "wonder"),
+        ("alimwambia", "walimwambia"),
+        ("tanner", None),
+        ("tapped", None),
+        ("wo", None),
+        ("123", None),
+        ("nevers", None),
+        ("", None),
+    ],
+)
+def test_words_that_are_spelled_alike_stand_in(word: str, known: str | None) -> None:
+    assert _stand_in(word) == known
+
+
+@pytest.mark.parametrize(
+    ("word", "before", "known"),
+    [
+        ("Wonders", "the", None),
+        ("Wonders", ",", None),
+        ("Wonders", ":", "wonder"),
+        ("Wonders", "“", "wonder"),
+        ("wonders", "the", "wonder"),
+        ("Wonder", "the", "wonder"),
+    ],
+)
+def test_names_are_left_as_they_are(word: str, before: str, known: str | None) -> None:
+    assert _stand_in(word, before=before) == known
+
+
+def test_the_share_of_letters_decides() -> None:
+    assert _stand_in("wonderful", 0.6) == "wonder"
+    assert _stand_in("wonderful", 0.7) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [("abc", "abc", 3), ("abab", "ab", 2), ("abxcd", "abcd", 4), ("a", "b", 0), ("", "a", 0)],
+)
+def test_letters_are_shared_at_both_ends_and_none_twice(one: str, other: str, shared: int) -> None:
+    assert shared_letters(one, other) == shared_letters(other, one) == shared

@@ -1,0 +1,59 @@
+"""What the daemon compiles before it says that it is ready is all that a translation needs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.tools.translation.small import lm_file
+
+TRANSLATING = """
+import sys
+from pathlib import Path
+from hierogram.daemon.configuration import LogSection
+from hierogram.tools.translation.language_models.files import convert
+from hierogram.daemon.progress import progress
+from hierogram.daemon.serving.logs import open_log
+from hierogram.daemon.serving.service import get_ready
+from hierogram.storage.store import open_store
+with progress("lm", "n-grams") as shown:
+    convert(sys.argv[2], [Path(sys.argv[3])], shown)
+with open_store(sys.argv[1]) as store:
+    get_ready(store.settings(), open_log(LogSection()), answers=True)
+from numba.core.dispatcher import Dispatcher
+
+def compiled():
+    return {
+        f"{module.__name__}.{name}": len(kernel.signatures)
+        for module in list(sys.modules.values()) if getattr(module, "__name__", "").startswith("hierogram.")
+        for name, kernel in vars(module).items() if isinstance(kernel, Dispatcher)
+    }
+
+before = compiled()
+from hierogram.tools.translation.opening import Follower, TranslationResources, equip
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.text_translator import as_plain, of_tokens
+with open_store(sys.argv[1]) as store:
+    for model in (None, sys.argv[3]):
+        equipment = equip(TranslateOptions(lm=model))
+        translator, _ = Follower(store, equipment).now()
+        for line in ("la maison ne vient pas", "<np translation='the house'>la maison</np> xyz", ""):
+            for best in (1, 5):
+                assert as_plain(of_tokens(line, translator.translate(line, best, markup=True)))["source"] or not line
+now = compiled()
+print(sorted(name for name in before if now[name] > before[name]))
+print(sum(map(bool, before.values())))
+"""
+"""Prints the names of kernels that a translation compiles after the daemon is ready, and the number before."""
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+@pytest.mark.timeout(600)
+def test_a_translation_compiles_nothing_after_the_warm_up(learned_url: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", TRANSLATING, learned_url, str(lm_file(tmp_path)), str(tmp_path / "small.lm")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    late, number = done.stdout.splitlines()[-2:]
+    assert late == "[]"
+    assert int(number) > 5

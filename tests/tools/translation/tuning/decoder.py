@@ -1,0 +1,38 @@
+"""A decoder of lists: each sentence has so many candidates once and for all, and weights choose among them."""
+
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.tools.translation.tuning.tuning import KBest
+
+Words = tuple[str, ...]
+
+
+class ListDecoder:
+    """Sentences whose candidates are the worse the less the planted weights think of them, up to some noise."""
+
+    def __init__(self, planted: list[float], sentences: int, candidates: int, seed: int, noise: float) -> None:
+        random = Random(seed)
+        self.best = 30
+        self.references: list[list[Words]] = []
+        self._candidates: list[KBest] = []
+        for _ in range(sentences):
+            reference = tuple(f"w{random.randrange(200)}" for _ in range(random.randint(12, 20)))
+            features = np.array([[random.gauss(0, 1) for _ in planted] for _ in range(candidates)])
+            quality = features @ np.array(planted) + np.array([random.gauss(0, noise) for _ in range(candidates)])
+            words: list[Words] = [()] * candidates
+            for rank, k in enumerate(np.argsort(-quality)):
+                # The worse it ranks, the more of its words are wrong.
+                wrong = set(random.sample(range(len(reference)), round(len(reference) * rank / candidates)))
+                words[k] = tuple("x" if place in wrong else word for place, word in enumerate(reference))
+            self.references.append([reference])
+            self._candidates.append(KBest(words, features))
+
+    def __call__(self, weights: NDArray[np.float64]) -> list[KBest]:
+        found = []
+        for words, features in self._candidates:
+            first = np.argsort(-(features @ weights), kind="stable")[: self.best]
+            found.append(KBest([words[k] for k in first], features[first]))
+        return found

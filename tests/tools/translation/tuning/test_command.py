@@ -1,0 +1,165 @@
+"""`hierogram tune`: weights that translate better, in a file that `translate` reads."""
+
+import json
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.parts import VERSES, make_parts
+
+import hierogram as hg
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.progress import Progress
+from hierogram.daemon.text.segments import joined
+from hierogram.tools.translation.grammars import read_weights
+from hierogram.tools.translation.tuning.held_out import LARGEST_SHARE, held_out
+
+DOCUMENT = (Path(__file__).parents[4] / "docs" / "tuning.md").read_text(encoding="utf-8")
+
+GRAMMAR = """\
+[X] ||| la ||| the ||| Good=-1 Bad=0 EGivenF=-1
+[X] ||| la ||| of ||| Good=-2 Bad=1 EGivenF=-0.1
+[X] ||| maison ||| house ||| Good=-1 Bad=0 EGivenF=-1
+[X] ||| maison ||| home ||| Good=-2 Bad=1 EGivenF=-0.1
+[X] ||| verte ||| green ||| Good=-1 Bad=0 EGivenF=-1
+[X] ||| verte ||| grey ||| Good=-2 Bad=1 EGivenF=-0.1
+"""
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """A grammar whose probabilities are wrong, sentences to tune on, and references."""
+    (tmp_path / "grammar.cdec").write_text(GRAMMAR)
+    source = ["la maison verte la maison", "la verte maison la", "maison la verte la", "", "la la maison verte"]
+    target = ["the house green the house", "the green house the", "house the green the", "x", "the the house green"]
+    (tmp_path / "dev.fr").write_text("".join(line + "\n" for line in source))
+    (tmp_path / "dev.en").write_text("".join(line + "\n" for line in target))
+    (tmp_path / "dev2.en").write_text("\n\nhome the green the\n\n\n")
+    return tmp_path
+
+
+def test_tuned_weights_translate_better(hierogram: Run, inputs: Path) -> None:
+    before = hierogram("translate", "grammar.cdec", "dev.fr").out
+    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-r", "dev2.en", "-o", "weights.toml", "--json")
+    assert ran.code == 0, ran.err
+    made = json.loads(ran.out)
+    scores = [one["bleu"] for one in made["rounds"]]
+    assert scores[0] < 30 < 80 < max(scores)
+    after = hierogram("translate", "grammar.cdec", "dev.fr", "--weights", "weights.toml").out
+    assert before != after
+    assert after == (inputs / "dev.en").read_text().replace("x\n", "\n")
+    assert made["weights"]["Bad"] < made["weights"]["Good"]
+
+    written = tomllib.loads((inputs / "weights.toml").read_text())
+    assert read_weights("weights.toml") == written["weights"] == made["weights"]
+    assert written["weights"].keys() == {"Good", "Bad", "p_target_given_source", "words", "rules", "glue", "unknown",
+                                         "lm", "lm_unknown"}  # fmt: skip
+    assert [{**one, "weights": None} for one in written["rounds"]] == [
+        {**one, "weights": None} for one in made["rounds"]
+    ]
+    assert written["rounds"][scores.index(max(scores))]["weights"] == written["weights"]
+    first = written["rounds"][0]["weights"]
+    assert first["p_target_given_source"] == DEFAULT_WEIGHTS["p_target_given_source"]
+    assert (made["best_round"], made["start_won"]) == (scores.index(max(scores)) + 1, False)
+    assert written["tuning"]["best_round"] == made["best_round"]
+    assert written["tuning"]["references"] == ["dev.en", "dev2.en"]
+    assert written["tuning"]["seed"] == 1
+    assert written["rounds"][-1]["candidates"] == 0 or len(scores) == 16
+
+
+def test_tuning_goes_on_from_weights_and_does_not_depend_on_threads(hierogram: Run, inputs: Path) -> None:
+    (inputs / "start.toml").write_text("[weights]\nGood = 0.125\nBad = 0.5\n")
+    files = []
+    for threads in ("1", "2"):
+        ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-o", f"{threads}.toml", "--weights",
+                        "start.toml", "--iterations", "2", "--threads", threads)  # fmt: skip
+        assert ran.out.splitlines()[0] == "round\tBLEU\tratio\tcandidates\tsentences"
+        files.append((inputs / f"{threads}.toml").read_text())
+    assert files[0] == files[1]
+    first = tomllib.loads(files[0])["rounds"][0]["weights"]
+    assert (first["Good"], first["Bad"], first["words"]) == (0.125, 0.5, 0)
+
+
+def test_where_the_starting_weights_win_it_is_reported(hierogram: Run, inputs: Path) -> None:
+    (inputs / "best.toml").write_text("[weights]\nGood = 1.0\nBad = -1.0\n")
+    arguments = ("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-o", "w.toml", "--weights", "best.toml")
+    made = json.loads(hierogram(*arguments, "--json").out)
+    assert (made["best_round"], made["start_won"]) == (1, True)
+    assert "the starting weights won" in hierogram(*arguments).err
+    assert read_weights("w.toml")["Good"] == 1.0
+
+
+def test_without_scipy_it_ends_before_anything_is_read(
+    hierogram: Run, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    ran = hierogram("tune", "nowhere.cdec", "dev.fr", "-r", "dev.en", "-o", "weights.toml")
+    assert (ran.code, "pip install 'hierogram[tune]'" in ran.err) == (2, True)
+    assert "read" not in ran.err
+
+
+def test_what_does_not_go_together_is_told(hierogram: Run, inputs: Path) -> None:
+    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "grammar.cdec", "-o", "weights.toml")
+    assert (ran.code, "grammar.cdec has 6 lines, dev.fr has 5" in ran.err) == (3, True)
+    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "dev2.en", "-o", "weights.toml")
+    assert (ran.code, "dev2.en: line 1: there is no reference" in ran.err) == (3, True)
+    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-o", "weights.toml")
+    assert (ran.code, "-r FILE" in ran.err) == (2, True)
+    assert not (inputs / "weights.toml").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+def test_pairs_of_the_store_are_held_back_to_tune_on(hierogram: Run, tmp_path: Path) -> None:
+    url = make_parts(tmp_path)
+    with hg.open(url) as store:
+        before = store.status()
+        ran = hierogram("--store", url, "tune", "-o", "weights.toml", "--iterations", "2", "--set", "prior=1", "--json")
+        assert ran.code == 0, ran.err
+        assert store.status() == before
+        rounds = json.loads(ran.out)["rounds"]
+        assert {one["sentences"] for one in rounds} == {len(VERSES) // LARGEST_SHARE}
+        weights = tomllib.loads((tmp_path / "weights.toml").read_text())
+        assert weights["tuning"]["sentences"] == "8 pairs of the store"
+        assert "lm" not in weights["tuning"]
+        assert len(hg.Decoder(store, weights="weights.toml").translate("nina").text.split()) == 1
+        shown = Progress("hold back", "pairs")
+        with held_out(store.store, 3, 1, shown) as held:
+            assert len(held.sentences) == 3
+            assert set(zip(held.sentences, held.references, strict=True)) <= set(VERSES)
+            left = hg.GrammarStore(held.store, made=False)
+            assert left.verify().problems == []
+            kept = {(joined(row.source), joined(row.target)) for row in held.store.pairs()}
+            assert kept == set(VERSES) - set(zip(held.sentences, held.references, strict=True))
+
+
+def test_what_pairs_are_held_back_of(hierogram: Run, inputs: Path) -> None:
+    with hg.open(inputs / "few.db", create=True) as store:
+        store.add(VERSES[:9])
+    ran = hierogram("--store", "few.db", "tune", "-o", "weights.toml")
+    assert (ran.code, "too few to hold some back" in ran.err) == (2, True)
+    ran = hierogram("--store", "few.db", "tune", "-o", "weights.toml", "--lm", "news.lm")
+    assert (ran.code, "--lm goes with a FILE" in ran.err) == (2, True)
+    with hg.open(inputs / "few.db") as store, pytest.raises(hg.UsageError, match="name sentences"):
+        hg.tune(store, None, [inputs / "dev.en"], inputs / "weights.toml")
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_document_run(hierogram: Run, inputs: Path) -> None:
+    (inputs / "test.fr").write_text("la maison verte\n")
+    (inputs / "news.en").write_bytes((inputs / "dev.en").read_bytes())
+    shown = [shlex.split(line) for line in re.findall(r"^hierogram (.*)$", DOCUMENT, re.MULTILINE)]
+    of_store = ["--store", "news.db", "tune", "-o", "weights.toml"]
+    assert [arguments for arguments in shown if arguments[0].startswith("-")] == [of_store]
+    shown.remove(of_store)
+    assert [arguments[0] for arguments in shown] == ["lm", "tune", "translate"]
+    for arguments in shown:
+        ran = hierogram(*arguments)
+        assert ran.code == 0, ran.err
+    assert (inputs / "test.en").read_text() == "the house green\n"
+    for option in re.findall(r"`(--[a-z-]+)", DOCUMENT):
+        assert option in hierogram("tune", "--help").out, option

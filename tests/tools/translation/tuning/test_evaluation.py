@@ -1,0 +1,118 @@
+"""`hierogram evaluate` against sacrebleu's own command."""
+
+import builtins
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.daemon.conftest import Run
+
+WORDS = ["the", "a", "house", "door", "green", "white", "is", "was", "in", "of", "and", "he", "she", "not", "see"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Two translations and two references, of which the second has holes."""
+    random = Random(1)
+    reference = [[random.choice(WORDS) for _ in range(random.randint(4, 12))] for _ in range(60)]
+    texts = {
+        "first": [[w if random.random() < 0.8 else random.choice(WORDS) for w in line] for line in reference],
+        "second": [[w if random.random() < 0.9 else random.choice(WORDS) for w in line] for line in reference],
+        "one": reference,
+        "two": [line[::-1] if k % 3 else [] for k, line in enumerate(reference)],
+    }
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(" ".join(line) + "\n" for line in lines))
+    return list(texts)
+
+
+def theirs(folder: Path, *arguments: str) -> str:
+    """What sacrebleu's command says."""
+    command = [sys.executable, "-m", "sacrebleu", *arguments, "--format", "text"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.slow
+def test_scores_and_tests_are_those_of_sacrebleu(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+    ran = hierogram("evaluate", "first", "second", "-r", "one", "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    said = theirs(tmp_path, "one", "-i", "first", "second", "-m", "bleu", "chrf", "ter", "--paired-bs", "-w", "4")
+    # Two rows of three metrics, then the three tests of the second row.
+    expected = [[*map(float, cell)] for cell in re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", said)]
+    tests = [float(p) for p in re.findall(r"\(p = ([\d.]+)\)", said)]
+    assert (len(expected), len(tests)) == (6, 3)
+    assert [metric["metric"] for metric in found] == ["BLEU", "chrF2", "TER"]
+    for column, metric in enumerate(found):
+        for row, score in enumerate(metric["scores"]):
+            stated = [score["score"], (score["low"] + score["high"]) / 2, (score["high"] - score["low"]) / 2]
+            assert stated == pytest.approx(expected[3 * row + column], abs=1e-4)
+        assert metric["scores"][0]["p"] is None
+        assert metric["scores"][1]["p"] == pytest.approx(tests[column], abs=1e-4)
+        assert metric["signature"] in re.sub(r"\s+", "", said)
+
+
+def test_several_references_some_of_them_missing(hierogram: Run, files: list[str]) -> None:
+    ran = hierogram("evaluate", "first", "-r", "one", "-r", "two", "--metrics", "bleu", "--json", "--tokenizer", "none")
+    [metric] = json.loads(ran.out)
+    assert "nrefs:var" in metric["signature"]
+    assert "tok:none" in metric["signature"]
+    [alone] = json.loads(hierogram("evaluate", "first", "-r", "one", "--metrics", "bleu", "--json").out)
+    assert metric["scores"][0]["score"] > alone["scores"][0]["score"]
+
+
+def test_a_table_with_signatures(hierogram: Run, files: list[str]) -> None:
+    lines = hierogram("evaluate", "first", "second", "-r", "one", "--metrics", "bleu,ter").out.splitlines()
+    assert lines[0].split("\t") == ["translation", "BLEU", "±", "p", "TER", "±", "p"]
+    assert [line.split("\t")[0] for line in lines[1:3]] == ["first", "second"]
+    assert lines[1].split("\t")[3] == ""
+    assert lines[3].startswith("BLEU: nrefs:1|bs:1000|seed:12345|case:mixed|")
+    assert lines[4].startswith("TER: ")
+
+
+def test_the_seed_and_case_are_taken(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "large").write_text((tmp_path / "first").read_text().upper())
+    ran = hierogram("evaluate", "first", "large", "-r", "one", "--set", "lowercase=true", "--set", "seed=7", "--json")
+    for metric in json.loads(ran.out):
+        assert metric["scores"][0]["score"] == metric["scores"][1]["score"]
+        assert "seed:7" in metric["signature"]
+
+
+def test_lines_that_do_not_go_together(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "short").write_text("the house\n")
+    (tmp_path / "none").write_text("")
+    ran = hierogram("evaluate", "first", "-r", "short")
+    assert (ran.code, "short has 1 lines, first has 60" in ran.err) == (3, True)
+    ran = hierogram("evaluate", "first", "-r", "two")
+    assert (ran.code, "two: line 1: there is no reference" in ran.err) == (3, True)
+    assert "there is nothing to evaluate" in hierogram("evaluate", "none", "-r", "none").err
+    assert hierogram("evaluate", "first", "-r", "one", "--metrics", "meteor").code == 2
+
+
+def test_without_sacrebleu_it_is_told(hierogram: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    load = builtins.__import__
+
+    def without(name: str, *arguments, **options):
+        if name.startswith("sacrebleu"):
+            raise ImportError(name)
+        return load(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    ran = hierogram("evaluate", "first", "-r", "one")
+    assert (ran.code, "pip install 'hierogram[evaluate]'" in ran.err) == (2, True)
+
+
+def test_the_commands_of_the_document_run(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+    for name, copied in (("baseline.en", "first"), ("averaged.en", "second"), ("test.en", "one"), ("test2.en", "two")):
+        (tmp_path / name).write_text((tmp_path / copied).read_text())
+    document = (Path(__file__).parents[4] / "docs" / "evaluation.md").read_text()
+    shown = re.findall(r"^hierogram (evaluate .*)$", document, re.MULTILINE)
+    assert len(shown) == 2
+    for line in shown:
+        ran = hierogram(*line.split())
+        assert ran.code == 0, ran.err
+        assert "nrefs" in ran.out

@@ -1,0 +1,377 @@
+"""Tuning finds weights that were planted, and its parts do what they say."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from tests.tools.translation.tuning.decoder import ListDecoder
+
+from hierogram.tools.translation.tuning.bleu import SIZE, References, bleu_of, sentence_bleu
+from hierogram.tools.translation.tuning.options import TuningOptions
+from hierogram.tools.translation.tuning.tuning import (
+    KBest,
+    Ranked,
+    _Lists,
+    _Pool,
+    as_wide,
+    draw_pairs,
+    fit_length,
+    length_ratio,
+    logistic_loss,
+    step,
+    train,
+    tune,
+)
+
+PLANTED = [1.0, -0.5, 0.25, 0.0, 2.0]
+OPTIONS = TuningOptions(iterations=8, drawn_pairs=500)
+
+
+def cosine(one, other) -> float:
+    return float(np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_planted_weights_are_found(seed: int) -> None:
+    decode = ListDecoder(PLANTED, sentences=60, candidates=120, seed=seed, noise=0.3)
+    start = np.array([0.0, 1.0, 0.0, 1.0, 0.1])
+    options = TuningOptions(iterations=8, drawn_pairs=500, seed=seed)
+    tuned = tune(decode, decode.references, start, options)
+    assert cosine(tuned.weights, PLANTED) > 0.98
+    assert tuned.history[0].bleu.score < 60 < 80 < max(iteration.bleu.score for iteration in tuned.history)
+    planted = tune(decode, decode.references, np.array(PLANTED), TuningOptions(iterations=1)).history[0]
+    assert max(iteration.bleu.score for iteration in tuned.history) > planted.bleu.score - 1
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    decode = ListDecoder(PLANTED, sentences=20, candidates=60, seed=1, noise=0.3)
+    one, other, third = (
+        tune(decode, decode.references, np.ones(5), TuningOptions(iterations=3, drawn_pairs=200, seed=seed))
+        for seed in (4, 4, 5)
+    )
+    assert np.array_equal(one.weights, other.weights)
+    assert not np.array_equal(one.history[-1].weights, third.history[-1].weights)
+
+
+def test_it_ends_where_nothing_is_new() -> None:
+    decode = ListDecoder(PLANTED, sentences=5, candidates=20, seed=1, noise=0.3)
+    options = TuningOptions(iterations=50, drawn_pairs=20_000, kept_pairs=190)
+    tuned = tune(decode, decode.references, np.ones(5), options)
+    assert {iteration.new for iteration in tuned.history[1:]} == {0}
+    assert 2 < len(tuned.history) < 51
+    alike = [KBest([("a",), ("a",)], np.array([[1.0], [2.0]]))]
+    assert len(tune(lambda weights: alike, [[("a",)]], np.ones(1), OPTIONS).history) == 1
+    nothing = [KBest([], np.zeros((0, 1)))]
+    [only] = tune(lambda weights: nothing, [[("a",)]], np.ones(1), OPTIONS).history
+    assert (only.bleu.score, only.bleu.ratio) == (0, 0)
+
+
+def test_weights_of_the_best_round_are_taken() -> None:
+    rounds = [["a b c d e", "x"], ["a b c d e f", "y"], ["a b c d", "z"], ["a b", "w"]]
+    left = iter(rounds)
+
+    def decode(weights):
+        words = [tuple(text.split()) for text in next(left)]
+        return [KBest(words, np.array([[float(len(words[0])), 1.0], [0.0, 2.0]]))]
+
+    tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
+    assert [round(iteration.bleu.score) for iteration in tuned.history] == [82, 100, 61, 0]
+    assert np.array_equal(tuned.weights, tuned.history[1].weights)
+
+
+def test_bleu_of_a_text_is_that_of_sacrebleu() -> None:
+    from sacrebleu.metrics import BLEU
+
+    random = Random(3)
+    for references in (1, 3):
+        texts = [[f"w{random.randrange(9)}" for _ in range(random.randint(1, 15))] for _ in range(60 * references)]
+        sources = [texts[k::60] for k in range(60)]
+        words = [[random.choice(part[0]) if random.random() < 0.2 else w for w in part[0][:-1]] for part in sources]
+        total = np.zeros(SIZE)
+        for part, candidate in zip(sources, words, strict=True):
+            total += References([tuple(text) for text in part]).statistics(tuple(candidate))
+        streams = [[" ".join(part[k]) for part in sources] for k in range(references)]
+        metric = BLEU(tokenize="none", smooth_method="none", force=True)
+        expected = metric.corpus_score([" ".join(candidate) for candidate in words], streams)
+        assert bleu_of(total).score == pytest.approx(expected.score)
+        assert bleu_of(total).ratio == pytest.approx(expected.sys_len / expected.ref_len)
+
+
+def test_bleu_of_a_sentence() -> None:
+    references = References([("the", "cat", "sat", "on", "the", "mat"), ("a", "cat")])
+    found = sentence_bleu(np.array([references.statistics(tuple(text.split())) for text in (
+        "the cat sat on the mat", "the the the cat", "dog", "", "the cat sat on the mat there now",
+    )]))  # fmt: skip
+    # Brevity: 7 words wanted of 6. Matches of n = 1 to 4: 6/6, 5/5, 4/4, 3/3.
+    assert found[0] == pytest.approx(np.exp(1 - 7 / 6))
+    # "the" twice and "cat" of 4 words, "the cat" of 3: closest of 6 and 2 words, equally far, is 2.
+    assert found[1] == pytest.approx((3 / 4 * 2 / 4 * 1 / 3 * 1 / 2) ** 0.25)
+    assert found[2] == found[3] == 0
+    assert found[4] == pytest.approx((6 / 8 * 6 / 8 * 5 / 7 * 4 / 6) ** 0.25)
+
+
+def test_translations_that_are_too_short_lose_more_than_they_do_in_bleu() -> None:
+    references = References([tuple("abcdefgh")])
+    short, whole = (references.statistics(tuple(text)) for text in ("abcdefg", "abcdefgx"))
+    unsmoothed = bleu_of(short).score / bleu_of(whole).score
+    found = sentence_bleu(np.array([short, whole]))
+    assert found[0] / found[1] < unsmoothed
+    assert found[0] < found[1]
+
+
+def test_pairs_are_those_with_the_largest_gaps() -> None:
+    random = np.random.default_rng(1)
+    scores = np.linspace(0, 1, 21)
+    better, worse = draw_pairs(random, scores, TuningOptions(drawn_pairs=2_000, kept_pairs=30))
+    gaps = scores[better] - scores[worse]
+    assert len(gaps) == 30
+    assert gaps.min() > 0.8
+    assert np.array_equal(gaps, np.sort(gaps)[::-1])
+    better, worse = draw_pairs(random, np.array([0.5, 0.5, 0.52, 0.58]), TuningOptions(drawn_pairs=500, kept_pairs=500))
+    assert {*zip(better.tolist(), worse.tolist(), strict=True)} == {(3, 0), (3, 1), (3, 2)}
+    assert len(draw_pairs(random, np.full(5, 0.3), TuningOptions(gap=0))[0]) == 0
+
+
+def test_a_feature_that_never_differs_keeps_its_weight() -> None:
+    random = np.random.default_rng(2)
+    differences = random.normal(size=(4_000, 3)) * [1, 100, 0]
+    differences[differences @ [2, -0.01, 0] + random.logistic(size=4_000) < 0] *= -1
+    trained = train(differences)
+    assert trained == pytest.approx([2, -0.01, 0], abs=0.15)
+    assert trained[1] == pytest.approx(-0.01, abs=0.002)
+    last = np.array([3.0, 1.0, 7.0])
+    wide = as_wide(trained, last, differences)
+    assert wide[2] == 7
+    assert wide[0] / wide[1] == pytest.approx(trained[0] / trained[1])
+    # Of two bounds, the spread of the pairs and the sum of absolute weights, the nearer one.
+    assert np.abs(wide[:2]).sum() == pytest.approx(4)
+    assert np.linalg.norm(differences @ wide) < np.linalg.norm(differences @ last)
+    narrow = np.array([0.5, 0.5, 7.0])
+    both = as_wide(np.array([1.0, 50.0, 0.0]), np.array([50.0, 0.5, 7.0]), differences)
+    assert np.linalg.norm(differences @ both) == pytest.approx(np.linalg.norm(differences @ np.array([50.0, 0.5, 7.0])))
+    assert np.abs(as_wide(trained, narrow, differences)[:2]).sum() == pytest.approx(1)
+    assert np.abs(as_wide(trained, np.zeros(3), differences)).sum() == pytest.approx(1)
+    assert np.array_equal(as_wide(np.zeros(3), last, differences), last)
+
+
+def test_the_gradient_is_that_of_the_loss() -> None:
+    random = np.random.default_rng(5)
+    differences = random.normal(size=(40, 4))
+    towards = random.normal(size=4)
+    for weights, strength in zip(random.normal(size=(5, 4)) * 2, (0, 0, 1, 10, 100), strict=True):
+        value, gradient = logistic_loss(weights, differences, towards, strength)
+        plain = sum(np.log1p(np.exp(-margin)) for margin in differences @ weights) + weights @ weights / 2
+        plain += strength / 2 * ((weights - towards) ** 2).sum()
+        assert value == pytest.approx(plain)
+        for k, unit in enumerate(np.eye(4) * 1e-6):
+            up, down = (logistic_loss(weights + sign * unit, differences, towards, strength)[0] for sign in (1, -1))
+            assert gradient[k] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-5)
+    # Where margins are large, neither overflows.
+    value, gradient = logistic_loss(np.full(4, 1e4), differences, towards, 1)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
+def test_trained_weights_are_drawn_towards_those_that_are_believed_in() -> None:
+    random = np.random.default_rng(7)
+    right, believed = np.array([1.0, 2.0, -1.0]), np.array([3.0, 0.0, 3.0])
+    differences = random.normal(size=(400, 3)) * [1, 10, 0.1]
+    differences[differences @ right + random.logistic(size=400) < 0] *= -1
+    alone = train(differences)
+    assert np.array_equal(train(differences, believed, 0), alone)
+    # Weights are drawn as those of features that vary alike: where all is believed, they are a multiple of what is.
+    scale = np.sqrt((differences**2).mean(axis=0))
+    all_believed = train(differences, believed, 1e9)
+    assert cosine(all_believed, believed) > 0.999
+    away = [
+        np.linalg.norm((train(differences, believed, strength) - all_believed) * scale)
+        for strength in (1e7, 1e4, 1e2, 0)
+    ]
+    assert away == sorted(away)
+    assert away[0] < 0.01 * away[-1]
+    # What predicts the opposite is believed in as far as not at all: weights are drawn towards none.
+    assert np.abs(train(differences, -right, 1e7)).max() < 0.01
+
+
+def test_a_step_changes_no_more_sentences_than_are_trusted() -> None:
+    random = np.random.default_rng(6)
+    pools = []
+    for k in range(60):
+        reference = tuple(f"w{k}{j}" for j in range(8))
+        pool = _Pool(References([reference]))
+        words = [tuple("x" if j < wrong else word for j, word in enumerate(reference)) for wrong in range(6)]
+        pool.add(KBest(words, np.stack([random.normal(size=6), -np.arange(6.0)], axis=1)))
+        pools.append(pool)
+    lists = _Lists(pools)
+    best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    shares = []
+    for trusted in (0.05, 0.2, 0.5, 1.0):
+        weights = step(lists, best, trained, trusted, TuningOptions(), None)
+        shares.append(float((lists.first(weights) != lists.first(best)).mean()))
+        assert 0 < shares[-1] <= trusted
+    assert shares == sorted(shares)
+    assert shares[-1] > 0.7
+
+
+def test_a_step_leaves_what_repeats_itself() -> None:
+    # Four sentences of the same words: what changes one changes all.
+    pools = []
+    for k in range(4):
+        pool = _Pool(References([tuple(f"w{k}{j}" for j in range(8))]))
+        words = [tuple("x" if j < wrong else f"w{k}{j}" for j in range(8)) for wrong in (5, 3)]
+        pool.add(KBest(words, np.array([[1.0, -5.0], [0.0, -3.0]])))
+        pools.append(pool)
+    lists = _Lists(pools)
+    best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    weights = step(lists, best, trained, 0.25, TuningOptions(), None)
+    assert lists.first(weights).tolist() == [1, 1, 1, 1]
+    # The other way the longer step would be worse, and nothing changes.
+    assert lists.first(step(lists, trained, best, 0.25, TuningOptions(), None)).tolist() == [1, 1, 1, 1]
+
+
+class TrapDecoder:
+    """A decoder of lists whose last feature lies: lists that a good start finds say little of what it does alone.
+
+    Of the eight candidates that good weights put first a third have some of it, and are better; further down are
+    candidates that have much of it, and no right word.
+    """
+
+    def __init__(self, seed: int, sentences: int = 80) -> None:
+        random = Random(seed)
+        self.asked: list[int] = []
+        self.references = [[tuple(f"w{k}{j}" for j in range(12))] for k in range(sentences)]
+        self._lists = []
+        for [reference] in self.references:
+            words, rows = [], []
+            for rank in range(30):
+                lies = float(random.random() < 0.3) if rank < 8 else 16.0
+                wrong = random.randint(2, 4) - 2 * int(lies) if rank < 8 else 12
+                places = set(random.sample(range(12), wrong))
+                words.append(tuple("x" if place in places else word for place, word in enumerate(reference)))
+                rows.append([-wrong + random.gauss(0, 2.0), random.gauss(0, 1), lies])
+            self._lists.append(KBest(words, np.array(rows)))
+
+    def __call__(self, weights):
+        self.asked.append(0)
+        for words, features in self._lists:
+            first = np.argsort(-(features @ weights), kind="stable")[:8]
+            self.asked[-1] += 1
+            yield KBest([words[k] for k in first], features[first])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [7, 8, 9])
+@pytest.mark.parametrize("start", [(1.0, 0.2, 0.0), (0.5, -0.1, 0.0), (3.0, 0.5, -0.5), (1.0, 0.0, -1.0)])
+def test_no_round_is_far_below_the_start(start: tuple[float, ...], seed: int) -> None:
+    """Nor is one that the lists so far speak for: it ends with the sentence by which two points of BLEU are lost."""
+    decode = TrapDecoder(seed)
+    tuned = tune(decode, decode.references, np.array(start), TuningOptions(iterations=8, seed=seed))
+    scores = [iteration.bleu.score for iteration in tuned.history]
+    assert scores[0] > 40
+    a_sentence = 2 * 100 / len(decode.references)
+    assert min(scores) > scores[0] - 2 - a_sentence, scores
+    assert max(scores) == scores[tuned.best]
+    assert [iteration.sentences for iteration in tuned.history] == decode.asked
+    early = [iteration for iteration in tuned.history if iteration.sentences < len(decode.references)]
+    assert all(iteration.bleu.score < scores[0] - 2 for iteration in early)
+    # This start keeps the lie away, which no list shows.
+    assert bool(early) or start != (3.0, 0.5, -0.5)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_round_is_far_below_a_start_that_is_good_already(seed: int) -> None:
+    decode = ListDecoder(PLANTED, sentences=60, candidates=120, seed=seed, noise=1.0)
+    tuned = tune(decode, decode.references, np.array(PLANTED), TuningOptions(iterations=10, drawn_pairs=500, seed=seed))
+    scores = [iteration.bleu.score for iteration in tuned.history]
+    assert min(scores) > scores[0] - 2, scores
+    assert tuned.history[tuned.best].bleu.score == max(scores)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("starts", [1, 2, 3])
+def test_it_starts_again_where_rounds_find_little(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    decode = ListDecoder(PLANTED, sentences=20, candidates=40, seed=2, noise=0.3)
+    begun = []
+
+    def noted(lists, best, trained, trusted, options, words):
+        begun.append((best, trusted))
+        return step(lists, best, trained, trusted, options, words)
+
+    monkeypatch.setattr("hierogram.tools.translation.tuning.tuning.step", noted)
+    first = np.array([0.0, 1.0, 0.0, 1.0, 0.1])
+    options = TuningOptions(iterations=30, drawn_pairs=500, starts=starts)
+    tuned = tune(decode, decode.references, first, options)
+    assert sum(best is first and trusted == begun[0][1] for best, trusted in begun) == starts
+    # What an earlier start has found is kept.
+    scores = [iteration.bleu.score for iteration in tuned.history]
+    assert scores[tuned.best] == max(scores)
+    assert np.array_equal(tuned.weights, tuned.history[tuned.best].weights)
+
+
+def test_where_the_start_wins_it_is_reported() -> None:
+    texts = iter(["a b c d e f", "a b c d e x", "a b c d e y", "a b c d e z"])
+
+    def decode(weights):
+        words = [tuple(next(texts).split()), tuple("abx")]
+        return [KBest(words, np.array([[1.0, 1.0], [0.0, 2.0]]))]
+
+    tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
+    assert tuned.best == 0
+    assert np.array_equal(tuned.weights, np.ones(2))
+
+
+def random_lists(random: np.random.Generator) -> list[Ranked]:
+    """Lists in which shorter candidates score better."""
+    lists = []
+    for _ in range(50):
+        words = random.integers(4, 13, size=40).astype(float)
+        lists.append((-0.3 * words + random.normal(size=40), words, np.full(40, 8.0)))
+    return lists
+
+
+def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
+    lists = random_lists(np.random.default_rng(3))
+    assert length_ratio(lists, 0.0) < 0.8
+    for ratio in (0.9, 1.0, 1.1):
+        change = fit_length(lists, 5.0, ratio)
+        assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
+        assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
+    # Lists that have it already, all of whose candidates are as long as their references: nothing to fit.
+    alike = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
+    assert fit_length(alike, 5.0, 1.0) == 0
+    # At most half of the largest weight.
+    assert fit_length(lists, 0.02, 1.0) == pytest.approx(0.01)
+    assert fit_length(lists, 0.02, 0.5) == pytest.approx(-0.01)
+    assert length_ratio([(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
+
+
+@pytest.mark.slow
+def test_lengths_settle_while_other_weights_are_trained() -> None:
+    random = np.random.default_rng(4)
+    texts = [tuple(f"w{k}{j}" for j in range(10)) for k in range(40)]
+    lists = []
+    for text in texts:
+        # Each word that is left out, or added, costs nothing by the features; what is right is in the second one.
+        words = [text[: 10 - cut] + ("x",) * more for cut in range(6) for more in range(3)]
+        right = np.array([sum(word != "x" for word in own) - sum(word == "x" for word in own) for own in words])
+        features = np.stack([[len(own) for own in words], right + random.normal(size=len(words))], axis=1)
+        lists.append(KBest(words, features.astype(float)))
+
+    def decode(weights):
+        found = []
+        for words, features in lists:
+            first = np.argsort(-(features @ weights), kind="stable")[:8]
+            found.append(KBest([words[k] for k in first], features[first]))
+        return found
+
+    start = np.array([-2.0, 1.0])
+    for length, lowest, highest in ((1.0, 0.95, 1.05), (0.8, 0.75, 0.85)):
+        tuned = tune(
+            decode, [[text] for text in texts], start, TuningOptions(iterations=6, length=length, starts=1), words=0
+        )
+        assert tuned.history[0].bleu.ratio < 0.7
+        assert lowest < tuned.history[-1].bleu.ratio < highest
+    free = tune(decode, [[text] for text in texts], start, TuningOptions(iterations=6, length=0), words=0)
+    plain = tune(decode, [[text] for text in texts], start, TuningOptions(iterations=6))
+    assert [round(own.bleu.ratio, 6) for own in free.history] == [round(own.bleu.ratio, 6) for own in plain.history]

@@ -1,0 +1,93 @@
+"""Labelled brackets by EVALB's conventions, against cases counted by hand."""
+
+import pytest
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.treebanks.trees import read_tree
+from hierogram.tools.treebanks.evaluation import brackets_of, evaluate
+
+GOLD = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (NN rain))))) (. .)))"
+"""Brackets: S 0-7, NP 0-2, VP 2-7, NP 3-7, NP 3-5, PP 5-7, NP 6-7: seven."""
+
+
+def score(gold: str, found: str):
+    return evaluate([read_tree(gold)], [read_tree(found)])["all"]
+
+
+def test_the_same_tree_is_exact() -> None:
+    result = score(GOLD, GOLD)
+    assert (result.precision, result.recall, result.f1, result.exact, result.tagging) == (1, 1, 1, 1, 1)
+    assert (result.matched, result.right, result.found) == (7, 7, 7)
+
+
+def test_another_attachment_costs_one_bracket() -> None:
+    flat = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT a) (NN dog)) (PP (IN in) (NP (NN rain)))) (. .)))"
+    result = score(GOLD, flat)
+    assert (result.matched, result.right, result.found, result.exact) == (6, 7, 6, 0)
+    assert result.recall == pytest.approx(6 / 7)
+    assert result.precision == 1
+    assert result.f1 == pytest.approx(12 / 13)
+
+
+def test_labels_count_and_tags_do_not() -> None:
+    other = GOLD.replace("(PP (IN in)", "(ADJP (RB in)")
+    result = score(GOLD, other)
+    assert (result.matched, result.found) == (6, 7)
+    # Seven words: the full stop is left out.
+    assert result.tagging == pytest.approx(6 / 7)
+
+
+def test_punctuation_is_left_out() -> None:
+    """`(NP a ,)` and `(NP a) ,` are the same bracket, and one that holds only punctuation is none."""
+    gold = "(TOP (S (NP (NN a) (, ,)) (PRN (, ,)) (VP (VB b)) (. .)))"
+    found = "(TOP (S (NP (NN a)) (, ,) (, ,) (VP (VB b) (. .))))"
+    result = score(gold, found)
+    assert (result.matched, result.right, result.found, result.exact) == (3, 3, 3, 1)
+    quotes = "(TOP (S (`` ``) (NP (NN a)) ('' '') (: :) (-LRB- -LRB-) (VP (VB b))))"
+    brackets = brackets_of(read_tree(quotes))
+    counted = [False, True, False, False, True, True]
+    assert brackets.over(counted) == {("S", 0, 3): 1, ("NP", 0, 1): 1, ("VP", 2, 3): 1}
+
+
+def test_a_wrong_tag_of_punctuation_moves_no_word() -> None:
+    gold = "(TOP (S (NP (NN a)) (NN -) (VP (VB b)) (. .)))"
+    found = "(TOP (S (NP (NN a)) (: -) (VP (VB b)) (NN .)))"
+    result = score(gold, found)
+    assert (result.matched, result.right, result.found) == (3, 3, 3)
+    assert result.tagging == pytest.approx(2 / 3)
+
+
+def test_traces_and_functions_do_not_count_adverbs_and_particles_are_one() -> None:
+    gold = "( (S (NP-SBJ-1 (NN a)) (VP (VB b) (NP=2 (-NONE- *-1)) (PRT (RP up)))))"
+    found = "(TOP (S (NP (NN a)) (VP (VB b) (ADVP (RB up)))))"
+    result = score(gold, found)
+    assert (result.matched, result.right, result.found, result.exact) == (4, 4, 4, 1)
+    assert len(brackets_of(read_tree(gold)).words) == 3
+
+
+def test_repeated_brackets_match_once_each() -> None:
+    result = score("(TOP (S (NP (NP (NN a))) (VP (VB b))))", "(TOP (S (NP (NN a)) (VP (VP (VP (VB b))))))")
+    assert (result.matched, result.right, result.found) == (3, 4, 5)
+
+
+def test_rates_are_over_all_sentences_together_and_of_short_ones_apart() -> None:
+    long = "(TOP (S (NP " + "(NN a) " * 40 + ") (VP (VB b)) (, ,)))"
+    wrong = "(TOP (S (X " + "(NN a) " * 40 + ") (Y (VB b)) (, ,)))"
+    result = evaluate([read_tree(GOLD), read_tree(long)], [read_tree(GOLD), read_tree(wrong)])
+    assert result["all"].sentences == 2
+    assert result["all"].precision == pytest.approx(8 / 10)
+    assert result["all"].exact == 0.5
+    assert result["up_to_cutoff"].sentences == 1
+    assert result["up_to_cutoff"].f1 == 1
+
+
+def test_a_tree_without_brackets_has_no_precision_to_lose() -> None:
+    result = score(GOLD, "(TOP (DT the) (NN cat) (VBD saw) (DT a) (NN dog) (IN in) (NN rain) (. .))")
+    assert (result.matched, result.found, result.f1, result.recall) == (0, 0, 0, 0)
+
+
+def test_sentences_that_differ_are_told() -> None:
+    with pytest.raises(InputError, match="sentence 1"):
+        score(GOLD, "(TOP (S (NN a)))")
+    with pytest.raises(InputError, match="2 right trees"):
+        evaluate([read_tree(GOLD)] * 2, [read_tree(GOLD)])

@@ -1,0 +1,403 @@
+"""Parsing with tree-substitution grammars, against all derivations enumerated from the definition."""
+
+import gzip
+import json
+from collections import Counter, defaultdict
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.daemon.conftest import Run
+from tests.reference.parsing import derivations, process_log_weight, productions, weight
+from tests.reference.streams import Stream
+
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.text.treebanks.trees import Tree, read_tree
+from hierogram.samplers.charts.chart import fill_chart, restricted
+from hierogram.samplers.charts.derivations import Draws, Forest, SentenceKey, stays
+from hierogram.samplers.exceptions import GrammarError
+from hierogram.samplers.grammar.settings import UNIFORM
+from hierogram.tools.treebanks.approximation import Approximation, approximate, strength_for
+from hierogram.tools.treebanks.grammars import (
+    Prior,
+    TreeGrammar,
+    binarized,
+    context_free,
+    read_grammar,
+)
+from hierogram.tools.treebanks.parsing import Parser
+from hierogram.tools.treebanks.requests import METHODS, MPD
+
+AMBIGUOUS = """
+(S (NP) (VP)) ||| 6
+(S (NP (PRP she)) (VP (V saw) (NP))) ||| 3
+(S (NP) (VP (VP) (PP (P with) (NP)))) ||| 2
+(NP (PRP she)) ||| 4
+(NP (NP) (PP)) ||| 3
+(NP (N stars)) ||| 4
+(NP (N ears)) ||| 2
+(NP (N)) ||| 2
+(NP (NP (N stars)) (PP)) ||| 1
+(NP (S)) ||| 0.2
+(VP (V) (NP)) ||| 5
+(VP (VP) (PP)) ||| 2
+(VP (V saw) (NP (NP) (PP (P with) (NP)))) ||| 2
+(VP (S)) ||| 0.2
+(S (VP)) ||| 0.5
+(S (VP (NP))) ||| 0.2
+(PP (P with) (NP)) ||| 4
+(PP (P) (NP (N ears))) ||| 1
+(P with) ||| 2
+(V saw) ||| 3
+(N stars) ||| 2
+(N ears) ||| 1
+(TOP (S)) ||| 7
+(TOP (S (NP))) ||| 1
+"""
+SENTENCE = ["she", "saw", "stars", "with", "ears"]
+DEEP = 9
+"""Deeper derivations of this sentence, round loops of single labels, weigh less than the tolerance."""
+
+
+def grammar_of(text: str) -> TreeGrammar:
+    rows = [line.split(" ||| ") for line in text.strip().splitlines()]
+    return TreeGrammar([(read_tree(tree, frontiers=True), float(count)) for tree, count in rows])
+
+
+def nested(node: Tree | str):
+    return node if isinstance(node, str) else (node.label, *map(nested, node.children))
+
+
+def weights_of(known: Approximation, fragments: list) -> tuple[dict, dict, dict]:
+    """Weights, seated and whole of each fragment, as the approximation has them, by label for the last."""
+    processes = known.processes
+    seated = dict(zip(fragments, processes.fragment_mass.tolist(), strict=True))
+    whole = {f[0]: float(processes.label_mass[label]) for f, label in zip(fragments, processes.label, strict=True)}
+    return {f: seated[f] / whole[f[0]] for f in fragments}, seated, whole
+
+
+def kept_fragments(grammar: TreeGrammar, smoothed: bool) -> list:
+    found = dict.fromkeys(nested(fragment) for fragment, _ in grammar.fragments)
+    if smoothed:
+        for label, right, lexical in grammar.productions():
+            found.setdefault((label, *(word if lexical else (word,) for word in right)))
+    return list(found)
+
+
+def forest_of(known: Approximation, words: list[str], best: bool = False) -> Forest:
+    rules = restricted(known.chart, np.array([known.words[word] for word in words], np.int32), best)
+    return Forest(rules, fill_chart(rules), known.root)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["relative", "smoothed"])
+def example(request: pytest.FixtureRequest):
+    """The ambiguous grammar, its weights, and all derivations of the sentence."""
+    grammar = grammar_of(AMBIGUOUS)
+    known = approximate(grammar, smoothed=request.param)
+    weights, seated, whole = weights_of(known, kept_fragments(grammar, request.param))
+    found = list(derivations(weights, "TOP", SENTENCE, DEEP if not request.param else DEEP - 2))
+    assert len({derivation.tree for derivation in found}) > 10
+    return known, weights, seated, whole, found
+
+
+@pytest.mark.slow
+def test_the_inside_weight_is_the_sum_over_derivations(example) -> None:
+    known, weights, _, _, found = example
+    total = sum(weight(weights, derivation) for derivation in found)
+    forest = forest_of(known, SENTENCE)
+    assert forest.graph.chart.log_weight(known.root, 0, len(SENTENCE)) == pytest.approx(log(total), abs=2e-3)
+
+
+def test_the_best_derivation_is_the_best(example) -> None:
+    known, weights, _, _, found = example
+    best = max(found, key=lambda derivation: weight(weights, derivation))
+    forest = forest_of(known, SENTENCE, best=True)
+    assert forest.graph.chart.log_weight(known.root, 0, len(SENTENCE)) == pytest.approx(log(weight(weights, best)))
+    parsed = Parser(known).parse(SENTENCE, 0, (MPD,))
+    assert nested(parsed.trees[MPD]) == best.tree
+
+
+def expected_productions(weights, found) -> dict:
+    expected: defaultdict[tuple, float] = defaultdict(float)
+    total = sum(weight(weights, derivation) for derivation in found)
+    for derivation in found:
+        for production in productions(derivation.tree)[0]:
+            expected[production] += weight(weights, derivation) / total
+    return expected
+
+
+def productions_by_span(known: Approximation, forest: Forest, counts) -> dict:
+    got: defaultdict[tuple, float] = defaultdict(float)
+    table = known.productions
+    for item in forest.items.item[: forest.items.used[0]]:
+        for o in range(item["first"], item["last"]):
+            option = forest.items.edge[o]
+            kind, rule, split = int(option["kind"]), int(option["rule"]), int(option["split"])
+            for p in range(table.start[kind, rule], table.start[kind, rule + 1]):
+                label, right, _ = known.production_list[table.production[p]]
+                start, end = int(item["start"]), int(item["end"])
+                spans = [(start, split, end) if len(right) == 2 else (start, end), (start, split), (split, end)]
+                got[(label, right, *spans[table.place[p]])] += counts[o]
+    return got
+
+
+def test_expected_counts_are_inside_times_outside(example) -> None:
+    known, weights, _, _, found = example
+    forest = forest_of(known, SENTENCE)
+    got = productions_by_span(known, forest, forest.expected())
+    expected = expected_productions(weights, found)
+    assert sum(got.values()) > 9
+    for production in set(got) | set(expected):
+        assert got.get(production, 0) == pytest.approx(expected.get(production, 0), abs=6e-3)
+
+
+def test_draws_have_their_probabilities_and_the_chain_those_of_the_processes(example) -> None:
+    known, weights, seated, whole, found = example
+    forest = forest_of(known, SENTENCE)
+    drawn = forest.draw(SentenceKey(7, 0), 40_000, known.productions, known.processes)
+    parser = Parser(known)
+    of_hash: dict[int, tuple] = {}
+    for k in np.unique(drawn.tree, return_index=True)[1].tolist():
+        of_hash[int(drawn.tree[k])] = nested(parser._tree(forest, forest.derivation(SentenceKey(7, 0), k)))
+    assert len(set(of_hash.values())) == len(of_hash)
+    times = stays(SentenceKey(7, 0), drawn)
+    for weigh, counts in (
+        (lambda d: weight(weights, d), np.ones(len(times))),
+        (lambda d: exp(process_log_weight(seated, whole, d)), times),
+    ):
+        exact: Counter = Counter()
+        for derivation in found:
+            exact[derivation.tree] += weigh(derivation)
+        total = sum(exact.values())
+        got: Counter = Counter()
+        for tree, count in zip(drawn.tree.tolist(), counts.tolist(), strict=True):
+            got[of_hash[tree]] += count / len(times)
+        distance = sum(abs(got[tree] - exact[tree] / total) for tree in set(got) | set(exact)) / 2
+        assert distance < 0.02
+
+
+def test_the_processes_differ_from_independence_in_the_example(example) -> None:
+    """What the Metropolis-Hastings correction corrects: else the test before it could not fail."""
+    _, weights, seated, whole, found = example
+    plain = np.array([weight(weights, d) for d in found])
+    process = np.exp([process_log_weight(seated, whole, d) for d in found])
+    assert np.abs(plain / plain.sum() - process / process.sum()).sum() / 2 > 0.03
+
+
+@pytest.mark.parametrize("sentence", range(4))
+def test_the_chain_over_draws_stays_where_its_twin_does(sentence: int) -> None:
+    log_ratio = np.random.default_rng(sentence).normal(0, 0.7, 500)
+    uniform = Stream(9, sentence, len(log_ratio)).uniform
+    expected = [0] * len(log_ratio)
+    at = 0
+    for draw, ratio in enumerate(log_ratio.tolist()):
+        if log(uniform()) < ratio - log_ratio[at]:
+            at = draw
+        expected[at] += 1
+    times = stays(SentenceKey(9, sentence), Draws(np.zeros(len(log_ratio), np.uint64), log_ratio))
+    assert times.tolist() == expected
+    assert 0.2 < np.count_nonzero(times) / len(times) < 0.8
+
+
+REPEATED = """
+(TOP (S)) ||| 1
+(S (A) (A)) ||| 100
+(S (B) (C)) ||| 1.3
+(A x) ||| 1
+(A y) ||| 9
+(B x) ||| 1
+(C x) ||| 1
+"""
+"""A fragment of the first tree is used twice, which is likelier than twice its own probability."""
+
+
+def test_the_most_probable_parse_is_that_of_the_processes() -> None:
+    parser = Parser(approximate(grammar_of(REPEATED), smoothed=False), draws=4000)
+    assert str(parser.parse(["x", "x"], 0, ("mpp",)).trees["mpp"]) == "(TOP (S (A x) (A x)))"
+    assert str(parser.parse(["x", "x"], 0, (MPD,)).trees[MPD]) == "(TOP (S (B x) (C x)))"
+
+
+def test_log_ratios_are_those_of_the_processes(example) -> None:
+    known, weights, seated, whole, found = example
+    forest = forest_of(known, SENTENCE)
+    drawn = forest.draw(SentenceKey(3, 1), 200, known.productions, known.processes)
+    ratios: defaultdict[tuple, set] = defaultdict(set)
+    for derivation in found:
+        ratios[derivation.tree].add(process_log_weight(seated, whole, derivation) - log(weight(weights, derivation)))
+    parser = Parser(known)
+    for k in range(200):
+        tree = nested(parser._tree(forest, forest.derivation(SentenceKey(3, 1), k)))
+        if tree in ratios:
+            assert min(abs(drawn.log_ratio[k] - ratio) for ratio in ratios[tree]) < 1e-9
+
+
+def test_counted_draws_add_up(example) -> None:
+    known = example[0]
+    forest = forest_of(known, SENTENCE)
+    drawn = forest.draw(SentenceKey(5, 2), 100, known.productions, known.processes)
+    counts = forest.count(SentenceKey(5, 2), np.arange(100))
+    again = np.zeros_like(counts)
+    for k in range(100):
+        np.add.at(again, forest.derivation(SentenceKey(5, 2), k), k)
+    assert np.array_equal(counts, again)
+    assert len(drawn.tree) == 100
+
+
+@given(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=4), st.integers(0, 10_000))
+@settings(max_examples=15)
+def test_random_grammars_weigh_sentences_right(words: list[str], seed: int) -> None:
+    random = np.random.default_rng(seed)
+
+    def part(depth: int) -> Tree:
+        label = "TAB"[random.integers(3)]
+        if depth == 0 or random.random() < 0.3:
+            return Tree(label)
+        if random.random() < 0.4:
+            return Tree(label, ("ab"[random.integers(2)],))
+        return Tree(label, tuple(part(depth - 1) for _ in range(random.integers(1, 3))))
+
+    fragments = {str(f): f for f in (part(3) for _ in range(12)) if f.children}
+    for text in ("(T (A) (B))", "(A a)", "(B b)", "(T (A))"):
+        fragments.setdefault(text, read_tree(text, frontiers=True))
+    grammar = TreeGrammar([(fragment, float(random.integers(1, 9))) for fragment in fragments.values()])
+    known = approximate(grammar, "T", smoothed=False)
+    weights, _, _ = weights_of(known, [nested(fragment) for fragment, _ in grammar.fragments])
+    forest_rules = restricted(known.chart, np.array([known.words[word] for word in words], np.int32))
+    chart = fill_chart(forest_rules)
+    # Fragments of single labels may stand on each other without end: the sum over ever deeper derivations comes near.
+    sums = [sum(weight(weights, d) for d in derivations(weights, "T", words, depth)) for depth in (4, 5)]
+    got = exp(chart.log_weight(known.root, 0, len(words)))
+    assert got >= sums[1] * (1 - 1e-9)
+    assert (got > 0) == (sums[1] > 0) or got < 1e-2
+
+
+def test_circles_that_lose_nothing_are_refused() -> None:
+    with pytest.raises(GrammarError, match="circle"):
+        approximate(grammar_of("(TOP (S)) ||| 1\n(S (NP)) ||| 1\n(NP (S)) ||| 1"), smoothed=False)
+
+
+def test_rare_fragments_get_their_share_of_the_prior() -> None:
+    grammar = grammar_of("(TOP (A (B b) (B c))) ||| 3\n(TOP (A)) ||| 1\n(A (B) (B)) ||| 1\n(B b) ||| 2")
+    priors = dict.fromkeys(["TOP", "A", "B"], Prior(2.0, 0.25))
+    known = approximate(grammar, priors=priors)
+    weights, _, _ = weights_of(known, kept_fragments(grammar, True))
+    # P_C: TOP → A 4/4, A → B B 4/4, B → b 5/8, B → c 3/8.
+    assert weights["TOP", ("A",)] == pytest.approx((1 + 2 * 0.75) / 6)
+    assert weights["TOP", ("A", ("B", "b"), ("B", "c"))] == pytest.approx((3 + 2 * 0.25**3 * 15 / 64) / 6)
+    assert weights["B", "c"] == pytest.approx(2 * 3 / 8 / 4)
+
+
+def test_the_uniform_base_spreads_its_share_over_all_symbols() -> None:
+    grammar = grammar_of("(TOP (A (B b) (B c))) ||| 3\n(TOP (A)) ||| 1\n(A (B) (B)) ||| 1\n(B b) ||| 2")
+    priors = dict.fromkeys(["TOP", "A", "B"], Prior(2.0, 0.25))
+    known = approximate(grammar, priors=priors, base=UNIFORM)
+    weights, _, _ = weights_of(known, kept_fragments(grammar, True))
+    # P_M: one or two children, each one of TOP, A, B, b and c.
+    one, two = 1 / 2 / 5, 1 / 2 / 5**2
+    assert weights["TOP", ("A",)] == pytest.approx((1 + 2 * 0.75 * one) / 6)
+    assert weights["TOP", ("A", ("B", "b"), ("B", "c"))] == pytest.approx((3 + 2 * 0.25**3 * one * two * one**2) / 6)
+    assert weights["B", "c"] == pytest.approx(2 * one / 4)
+
+
+def test_strengths_explain_the_number_of_fragments() -> None:
+    for kinds, uses in ((3, 100.0), (50, 80.0), (1, 5.0)):
+        strength = strength_for(kinds, uses)
+        assert strength * np.log1p(uses / strength) == pytest.approx(kinds, rel=1e-3)
+
+
+def test_wide_fragments_are_binarized_and_come_out_whole() -> None:
+    grammar = binarized(
+        grammar_of("(TOP (A) (B) (C)) ||| 1\n(TOP (A) (B (X x) (Y y) (Z z)) (C)) ||| 1\n(A a) ||| 1\n(C c) ||| 1")
+    )
+    parser = Parser(approximate(grammar, smoothed=False))
+    parsed = parser.parse(["a", "x", "y", "z", "c"], 0, METHODS)
+    assert {str(tree) for tree in parsed.trees.values()} == {"(TOP (A a) (@TOP (B (X x) (@B (Y y) (Z z))) (C c)))"}
+    with pytest.raises(InputError, match="binarize"):
+        approximate(grammar_of("(TOP (A) (B) (C)) ||| 1"))
+
+
+def test_unknown_words_are_parsed_as_their_class() -> None:
+    grammar = grammar_of("(TOP (A) (B)) ||| 1\n(A the) ||| 3\n(B UNK-LC) ||| 1\n(B UNK) ||| 1\n(A UNK-LC-s) ||| 2")
+    parser = Parser(approximate(grammar))
+    assert str(parser.parse(["the", "striatum"], 0).trees["mer"]) == "(TOP (A the) (B striatum))"
+    assert str(parser.parse(["genes", "walked"], 0).trees["mer"]) == "(TOP (A genes) (B walked))"
+    assert str(parser.parse(["the", "%"], 0).trees["mer"]) == "(TOP (A the) (B %))"
+    assert str(parser.parse(["the", "("], 0).trees["mer"]) == "(TOP (A the) (B -LRB-))"
+
+
+def test_a_sentence_without_a_parse_gets_a_flat_tree() -> None:
+    parser = Parser(approximate(grammar_of("(TOP (A) (B)) ||| 1\n(A the) ||| 3\n(B dog) ||| 1")))
+    for words in (["the", "dog", "the"], ["the", "unknown"]):
+        parsed = parser.parse(words, 0, METHODS)
+        assert not parsed.found
+        assert str(parsed.trees["mer"]).startswith("(TOP (A the)")
+    with pytest.raises(UsageError, match="draws"):
+        Parser(approximate(grammar_of(AMBIGUOUS)), draws=0).parse(SENTENCE, 0, ("mpp",))
+
+
+def test_long_sentences_do_not_underflow() -> None:
+    words = ["the"] * 150
+    grammar = grammar_of("(TOP (X)) ||| 1\n(X (X) (Y)) ||| 1000\n(X the) ||| 1\n(Y the) ||| 1\n(Y rare) ||| 99999")
+    parsed = Parser(approximate(grammar)).parse(words, 0)
+    assert parsed.found
+    assert parsed.log_probability < -1500
+
+
+def test_a_treebank_and_a_file_give_the_same_grammar(tmp_path: Path) -> None:
+    trees = [read_tree("(TOP (S (NP (PRP it)) (VP (VBZ works))))"), read_tree("(TOP (S (VP (VBZ works))))")]
+    grammar = context_free(TreeGrammar([(tree, 1.0) for tree in trees]))
+    assert sorted((str(fragment), count) for fragment, count in grammar.fragments) == [
+        ("(NP (PRP))", 1), ("(PRP it)", 1), ("(S (NP) (VP))", 1), ("(S (VP))", 1), ("(TOP (S))", 2),
+        ("(VBZ works)", 2), ("(VP (VBZ))", 2),
+    ]  # fmt: skip
+    path = tmp_path / "grammar.txt.gz"
+    lines = [f"{fragment} ||| {count:g} ||| 0.5\n" for fragment, count in grammar.fragments]
+    path.write_bytes(gzip.compress("".join(lines).encode()))
+    again = read_grammar(str(path))
+    assert {str(f): count for f, count in again.fragments} == {str(f): count for f, count in grammar.fragments}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("(NP (NN)", "1 brackets are not closed"),
+        ("(NP (NN)) ||| many", "is no `fragment ||| count`"),
+        ("(NP (NN)) ||| -1", "is no `fragment ||| count`"),
+        ("(NP (NN) ||| 1", "1 brackets are not closed"),
+        ("(NN) ||| 1", "no fragment"),
+    ],
+)
+def test_a_bad_line_of_a_grammar_is_told(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "grammar"
+    path.write_text(f"(NP (NN)) ||| 2\n{line}\n")
+    with pytest.raises(InputError, match="line 2") as error:
+        read_grammar(str(path))
+    assert message in str(error.value) or "is no `fragment" in str(error.value)
+
+
+def test_parse_and_evaluate_on_the_command_line(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "grammar").write_text(AMBIGUOUS.strip() + "\n(NP (A) (B) (N)) ||| 1\n(A a) ||| 1\n(B UNK-LC) ||| 1\n")
+    (tmp_path / "text").write_text("she saw stars with ears\n\na striped stars saw ears\nwith with\n")
+    ran = hierogram("parse", "grammar", "text")
+    assert ran.code == 0
+    first, empty, third, flat = ran.out.split("\n")[:4]
+    assert first.startswith("(TOP (S (NP (PRP she)) (VP")
+    assert empty == ""
+    assert third.startswith("(TOP (S (NP (A a) (B striped) (N stars)) (VP")
+    assert flat == "(TOP (P with) (P with))"
+    assert "text: line 4: no parse: its tree is flat" in ran.err
+    binary = hierogram("parse", "grammar", "text", "--set", "binary=true", "--method", "mpp")
+    assert "(NP (A a) (@NP (B striped) (N stars)))" in binary.out
+    assert hierogram("parse", "grammar", "text", "-o", "trees").code == 0
+    assert (tmp_path / "trees").read_text() == ran.out
+    (tmp_path / "gold").write_text(first.replace("(TOP ", "( ") + "\n" + third + "\n" + flat + "\n")
+    scored = hierogram("evaluate", "trees", "-r", "gold", "--of", "trees", "--json")
+    assert json.loads(scored.out)["all"]["f1"] == 1
+    assert "F1 1.0000" in hierogram("evaluate", "trees", "-r", "gold", "--of", "trees").out
+    assert hierogram("parse", "grammar", "text", "-o", "-").out == ran.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gold", "grammar", "text", "trees"]
+    assert hierogram("parse", "grammar", "text", "--method", "best").code == 2
+    assert hierogram("parse", "gold", "text").code == 3

@@ -1,0 +1,130 @@
+"""The command that shows everything at work on real data: demo."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.cli.common import interruptible, named_store, note, open_or_make, plural
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.cli.learning import align_pending, print_aligned, print_learned, telling
+from hierogram.daemon.progress import progress
+from hierogram.storage.options import Option
+
+if TYPE_CHECKING:
+    from hierogram.daemon.library.learning import Learning
+    from hierogram.daemon.library.store import GrammarStore
+    from hierogram.tools.demo.data import VersePair
+
+
+DEMO_STORE = "sqlite:///hierogram-demo.db"
+DEMO_ALIGN_STORE = "sqlite:///hierogram-demo-align.db"
+DEMO_EXPORT = Path("hierogram-demo.cdec.gz")
+CORPUS = "new-testament"
+
+_SHOWN_RULES = 5
+
+
+@with_options
+def demo(
+    context: typer.Context,
+    data: Annotated[
+        Path | None, Option("Local copy of the data package, for machines without a network.", metavar="WHEEL")
+    ] = None,
+    sweeps: Annotated[int, Option("Sweeps over all pairs after their burn-in.", least=0)] = 30,
+    output: Annotated[
+        Path, Option("File to export the grammar to.", metavar="FILE", flags=("--output", "-o"))
+    ] = DEMO_EXPORT,
+    align: Annotated[
+        bool, Option("Leave the hand-made links aside: align, compare with them, learn from that.")
+    ] = False,
+) -> None:
+    """Learn the grammar of the Greek New Testament and its English translation, in a minute or two.
+
+    The store is hierogram-demo.db, where --store names no other. Fetches the texts and their hand-made word alignments
+    from the Python package index (8.8 MB, kept in the user's cache folder), stores 7,936 pairs of verses, learns,
+    exports, and shows what was learned. With --align, in a store of its own, the links are those of our aligner, and
+    their error rate is printed.
+    """
+    from hierogram.tools.demo.data import CREDITS, WHEEL, check, fetch, read_verses
+
+    # HIEROGRAM_STORE names the store of one's own work, which the demo keeps out of.
+    store = named_store(context) or (DEMO_ALIGN_STORE if align else DEMO_STORE)
+    with interruptible("run `hierogram demo` again to go on"):
+        if data is None:
+            note(f"fetching {WHEEL} (or taking it from the cache) …")
+            data = fetch()
+        else:
+            check(data)
+        verses = list(read_verses(data))
+        print(CREDITS)
+        with open_or_make(store) as opened:
+            _store_verses(opened, verses, data.name, align)
+            from hierogram.daemon.learning.learner import LearnOptions
+
+            learning = opened.learn(sweeps, options=LearnOptions())
+            if align:
+                _align(opened, learning, verses)
+            with progress("learn", "pairs") as shown:
+                learned = learning.sample(telling(shown))
+                learning.finish()
+                print_learned(learned, opened.notation())
+            manifest = opened.export(output)
+            rules = f"{plural(manifest.rules, 'rule')} of scope {manifest.options['max_scope']} or less"
+            print(f"{output}: {rules}, {plural(manifest.bytes, 'byte')}")
+            _show_rules(opened)
+            _print_how_to_go_on(opened.url)
+
+
+def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", origin: str, without_links: bool) -> None:
+    done = opened.add([verse.given(not without_links) for verse in verses], corpus=CORPUS, origin=origin)
+    links = plural(sum(len(verse.links) for verse in verses), "link")
+    with_links = f"without the {links} made by hand" if without_links else f"with {links} made by hand"
+    known = f" ({done.totals.duplicates:,} known already)" if done.totals.duplicates else ""
+    print(f"{plural(len(verses), 'pair')} of verses in {opened.url}{known}, {with_links}")
+
+
+def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[VersePair]") -> None:
+    from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate
+
+    print_aligned(align_pending(learning))
+    found = {(pair.source, pair.target): frozenset(pair.links) for pair in opened.pairs()}
+    gold, ours = [], []
+    for verse in verses:
+        links = found.get((" ".join(verse.source), " ".join(verse.target)))
+        if links is not None:
+            gold.append(GoldLinks(frozenset(verse.links), frozenset(verse.links)))
+            ours.append(links)
+    result = evaluate(gold, ours)
+    print(
+        f"  against the links made by hand: AER {result.aer:.3f}, precision {result.precision:.3f}, "
+        f"recall {result.recall:.3f}"
+    )
+
+
+def _show_rules(opened: "GrammarStore") -> None:
+    from hierogram.tools.demo.showcase import most_telling
+
+    found = most_telling(opened.rules(), _SHOWN_RULES)
+    print()
+    print("Learned rules, those used most and surest both ways:")
+    for kind, best in found.items():
+        if best:
+            print(f"  {kind}")
+        for rule in best:
+            sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
+            print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {sure})")
+
+
+def _print_how_to_go_on(url: str) -> None:
+    print()
+    print("Which English renderings has λόγος, and how often? Ask the store:")
+    file = url.removeprefix("sqlite:///")
+    exact = "" if file != url else "::numeric"
+    query = (
+        f"SELECT source, target, round(expected_uses{exact}, 1) AS uses, round(p_target_given_source{exact}, 2) AS p "
+        "FROM word_rules WHERE token = 'λόγος' ORDER BY expected_uses DESC, source, target LIMIT 5"
+    )
+    print(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
+    print(f"  hierogram rules --store {url} --containing λόγος")

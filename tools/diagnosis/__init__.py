@@ -1,0 +1,1 @@
+"""Convergence diagnosis: several chains over the same pairs."""

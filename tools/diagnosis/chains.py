@@ -1,0 +1,325 @@
+"""Chains over the same pairs, run side by side for a diagnosis: of the grammar, and of the aligner; draws as a file."""
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.files import appearing
+from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, Trial, TrialOptions
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
+from hierogram.samplers.alignment.chain import UNLINKED
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
+from hierogram.samplers.alignment.models.sampler import AlignmentState, build, chain_seed
+from hierogram.samplers.diagnostics.overlap import KEY, RuleCounts, counts_of, mean_of
+from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
+from hierogram.samplers.grammar.columns import no_blobs
+from hierogram.samplers.grammar.keys import first_of_each_key
+from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
+from hierogram.storage.records import ALIGNER, PairRow, Settings
+from hierogram.storage.records.columns import join_deltas
+from hierogram.storage.store import Store
+from hierogram.tools.diagnosis.options import ChainOptions
+
+_OWN, _NONE, _ANY = "the model's", "none", "random"
+LINK_STARTS = (_OWN, _NONE, _ANY)
+"""First links of the chains, in turn: the model's own, none, and each word's to any word."""
+_WAYS = ("target from source", "source from target")
+
+
+class LinkDraws(NamedTuple):
+    """Draws of links: `draws` float64[L, C, N], 1 where the chain had the link; `names` of the L links; `seconds` of
+    sampling and of writing draws down, all chains together."""
+
+    draws: NDArray[np.float64]
+    names: list[str]
+    seconds: float
+    overhead: float
+
+
+NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
+"""Where a store has aligned no pairs."""
+
+
+def run_link_chains(
+    rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None] = lambda: None
+) -> LinkDraws:
+    """Run chains of the default aligner over the pairs, both directions, in memory only; `report` hears of each sweep.
+
+    Each direction watches half of the links, evenly spread over those that a chain had after its burn-in.
+    """
+    sides = read_side(row.source for row in rows), read_side(row.target for row in rows)
+    found = [
+        _Way(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
+        for number in range(len(_WAYS))
+    ]
+    return LinkDraws(
+        np.concatenate([one.draws for one in found]),
+        [name for one in found for name in one.names],
+        sum(one.seconds for one in found),
+        sum(one.overhead for one in found),
+    )
+
+
+def _burn_in(pairs: int, options: ChainOptions) -> int:
+    return options_for(DEFAULT_MODEL, pairs).burn_in if options.warm_up is None else options.warm_up
+
+
+class _Way:
+    """The chains of one direction."""
+
+    def __init__(self, number: int, direction: Direction, rows: Sequence[PairRow], options: ChainOptions) -> None:
+        self._number = number
+        self._direction = direction
+        self._rows = rows
+        self._options = options
+        self._model = options_for(DEFAULT_MODEL, len(rows))
+        self._kernel = build(self._model, direction)
+        self._seconds = 0.0
+
+    def draws(self, report: Callable[[], None]) -> LinkDraws:
+        """Take all chains through their sweeps."""
+        options = self._options
+        keys = [chain_seed(options.seed + chain, self._number, chain) for chain in range(options.chains)]
+        # What sweeps is compiled, or loaded, before the clock starts.
+        self._sweep(keys[0], self._kernel.init(keys[0]), 1)
+        self._seconds = 0.0
+        states = [self._kernel.init(key, self._first_links(chain, key)) for chain, key in enumerate(keys)]
+        burn_in = _burn_in(len(self._rows), options)
+        for chain, key in enumerate(keys):
+            for sweep in range(1, burn_in + 1):
+                states[chain] = self._sweep(key, states[chain], sweep)
+                report()
+        started = time.perf_counter()
+        words, positions = self._watched([state.chain.links for state in states])
+        overhead = time.perf_counter() - started
+        drawn = np.zeros((len(words), options.chains, max(1, options.sweeps // options.every)))
+        for chain, key in enumerate(keys):
+            for draw in range(drawn.shape[2]):
+                for sweep in range(options.every):
+                    number = burn_in + draw * options.every + sweep + 1
+                    states[chain] = self._sweep(key, states[chain], number)
+                    report()
+                started = time.perf_counter()
+                drawn[:, chain, draw] = states[chain].chain.links[words] == positions
+                overhead += time.perf_counter() - started
+        return LinkDraws(drawn, self._names(words, positions), self._seconds, overhead)
+
+    def _first_links(self, chain: int, key: int) -> NDArray[np.int16] | None:
+        """Return where a chain begins; None for the model's own links."""
+        start = LINK_STARTS[chain % len(LINK_STARTS)]
+        if start == _OWN:
+            return None
+        sides = self._direction.sides
+        if start == _NONE:
+            return np.full(len(sides.emitted), UNLINKED, np.int16)
+        widths = np.repeat(np.diff(sides.conditioning_offset), np.diff(sides.emitted_offset))
+        return np.random.default_rng(key).integers(0, widths).astype(np.int16)
+
+    def _sweep(self, key: int, state: AlignmentState, number: int) -> AlignmentState:
+        started = time.perf_counter()
+        state, _ = self._kernel.step(key, state, self._model.plan(number)._replace(sampled=False))
+        self._seconds += time.perf_counter() - started
+        return state
+
+    def _watched(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+        """Return emitted words and the positions that they are linked to, of links that chains have now."""
+        numbers = np.unique(np.concatenate([(np.arange(len(one)) << 16) | one for one in links if len(one)]))
+        numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
+        wanted = min(len(numbers), self._options.links // 2)
+        chosen = numbers[np.linspace(0, len(numbers) - 1, wanted).astype(np.int64)] if wanted else numbers[:0]
+        return chosen >> 16, (chosen & 0xFFFF).astype(np.int16)
+
+    def _names(self, words: NDArray[np.int64], positions: NDArray[np.int16]) -> list[str]:
+        """Return names like `chat - cat, 1-2 of pair 7 (target from source)`."""
+        offset = self._direction.sides.emitted_offset
+        pairs = np.searchsorted(offset, words, side="right") - 1
+        names = []
+        for pair, place, position in zip(pairs.tolist(), (words - offset[pairs]).tolist(), positions, strict=True):
+            row = self._rows[pair]
+            i, j = (int(position), place) if self._number == 0 else (place, int(position))
+            source, target = row.source.split(" ")[i], row.target.split(" ")[j]
+            names.append(f"{source} - {target}, {i}-{j} of pair {row.id} ({_WAYS[self._number]})")
+        return names
+
+
+STARTS = (CUT, JOINED, RANDOM)
+"""Initial cuts of the chains, in turn: far apart, so that chains that agree have forgotten them."""
+_SNAPSHOTS = 8
+"""Draws of a chain whose whole grammar is taken down."""
+
+
+class Draws(NamedTuple):
+    """Draws of chains, one beside the other.
+
+    `draws` float64[S, C, N]: log-likelihood, tokens and types of rules, then the counts of the watched rules;
+    `sources`, `targets` their W sides; `starts` of the chains; `last` the grammar of each chain's last draw, `means`
+    that of the mean over eight draws; `seconds` of sampling and of writing draws down, all chains together. `links`
+    are draws of chains of the aligner, with seconds of their own.
+    """
+
+    draws: NDArray[np.float64]
+    sources: list[str]
+    targets: list[str]
+    starts: list[str]
+    last: list[RuleCounts]
+    means: list[RuleCounts]
+    seconds: float
+    overhead: float
+    links: LinkDraws = NO_LINKS
+
+    def save(self, path: Path) -> None:
+        """Write all of it to a file that `load` reads."""
+        grammars = {
+            f"{name}_{k}_{field}": getattr(grammar, field)
+            for name in ("last", "means")
+            for k, grammar in enumerate(getattr(self, name))
+            for field in RuleCounts._fields
+        }
+        with appearing(path.absolute()) as file:
+            np.savez_compressed(
+                file,
+                draws=self.draws,
+                sources=np.array(self.sources, np.str_),
+                targets=np.array(self.targets, np.str_),
+                starts=np.array(self.starts, np.str_),
+                times=np.array([self.seconds, self.overhead]),
+                link_draws=self.links.draws.astype(np.uint8),
+                link_names=np.array(self.links.names, np.str_),
+                link_times=np.array([self.links.seconds, self.links.overhead]),
+                **grammars,
+            )
+
+
+def load_draws(path: Path) -> Draws:
+    """Read the draws of a file; raises `InputError` where it is none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            chains = file["draws"].shape[1]
+            last, means = (
+                [RuleCounts(file[f"{name}_{k}_keys"].astype(KEY), file[f"{name}_{k}_uses"]) for k in range(chains)]
+                for name in ("last", "means")
+            )
+            sources, targets, starts = (file[name].tolist() for name in ("sources", "targets", "starts"))
+            seconds, overhead = file["times"].tolist()
+            links = NO_LINKS
+            if "link_draws" in file:
+                of_links = file["link_draws"].astype(np.float64), file["link_names"].tolist()
+                links = LinkDraws(*of_links, *file["link_times"].tolist())
+            return Draws(file["draws"], sources, targets, starts, last, means, seconds, overhead, links)
+    except (OSError, KeyError, ValueError, IndexError, BadZipFile) as error:
+        raise InputError(
+            f"{path} is no file of draws, as `hierogram diagnose --draws FILE` writes them: {error}"
+        ) from error
+
+
+Report = Callable[[int, int], None]
+"""Hears how many sweeps are done, of how many."""
+
+
+def run_chains(store: Store, options: ChainOptions, report: Report = lambda _done, _total: None) -> Draws:
+    """Run chains over the store's first pairs by its model and schedule, in memory only: the store stays as it is.
+
+    Raises `InputError` where the store has no pairs that can be sampled.
+    """
+    settings = store.settings()
+    kind = kind_of(settings)
+    rows = [row for row in store.pairs(limit=options.pairs) if row.alignment or kind.whole]
+    if not rows:
+        raise InputError(f"{store.url}: there are no aligned pairs yet: run `hierogram ingest` and `hierogram learn`")
+    loaded = kind.load(rows, settings)
+    starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
+    hows = [TrialOptions(options.seed + k, start, options.threads) for k, start in enumerate(starts)]
+    trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in hows]
+    aligned = [row for row in rows if row.aligned_by == ALIGNER and options.links and not kind.whole]
+    warm_up = kind.course(settings).burn_in if options.warm_up is None else options.warm_up
+    later = 0
+    if aligned:
+        later = len(_WAYS) * options.chains * (_burn_in(len(aligned), options) + options.sweeps)
+    done = len(trials) * (warm_up + options.sweeps)
+    total = done + later
+    try:
+        drawn = _Run(trials, (loaded, settings), options, lambda done: report(done, total)).draws(warm_up, starts)
+    finally:
+        for trial in trials:
+            trial.close()
+    if not aligned:
+        return drawn
+    sweeps = count(done + 1)
+    return drawn._replace(links=run_link_chains(aligned, options, lambda: report(next(sweeps), total)))
+
+
+class _Run:
+    """Chains on their way."""
+
+    def __init__(
+        self, trials: list[Trial], of: tuple[Loaded, Settings], options: ChainOptions, report: Callable[[int], None]
+    ) -> None:
+        self._trials = trials
+        self._loaded, self._settings = of
+        self._options = options
+        self._report = report
+        self._done = 0
+        self._overhead = 0.0
+        # What writes draws down is compiled, or loaded, before the clock starts.
+        counts_of_rules(trials[0].table, np.zeros((0, 2), np.uint64))
+        trials[0].log_likelihood()
+
+    def draws(self, warm_up: int, starts: list[str]) -> Draws:
+        """Take all chains through their sweeps."""
+        for trial in self._trials:
+            for _ in range(warm_up):
+                self._sweep(trial)
+        started = time.perf_counter()
+        keys, sources, targets = self._most_frequent()
+        self._overhead += time.perf_counter() - started
+        watches = [Watch(keys) for _ in self._trials]
+        last, means = [], []
+        for trial, watch in zip(self._trials, watches, strict=True):
+            grammars = self._watch(trial, watch)
+            last.append(grammars[-1])
+            means.append(mean_of(grammars))
+        draws_of_all = np.ascontiguousarray(np.stack([watch.draws() for watch in watches], axis=1))
+        return Draws(
+            draws_of_all, sources, targets, starts, last, means,
+            sum(trial.seconds for trial in self._trials), self._overhead,
+        )  # fmt: skip
+
+    def _sweep(self, trial: Trial) -> None:
+        trial.sweep()
+        self._done += 1
+        self._report(self._done)
+
+    def _watch(self, trial: Trial, watch: Watch) -> list[RuleCounts]:
+        """Take the chain's sweeps that count; return its grammar at some of the draws, the last one among them."""
+        grammars = []
+        draws = max(1, self._options.sweeps // self._options.every)
+        taken = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
+        for draw in range(1, draws + 1):
+            for _ in range(self._options.every):
+                self._sweep(trial)
+            started = time.perf_counter()
+            watch.note(trial.log_likelihood(), trial.table)
+            if draw in taken:
+                grammars.append(counts_of(trial.table))
+            self._overhead += time.perf_counter() - started
+        return grammars
+
+    def _most_frequent(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
+        """Return the rules that all chains together use most: keys uint64[W, 2] and both sides."""
+        loaded = self._loaded
+        nothing = no_blobs(loaded.size)
+        drawn = [Drawn(loaded.trees(trial.state), nothing) for trial in self._trials]
+        rules = join_deltas([loaded.rule_deltas(None, one, self._settings) for one in drawn])
+        counts = np.bincount(first_of_each_key(rules.keys), rules.counts, len(rules))
+        chosen = np.lexsort((np.arange(len(counts)), -counts))[: self._options.watched]
+        chosen = chosen[counts[chosen] > 0]
+        sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.sources, rules.targets))
+        return rules.keys[chosen], sources, targets

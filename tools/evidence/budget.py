@@ -1,0 +1,119 @@
+"""Choose rules and pairs together for a prompt of bounded length: those that show most of what a reference may say."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
+from hierogram.samplers.grammar.rules import terminal_of
+from hierogram.tools.evidence.gathering import Evidence, shown
+
+_IS, _OR, _END, _INTO = " = ", ", ", "\n", "\n\t"
+_OF_ENTRIES = 0.9
+"""How sure an entry of a dictionary is taken to be."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Something that can be shown: a rendering of a side, or a pair; its target words, what it costs in characters."""
+
+    source: str
+    target: str
+    words: tuple[str, ...]
+    joins: bool
+    """Whether it may stand behind another rendering of its source side."""
+    spans: set[int] = field(default_factory=set)
+
+    def cost(self, has_line: bool) -> int:
+        """Return the characters that it takes; fewer where a line of its source side is there."""
+        if not self.joins:
+            return len(self.source) + len(_INTO) + len(self.target) + len(_END)
+        return len(self.target) + (len(_OR) if has_line else len(self.source) + len(_IS) + len(_END))
+
+
+def within(found: Evidence, characters: int, texts: TextPipeline = AS_IT_IS) -> str:
+    """Return evidence as text of at most so many characters: lines `source = target, target`, and pairs in two lines.
+
+    A target word is expected in a reference by the probabilities of the rules that match where it would stand. What is
+    taken next is what shows most of that, of what nothing before it shows, for its length. Lines stand in the order of
+    the sentence, pairs after them. `texts` are those of the store: what it divided into tokens is written as people do.
+    """
+    expected = _expected_words(found)
+    pieces = list(_pieces(found, texts))
+    chosen: dict[str, list[_Piece]] = {}
+    pairs: list[_Piece] = []
+    seen: Counter[str] = Counter()
+    left = characters + len(_END)
+    while True:
+        best, gain = None, 0.0
+        for piece in pieces:
+            cost = piece.cost(piece.joins and piece.source in chosen)
+            if cost > left:
+                continue
+            fresh = sum(expected.get(word, 0.0) for word in set(piece.words) if not seen[word])
+            if fresh / cost > gain:
+                best, gain = piece, fresh / cost
+        if best is None:
+            break
+        left -= best.cost(best.joins and best.source in chosen)
+        seen.update(best.words)
+        pieces.remove(best)
+        if best.joins:
+            chosen.setdefault(best.source, []).append(best)
+        else:
+            pairs.append(best)
+    lines = [
+        source + _IS + _OR.join(piece.target for piece in some)
+        for source, some in sorted(chosen.items(), key=lambda line: min(line[1][0].spans))
+    ]
+    return _END.join([*lines, *(pair.source + _INTO + pair.target for pair in pairs)])
+
+
+def _expected_words(found: Evidence) -> dict[str, float]:
+    """Return how probable it is of each target word that a reference has it.
+
+    At each word of the sentence the rules that match there vote by their probabilities, longer ones more; what stands
+    at different words is independent.
+    """
+    votes: dict[int, defaultdict[str, float]] = {}
+    totals: Counter[int] = Counter()
+    sides: set[tuple[str, int]] = set()
+    for rule in found.rules:
+        words = set(_words(rule.target))
+        for place in rule.places:
+            covered = place.covered
+            weight = len(covered) ** 2
+            for position in covered:
+                if (rule.source, position) not in sides:
+                    sides.add((rule.source, position))
+                    totals[position] += weight
+                own = votes.setdefault(position, defaultdict(float))
+                for word in words:
+                    own[word] += weight * rule.p_target_given_source / max(1, len(words) / len(covered))
+    missing: dict[str, float] = {}
+    for position, own in votes.items():
+        for word, vote in own.items():
+            missing[word] = missing.get(word, 1.0) * (1 - min(1.0, vote / totals[position]))
+    for entry in found.entries:
+        for word in entry.target.split(" "):
+            missing[word] = missing.get(word, 1.0) * (1 - _OF_ENTRIES)
+    return {word: 1 - none for word, none in missing.items() if any(map(str.isalnum, word))}
+
+
+def _pieces(found: Evidence, texts: TextPipeline) -> Iterator[_Piece]:
+    source, target = texts.source, texts.target
+    for rule in found.rules:
+        words = tuple(_words(rule.target))
+        if words:
+            covered = set(rule.places[0].covered)
+            yield _Piece(shown(rule.source, source), shown(rule.target, target), words, True, covered)
+    for entry in found.entries:
+        words = tuple(entry.target.split(" "))
+        yield _Piece(source.written(entry.source), target.written(entry.target), words, True, {-1})
+    for pair in found.pairs:
+        words = tuple(pair.target.split(" "))
+        yield _Piece(source.written(pair.source), target.written(pair.target), words, False)
+
+
+def _words(side: str) -> Iterable[str]:
+    return (word for symbol in side.split(" ") if (word := terminal_of(symbol)) is not None)

@@ -1,0 +1,1 @@
+"""Protocols of other programs: LibreTranslate, amagama, TMX exchange, MCP, sil-machine."""

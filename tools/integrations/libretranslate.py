@@ -1,0 +1,334 @@
+"""LibreTranslate's protocol, as far as one pair of languages goes: its addresses, bodies, answers and errors."""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from email import message_from_bytes
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.web.protocol.bodies import whole
+from hierogram.daemon.web.protocol.problems import ProblemError, problem_of
+from hierogram.daemon.web.protocol.sessions import Sessions, from_elsewhere
+from hierogram.storage.exceptions import StoreError
+from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.languages import base, named
+from hierogram.tools.translation.plain_text import FORMS, TEXT, PlainTranslation, PlainTranslator
+
+MOST_LETTERS = 10_000
+MOST_TEXTS = 100
+MOST_ALTERNATIVES = 20
+_MOST_BYTES = 1 << 22
+_AT_ONCE = 2
+_WAIT_MILLISECONDS = 500
+
+_METHODS = {
+    "/translate": "POST",
+    "/suggest": "POST",
+    "/detect": "POST",
+    "/languages": "GET",
+    "/frontend/settings": "GET",
+    "/health": "GET",
+}
+AUTO = "auto"
+_CORS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type",
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Max-Age": "86400",
+}
+
+_log = logging.getLogger(__name__)
+
+Values = Mapping[str, Any]
+
+
+def is_libretranslate(scope: Scope) -> bool:
+    """Return whether a request is one of this protocol: pages of ours share its addresses, and answer browsers."""
+    method = _METHODS.get(scope["path"])
+    if method is None:
+        return False
+    if scope["method"] == "OPTIONS":
+        return True
+    return scope["method"] == method and "text/html" not in Headers(scope=scope).get("accept", "")
+
+
+def wrong(text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as LibreTranslate answers it."""
+    return JSONResponse({"error": text}, status, headers)
+
+
+def refused(problem: ProblemError) -> Response:
+    """Return as LibreTranslate would answer it what the guard says to who may not ask now."""
+    slow = problem.status == HTTPStatus.TOO_MANY_REQUESTS
+    return wrong(f"Slowdown: {problem.detail}" if slow else problem.detail, problem.status, problem.headers)
+
+
+class _RefusalError(Exception):
+    """Say what is wrong with a request, and the status that says so."""
+
+    def __init__(self, text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+async def _values(request: Request) -> Values:
+    """Return the values of a query and a body, JSON or a form; raises `_RefusalError`."""
+    found: dict[str, Any] = dict(parse_qsl(str(request.url.query), keep_blank_values=True, max_num_fields=100))
+    content = await whole(request, _MOST_BYTES)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        if kind == "application/json":
+            members = json.loads(content)
+            if not isinstance(members, dict):
+                raise _RefusalError("Invalid JSON format")
+            return found | members
+        if kind == "multipart/form-data":
+            head = b"Content-Type: " + request.headers["content-type"].encode("latin-1") + b"\r\n\r\n"
+            for part in message_from_bytes(head + content).walk():
+                name = part.get_param("name", header="content-disposition")
+                payload = part.get_payload(decode=True)
+                if isinstance(name, str) and isinstance(payload, bytes):
+                    found[name] = _lines(payload.decode())
+        else:
+            form = parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
+            found |= {name: _lines(value) for name, value in form}
+    except (ValueError, RecursionError) as error:
+        raise _RefusalError(f"Invalid request: {error}") from error
+    return found
+
+
+def _lines(text: str) -> str:
+    """Return a text of a form with ends of lines as JSON has them."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _asked(values: Values, name: str) -> str:
+    """Return a text that there has to be; raises `_RefusalError`."""
+    found = values.get(name)
+    if not found:
+        raise _RefusalError(f"Invalid request: missing {name} parameter")
+    if not isinstance(found, str) or "\0" in found:
+        raise _RefusalError(f"Invalid request: {name} parameter is not a text")
+    if len(found) > MOST_LETTERS:
+        raise _RefusalError(f"Invalid request: request ({len(found)}) exceeds text limit ({MOST_LETTERS})")
+    return found
+
+
+def _number(values: Values, name: str, most: int) -> int:
+    found = values.get(name) or 0
+    try:
+        number = max(0, int(found))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _RefusalError(f"Invalid request: {name} parameter is not a number") from error
+    if number > most:
+        raise _RefusalError(f"Invalid request: {name} parameter must be <= {most}")
+    return number
+
+
+class _Door:
+    """The answers; those that ask the store or translate are made in threads of their own."""
+
+    def __init__(self, translator: PlainTranslator, corrections: Corrections, sessions: Sessions) -> None:
+        self._translator = translator
+        self._corrections = corrections
+        self._sessions = sessions
+        self._threads = CapacityLimiter(_AT_ONCE)
+
+    async def in_thread(self, work: Callable[[], object]) -> Response:
+        return JSONResponse(await to_thread.run_sync(work, limiter=self._threads))
+
+    def check_key(self, request: Request, values: Values) -> None:
+        """Raise `_RefusalError` where a key is needed, and another one or none is shown."""
+        if not self._sessions.needed:
+            if from_elsewhere(request):
+                # Without a key, any page that somebody opens on this machine could ask, and teach.
+                raise _RefusalError("this was asked by a page of another site", HTTPStatus.FORBIDDEN)
+            return
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+        key = values.get("api_key") or (shown.strip() if scheme.lower() == "bearer" else None)
+        if not key:
+            raise _RefusalError("Please contact the server operator to get an API key")
+        if not isinstance(key, str) or not self._sessions.right(key):
+            raise _RefusalError("Invalid API key", HTTPStatus.FORBIDDEN)
+
+    def languages(self) -> tuple[str, str]:
+        """Return the store's languages; raises `_RefusalError`."""
+        found = self._translator.languages()
+        if not found:
+            raise _RefusalError(
+                "the store does not say its languages: hierogram init --languages fr,en",
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+            )
+        return found[0], found[1]
+
+    def checked(self, source: str, target: str) -> None:
+        """Raise `_RefusalError` where the store does not translate from the one into the other."""
+        own = self.languages()
+        for code in (source, target):
+            if code not in own and base(code) not in map(base, own):
+                raise _RefusalError(f"{code} is not supported")
+        if (base(source), base(target)) != (base(own[0]), base(own[1])):
+            raise _RefusalError(
+                f"{named(target)} ({target}) is not available as a target language from {named(source)} ({source})"
+            )
+
+    async def translate(self, request: Request, values: Values) -> Response:
+        """POST /translate."""
+        given = values.get("q")
+        if not given:
+            raise _RefusalError("Invalid request: missing q parameter")
+        texts = given if isinstance(given, list) else [given]
+        if len(texts) > MOST_TEXTS:
+            raise _RefusalError(f"Invalid request: request ({len(texts)}) exceeds text limit ({MOST_TEXTS})")
+        for text in texts:
+            if text != "":
+                _asked({"q": text}, "q")
+        source, target = _asked(values, "source"), _asked(values, "target")
+        alternatives = _number(values, "alternatives", MOST_ALTERNATIVES)
+        form = values.get("format") or TEXT
+        if form not in FORMS:
+            raise _RefusalError(f"{form} format is not supported")
+
+        def work() -> object:
+            detected = [self._detected(text) for text in texts] if source == AUTO else []
+            # A text that is found to be of the target language stays as it is, as LibreTranslate leaves it.
+            stays = [base(one["language"]) == base(target) for one in detected] or [False] * len(texts)
+            codes = [one["language"] for one in detected] or [source] * len(texts)
+            for code in {code for code, same in zip(codes, stays, strict=True) if not same}:
+                self.checked(code, target)
+            try:
+                found = [
+                    PlainTranslation(text, []) if same else self._translator.translate(text, alternatives, form)
+                    for text, same in zip(texts, stays, strict=True)
+                ]
+            except (DaemonError, StoreError) as error:
+                raise _RefusalError(f"Cannot translate text: {error}", HTTPStatus.INTERNAL_SERVER_ERROR) from error
+            columns: dict[str, list[Any]] = {"translatedText": [one.text for one in found]}
+            if detected:
+                columns["detectedLanguage"] = detected
+            if alternatives:
+                columns["alternatives"] = [one.alternatives for one in found]
+            return columns if isinstance(given, list) else {name: column[0] for name, column in columns.items()}
+
+        return await self.in_thread(work)
+
+    def _detected(self, text: str) -> dict[str, Any]:
+        self.languages()
+        return self._detections(text)[0]
+
+    def _detections(self, text: str) -> list[dict[str, Any]]:
+        return [{"confidence": round(100 * sure, 1), "language": code} for code, sure in self._translator.detect(text)]
+
+    async def detect(self, _request: Request, values: Values) -> Response:
+        """POST /detect."""
+        text = _asked(values, "q")
+
+        def work() -> object:
+            self.languages()
+            return self._detections(text)
+
+        return await self.in_thread(work)
+
+    async def suggest(self, _request: Request, values: Values) -> Response:
+        """POST /suggest: what a text should have become."""
+        text, translation = _asked(values, "q"), _asked(values, "s")
+        source, target = _asked(values, "source"), _asked(values, "target")
+
+        def work() -> object:
+            self.checked(source, target)
+            try:
+                self._corrections.put(text, translation, "http:suggest")
+            except DaemonError as error:
+                raise _RefusalError(f"Invalid request: {error}") from error
+            return {"success": True}
+
+        return await self.in_thread(work)
+
+    async def show_languages(self, _request: Request, _values: Values) -> Response:
+        """GET /languages."""
+
+        def work() -> object:
+            source, target = self.languages()
+            return [
+                {"code": source, "name": named(source), "targets": [target]},
+                {"code": target, "name": named(target), "targets": []},
+            ]
+
+        return await self.in_thread(work)
+
+    async def settings(self, _request: Request, _values: Values) -> Response:
+        """GET /frontend/settings."""
+
+        def work() -> object:
+            source, target = ({"code": code, "name": named(code)} for code in self.languages())
+            return {
+                "apiKeys": self._sessions.needed,
+                "keyRequired": self._sessions.needed,
+                "charLimit": MOST_LETTERS,
+                "batchLimit": MOST_TEXTS,
+                "frontendTimeout": _WAIT_MILLISECONDS,
+                "suggestions": True,
+                "filesTranslation": False,
+                "supportedFilesFormat": [],
+                "language": {"source": source, "target": target},
+            }
+
+        return await self.in_thread(work)
+
+    async def health(self, _request: Request, _values: Values) -> Response:
+        """GET /health."""
+        return JSONResponse({"status": "ok"})
+
+
+def libretranslate(translator: PlainTranslator, corrections: Corrections, sessions: Sessions) -> Starlette:
+    """Return the application that answers this protocol; it looks after `api_key` itself, and the guard after rates.
+
+    Pages of other sites may ask only where a key is needed, as browsers would ask for them without anybody's knowing.
+    """
+    door = _Door(translator, corrections, sessions)
+    cors = _CORS if sessions.needed else {}
+
+    def route(
+        path: str, answers: Callable[[Request, Values], Awaitable[Response]], *, open_to_all: bool = False
+    ) -> Route:
+        async def answer(request: Request) -> Response:
+            if request.method == "OPTIONS":
+                return Response(status_code=HTTPStatus.NO_CONTENT, headers=cors)
+            try:
+                values = await _values(request)
+                if not open_to_all:
+                    door.check_key(request, values)
+                made = await answers(request, values)
+            except _RefusalError as refusal:
+                made = wrong(str(refusal), refusal.status)
+            except Exception as error:
+                made = refused(problem_of(request, error))
+                if made.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
+                    _log.exception("a request of LibreTranslate's protocol failed")
+            made.headers.update(cors)
+            return made
+
+        return Route(path, answer, methods=[_METHODS[path], "OPTIONS"])
+
+    return Starlette(
+        routes=[
+            route("/translate", door.translate),
+            route("/suggest", door.suggest),
+            route("/detect", door.detect),
+            # Clients ask for these before they know whether there is a key.
+            route("/languages", door.show_languages, open_to_all=True),
+            route("/frontend/settings", door.settings, open_to_all=True),
+            route("/health", door.health, open_to_all=True),
+        ]
+    )

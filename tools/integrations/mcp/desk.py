@@ -1,0 +1,135 @@
+"""Answer what language models ask of a store, in few characters: the tools, without their protocol."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.text.segments import InWords
+from hierogram.daemon.text.texts import pipeline_of
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import known_words
+from hierogram.storage.browsing.words import pairs_with
+from hierogram.tools.evidence.options import MOST_CHARACTERS, to_choose_from
+from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator
+
+if TYPE_CHECKING:
+    from hierogram.tools.terms.reports import Term
+
+MOST_LINES = 200
+_LOOKED_AT = 2_000
+"""Pairs that hold a phrase's rarest word, the latest ones, in which the phrase is looked for."""
+
+
+@dataclass(frozen=True)
+class LinkedWords:
+    """A pair's words, and the links between them by positions from 0, with the probability of each."""
+
+    source: list[str]
+    target: list[str]
+    links: list[tuple[int, int, float]]
+
+
+@dataclass(frozen=True)
+class ConcordanceLine:
+    """A stored pair that holds a phrase."""
+
+    pair: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class UsualTerm:
+    """A term with its usual rendering, the pairs that have both, and those that have the term."""
+
+    source: str
+    target: str
+    pairs: int
+    source_pairs: int
+
+
+class Desk:
+    """A store, asked by programs that read text; from several threads."""
+
+    def __init__(self, store: GrammarStore, translator: PlainTranslator, corrections: Corrections) -> None:
+        self._store = store
+        self._translator = translator
+        self._corrections = corrections
+
+    def evidence(self, sentence: str, characters: int) -> str:
+        """Return what the store knows of a sentence, in at most so many characters; raises `InputError`."""
+        from hierogram.tools.evidence.budget import within
+        from hierogram.tools.evidence.gathering import gather
+
+        with self._store.reader.look() as look:
+            texts = pipeline_of(look.settings())
+            tokens = texts.to_words().running().source.tokens(sentence)
+            found = gather(look, tokens, to_choose_from(tokenized=True))
+            return within(found, min(characters, MOST_CHARACTERS), texts)
+
+    def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
+        """Translate a text; raises `DaemonError`, `StoreError`."""
+        return self._translator.translate(text, alternatives, form)
+
+    def align(self, source: str, target: str) -> LinkedWords:
+        """Link the words of a pair, which is not stored; raises `AlignerUntrainedError`, `InputError`."""
+        aligner = self._store.aligner
+        _, [found] = aligner.answer([aligner.texts.running().pair(source, target)])
+        posterior = found.posterior
+        return LinkedWords(
+            found.source, found.target, [(i, j, round(float(posterior[i, j]), 3)) for i, j in found.links]
+        )
+
+    def terms(self, containing: str, limit: int) -> list[UsualTerm]:
+        """Return terms whose sides hold a text, the best first; raises `InputError`."""
+        from hierogram.tools.terms.options import MOST_TERMS
+
+        def wanted(term: "Term") -> bool:
+            return containing.lower() in f"{term.source}\n{term.target}".lower()
+
+        found = self._store.terms(top=MOST_TERMS, min_words=1)
+        found = found.as_text(pipeline_of(self._store.store.settings()).to_words())
+        chosen = [term for term in found.terms if wanted(term)][: min(limit, MOST_LINES)]
+        return [UsualTerm(term.source, term.target, term.pairs, term.source_pairs) for term in chosen]
+
+    def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
+        """Return the latest pairs that hold a phrase, word for word, on its source side, or else on its target side.
+
+        Raises `InputError` where it has no word.
+        """
+        with self._store.reader.look() as look:
+            texts = pipeline_of(look.settings()).to_words().running()
+            for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
+                words = side.tokens(phrase).split()
+                if not words:
+                    raise InputError("the phrase has no word")
+                if found := _holding(look, name, words, min(limit, MOST_LINES)):
+                    return [
+                        ConcordanceLine(pair, texts.source.text_of(source), texts.target.text_of(target))
+                        for pair, source, target in found
+                    ]
+        return []
+
+    def add_pair(self, source: str, target: str) -> int:
+        """Store a sentence and its translation as a correction; return the pair's number; raises `InputError`."""
+        return self._corrections.put(source, target, "mcp").pair
+
+
+def _holding(look: Look, side: str, words: Sequence[str], limit: int) -> list[tuple[int, str, str]]:
+    view = InWords(look.settings().joins)
+    known = known_words(look, words).get(side, {})
+    if len(known) < len(set(words)) and not view.joins:
+        return []
+    # The vocabulary of a store of parts has no words: the longest is taken for the rarest.
+    rarest = max(words, key=len) if view.joins else min(words, key=lambda word: known[word].count)
+    wanted = f" {' '.join(words)} "
+    found = [
+        (row.id, row.source, row.target)
+        for row in pairs_with(look, side, rarest, _LOOKED_AT)
+        if wanted in f" {view.line(row.source if side == SOURCE else row.target)} "
+    ]
+    return found[:limit]

@@ -1,0 +1,138 @@
+"""Offer a store's tools over the Model Context Protocol, on standard input and output, and over HTTP."""
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar
+
+from anyio import to_thread
+from pydantic import Field
+from starlette.types import ASGIApp
+
+from hierogram.daemon.exceptions import DaemonError, UsageError
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.storage.exceptions import StoreError
+from hierogram.tools.evidence.options import MOST_CHARACTERS
+from hierogram.tools.integrations.mcp.desk import MOST_LINES, ConcordanceLine, Desk, LinkedWords, UsualTerm
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.plain_text import FollowedGrammar, PlainTranslation, PlainTranslator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from mcp.server.mcpserver import MCPServer
+
+PATH = "/mcp"
+MOST_LETTERS = 10_000
+_TOLD = (
+    "A store of sentence pairs and of the translation rules that were learned from them. Ask `evidence` before you "
+    "translate: it says how words and phrases of the sentence are rendered in this store. `translate` is what the "
+    "rules alone make of a text."
+)
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+Text = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
+Lines = Annotated[int, Field(ge=1, le=MOST_LINES, description="Most lines of the answer.")]
+
+
+def desk_of(opened: GrammarStore, options: TranslateOptions) -> Desk:
+    """Return what answers for a store that is open."""
+    store, reader = opened.store, opened.reader
+    corrections = opened.corrections
+    grammar = FollowedGrammar(store, options, corrections)
+    return Desk(opened, PlainTranslator(store, reader, lambda: grammar.now()[0]), corrections)
+
+
+def make_server(desk: Desk, *, may_add: bool) -> "MCPServer":
+    """Return the server of a store's tools, `add_pair` among them only where that is allowed; raises `UsageError`."""
+    try:
+        from mcp.server.mcpserver import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+        from mcp_types import ToolAnnotations
+    except ImportError as error:
+        raise UsageError("the Model Context Protocol needs mcp: pip install 'hierogram[mcp]'") from error
+
+    class Server(MCPServer):
+        """Refuses arguments that a tool does not know, which `MCPServer` leaves out."""
+
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            for tool in await self.list_tools():
+                known = tool.input_schema["properties"]
+                if tool.name == name and (unknown := sorted(arguments.keys() - known.keys())):
+                    raise ToolError(f"{name} has no {', '.join(unknown)}: its arguments are {', '.join(known)}")
+            return await super().call_tool(name, arguments, context)
+
+    server = Server("hierogram", instructions=_TOLD, version=version("hierogram"), log_level="WARNING")
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    adds = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+
+    async def asked(work: "Callable[Given, Found]", *given: Given.args, **named: Given.kwargs) -> Found:
+        try:
+            return await to_thread.run_sync(lambda: work(*given, **named))
+        except (DaemonError, StoreError) as error:
+            raise ToolError(str(error)) from error
+
+    @server.tool(annotations=reads)
+    async def evidence(
+        sentence: Text,
+        characters: Annotated[int, Field(ge=1, le=MOST_CHARACTERS, description="Most characters of the answer.")] = 600,
+    ) -> str:
+        """Show how words and phrases of a source sentence are rendered: lines `source = target, target`, … for a gap.
+
+        Stored pairs follow, the target side on a line of its own, where they show what no rule does. Both are chosen
+        for what they cover of the sentence within the characters.
+        """
+        return await asked(desk.evidence, sentence, characters)
+
+    @server.tool(annotations=reads)
+    async def translate(
+        text: Text,
+        alternatives: Annotated[int, Field(ge=0, le=20)] = 0,
+        form: Annotated[Literal["text", "html"], Field(description="What the text is.")] = "text",
+    ) -> PlainTranslation:
+        """Translate a text of the source language by the rules alone; tags, numbers and placeholders are kept."""
+        return await asked(desk.translate, text, alternatives, form)
+
+    @server.tool(annotations=reads)
+    async def align(source: Text, target: Text) -> LinkedWords:
+        """Link the words of a sentence and its translation: [source position, target position, probability] each."""
+        return await asked(desk.align, source, target)
+
+    @server.tool(annotations=reads)
+    async def terms(
+        containing: Annotated[str, Field(max_length=200, description="A text that either side holds.")] = "",
+        limit: Lines = 20,
+    ) -> list[UsualTerm]:
+        """List phrases and words that are translated alike, with their usual renderings, the most reliable first."""
+        return await asked(desk.terms, containing, limit)
+
+    @server.tool(annotations=reads)
+    async def concordance(phrase: Text, limit: Lines = 10) -> list[ConcordanceLine]:
+        """List stored pairs that hold a phrase word for word, in the source language or else in the target language."""
+        return await asked(desk.concordance, phrase, limit)
+
+    if may_add:
+
+        @server.tool(annotations=adds)
+        async def add_pair(source: Text, target: Text) -> int:
+            """Store a sentence with its right translation, in place of an earlier one; return the pair's number."""
+            return await asked(desk.add_pair, source, target)
+
+    return server
+
+
+def over_http(server: "MCPServer") -> "tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[None]]]":
+    """Return the application that speaks with clients over HTTP, and what has to run meanwhile.
+
+    Who may ask is looked after before it.
+    """
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return app, server.session_manager.run

@@ -1,0 +1,109 @@
+"""GET /tmserver/{source}/{target}/unit/{text}: the nearest pairs, as amagama gives them; and all pairs as TMX."""
+
+import re
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
+from starlette.responses import Response, StreamingResponse
+
+from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.service import Service
+from hierogram.samplers.grammar.kinds import PAIRS
+from hierogram.tools.translation.languages import base
+
+_LONGEST = 2_000
+_TMX = "application/x-tmx+xml"
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT")
+_CODE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"
+_LANGUAGES: dict[int | str, dict[str, object]] = {
+    404: {"description": "The store has other languages."},
+    409: {"description": "The store has sentences of one language."},
+}
+
+
+class NearAnswer(BaseModel):
+    """A pair near to a text."""
+
+    source: str
+    target: str
+    quality: float = Field(description="100 less the edits of characters, in percent of the longer text.")
+    rank: float = Field(description="How much of the text's words the pair has, in percent; rare words count more.")
+    context: str = Field(description="The pair's corpus.")
+
+
+class LanguagesAnswer(BaseModel):
+    """Languages of the memory."""
+
+    sourceLanguages: list[str]  # noqa: N815
+    targetLanguages: list[str]  # noqa: N815
+
+
+def _dated(time: str) -> str:
+    """Return a time that begins with a date; numbers, which pydantic would take for seconds, raise `ValueError`."""
+    if not _DATE.match(time):
+        raise ValueError("give a date and a time, as 2026-01-31T00:00:00Z")
+    return time
+
+
+def memory_routes(service: Service) -> APIRouter:
+    """Return the routes of this module."""
+    router = APIRouter(tags=["memory"])
+
+    @router.get("/tmserver/languages/", responses={409: _LANGUAGES[409]})
+    def languages() -> LanguagesAnswer:
+        """Return the store's languages; none where it does not say which it has."""
+        codes = [_code(language) for language in _languages(service)]
+        return LanguagesAnswer(sourceLanguages=codes[:1], targetLanguages=codes[1:])
+
+    @router.get("/tmserver/{source}/{target}/unit/{text:path}", responses=_LANGUAGES)
+    def unit(
+        source: Annotated[str, Path(max_length=40, pattern=_CODE)],
+        target: Annotated[str, Path(max_length=40, pattern=_CODE)],
+        text: Annotated[str, Path(max_length=_LONGEST, pattern=r"^[^\x00]*$", description="The text.")],
+        min_similarity: Annotated[float, Query(ge=0, le=100, description="Least quality.")] = 50,
+        max_candidates: Annotated[int, Query(ge=1, le=50, description="Most pairs.")] = 5,
+    ) -> list[NearAnswer]:
+        """Return the pairs that are nearest to a text, the best first."""
+        own = _languages(service)
+        if own and [base(source), base(target)] != [base(code) for code in own]:
+            raise ProblemError(
+                HTTPStatus.NOT_FOUND, f"this memory is from {own[0]} into {own[1]}, not from {source} into {target}"
+            )
+        found = service.store.nearest(text, min_similarity, max_candidates)
+        return [
+            NearAnswer(source=one.source, target=one.target, quality=one.quality, rank=one.rank, context=one.corpus)
+            for one in found
+        ]
+
+    @router.get(
+        "/v1/memory.tmx",
+        response_class=StreamingResponse,
+        responses={200: {"content": {_TMX: {}}}, 409: _LANGUAGES[409]},
+    )
+    def memory(
+        corpus: Annotated[str | None, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*$")] = None,
+        since: Annotated[
+            Annotated[AwareDatetime, BeforeValidator(_dated)] | None,
+            Query(description="Pairs that came since then, as 2026-01-31T00:00:00Z."),
+        ] = None,
+    ) -> Response:
+        """Return pairs as a translation memory, TMX 1.4: all, or those of a corpus, or that came since a time."""
+        _languages(service)
+        return StreamingResponse(service.store.memory(corpus, since), media_type=_TMX)
+
+    return router
+
+
+def _languages(service: Service) -> tuple[str, ...]:
+    """Return source and target language, or nothing where the store does not say them; raises `ProblemError`."""
+    notation = service.store.notation()
+    if notation.takes != PAIRS:
+        raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('be a memory')}: it has sentences of one language")
+    return tuple(service.store.settings().languages or ())
+
+
+def _code(language: str) -> str:
+    """Return a language's code as amagama has it."""
+    return language.replace("-", "_").lower()

@@ -1,0 +1,138 @@
+"""Exchange pairs with programs that hold translation memories: TMX out, by date; TMX in, as all that a corpus is."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import compress
+from typing import NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.formats import OBJECTS
+from hierogram.daemon.text.ingest import IngestReport, check_takes, ingest
+from hierogram.daemon.text.lines import open_lines
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
+from hierogram.daemon.text.texts import Languages, pipeline_of
+from hierogram.daemon.text.translation_memories import memory_fields
+from hierogram.daemon.text.validation import LineColumns
+from hierogram.samplers.grammar.kinds import PAIRS
+from hierogram.storage.browsing.looking import named_pairs
+from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.store import Store
+
+UNSAID = ("x-source", "x-target")
+"""Languages of a store that does not say which it has."""
+_MOMENT = "%Y%m%dT%H%M%SZ"
+
+
+def memory_file(look: Look, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
+    """Yield a TMX of pairs as text, of a corpus, or all, that came since a time, or ever; ids are their `tuid`.
+
+    A store that does not say its languages has `x-source` and `x-target`.
+    """
+    settings = look.settings()
+    texts = pipeline_of(settings).running()
+    languages = [quoteattr(language) for language in settings.languages or UNSAID]
+    yield (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
+        '<header creationtool="hierogram" creationtoolversion="1" segtype="sentence" o-tmf="hierogram" '
+        f'adminlang="en" srclang={languages[0]} datatype="plaintext"/>\n<body>\n'
+    )
+    for pair in named_pairs(look, corpus, since):
+        own = "" if pair.external_id is None else f" tuid={quoteattr(pair.external_id)}"
+        sides = (texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" ")))
+        variants = "".join(
+            f"<tuv xml:lang={language}><seg>{escape(side)}</seg></tuv>"
+            for language, side in zip(languages, sides, strict=True)
+        )
+        moment = pair.added_at.astimezone(UTC).strftime(_MOMENT)
+        yield f'<tu{own} creationdate="{moment}"><prop type="x-corpus">{escape(pair.corpus)}</prop>{variants}</tu>\n'
+    yield "</body>\n</tmx>\n"
+
+
+class Synchronized(NamedTuple):
+    """Count what became of a memory: new pairs, pairs that it has as the store had them, and pairs that have left."""
+
+    added: IngestReport
+    kept: int
+    withdrawn: int
+
+
+def synchronize(
+    store: Store,
+    path: str,
+    corpus: str,
+    withdraw: Callable[[Sequence[int]], object],
+    *,
+    languages: tuple[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Synchronized:
+    """Make a corpus what a TMX file is: what is new comes in under its `tuid`, what is gone or changed is withdrawn.
+
+    Units are told by `tuid`, those without by their texts; of several with a `tuid` the first is taken, others are
+    rejected, as are those that make no pair. `withdraw` has pairs leave, and waits for it. Raises `InputError` where
+    the file is damaged, or has no unit in both languages: then nothing has changed.
+    """
+    check_takes(store, PAIRS)
+    settings = store.settings()
+    texts = pipeline_of(settings, languages)
+    wanted: dict[str | tuple[str, str], tuple[str, str]] = {}
+    written: dict[str | tuple[str, str], int] = {}
+    refused: list[int] = []
+    with open_lines(path, limits) as file:
+        chunks = list(memory_fields(file.blocks(), file.name, texts.languages, ids=True))
+    for fields in chunks:
+        for number, source, target, name in zip(
+            fields.numbers, fields.sources, fields.targets, fields.ids, strict=True
+        ):
+            pair = texts.pair(source.decode(), target.decode())
+            known = wanted.get(name or pair)
+            if not (source.strip() and target.strip()) or known not in (None, pair):
+                refused.append(number)
+            elif known is None:
+                wanted[name or pair], written[name or pair] = pair, number
+    if not wanted:
+        raise InputError(f"{path}: has no unit in both languages: nothing was changed")
+    gone: list[int] = []
+    kept = 0
+    with Reader(store.engine.url) as reader, reader.look() as look:
+        for stored in named_pairs(look, corpus):
+            content = (stored.source, stored.target)
+            if wanted.get(stored.external_id or content) == content:
+                written.pop(stored.external_id or content, None)
+                kept += 1
+            else:
+                gone.append(stored.id)
+    if gone:
+        withdraw(gone)
+    added = ingest(store, _Units(chunks, frozenset((*written.values(), *refused)), path), corpus)
+    return Synchronized(added, kept, len(gone))
+
+
+class _Units:
+    """Some units of a memory, by their numbers, as a `Source` for ingest, and all that are rejected."""
+
+    format = OBJECTS
+    bytes_total = None
+    bytes_read = 0
+
+    def __init__(self, chunks: Sequence[LineColumns], numbers: frozenset[int], origin: str) -> None:
+        self.origin = origin
+        self._chunks = chunks
+        self._numbers = numbers
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`; the languages are chosen already."""
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """The units, a chunk at a time."""
+        for units in self._chunks:
+            chosen = [number in self._numbers for number in units.numbers]
+            yield LineColumns(
+                list(compress(units.numbers, chosen)),
+                list(compress(units.sources, chosen)),
+                list(compress(units.targets, chosen)),
+                list(compress(units.alignments, chosen)),
+                list(compress(units.ids, chosen)),
+                rejected=units.rejected,
+            )

@@ -1,0 +1,1 @@
+"""Experiments, baselines and measurements; not in the wheel."""

@@ -1,0 +1,180 @@
+"""`hierogram bench`: the system's speed on a bitext, as one report that anyone can repeat."""
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hierogram.daemon.cli.flags import with_options
+from hierogram.storage.options import Option
+
+SECTIONS = {
+    "forests": "sampling.measure_forests",
+    "sweeps": "sampling.measure_sweeps",
+    "long": "sampling.measure_long_pairs",
+    "ingest": "stores.measure_ingest",
+    "learning": "stores.measure_learning",
+    "absorbing": "stores.measure_absorbing",
+    "starting": "sampling.measure_starting",
+    "trees": "treebanks.measure_trees",
+    "itg": "itg.measure_itg",
+    "extraction": "translating.measure_extraction",
+    "asking": "exporting.measure_asking",
+    "exporting": "exporting.measure_exporting",
+    "translating": "translating.measure_translating",
+    "pages": "answers.measure_pages",
+    "services": "answers.measure_services",
+}
+"""The function that measures each section: a module of `hierogram.tools.lab.measures`, and its name there."""
+_DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown"
+
+
+def describe_machine() -> dict[str, str | int | float]:
+    """Processor, cores, load before the run (a loaded machine measures too slow), and versions."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "memory_gb": round(memory / 1e9, 1),
+        "load_before": round(os.getloadavg()[0], 2),
+        "system": platform.platform(),
+        "python": sys.version.split()[0],
+        **{name: version(name) for name in ("hierogram", "numpy", "numba", "sqlalchemy")},
+    }
+
+
+Ticks = tuple[int, int]
+"""Ticks that all processors have counted while they had something to do, and those that the host gave to others."""
+
+
+def processor_times() -> Ticks | None:
+    """Return the ticks until now; None where the system does not say."""
+    statistics = Path("/proc/stat")
+    if not statistics.exists():
+        return None
+    user, nice, system, _, _, interrupts, soft, stolen = map(int, statistics.read_text().split()[1:9])
+    return user + nice + system + interrupts + soft + stolen, stolen
+
+
+def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
+    """Return what share of the processors' time a virtual machine did not get when it wanted it.
+
+    None where the system does not say.
+    """
+    if before is None or after is None:
+        return None
+    return round((after[1] - before[1]) / max(after[0] - before[0], 1), 3)
+
+
+def _flat(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in figures.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, dict):
+            yield from _flat(value, f"{name} ")
+        elif isinstance(value, float):
+            yield name, f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+        elif isinstance(value, list):
+            yield name, ", ".join(str(item) for item in value[-3:])
+        else:
+            yield name, f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """Options of all sections."""
+
+    pairs: Annotated[int | None, Option("Only the first n pairs, or trees.", least=1)] = None
+    threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 2
+    seed: Annotated[int, Option("Seed of the random streams.")] = 1
+    postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest or pages.")] = None
+    small: Annotated[int, Option("Pairs of the small store of the absorbing section.", least=1)] = 5_000
+    large: Annotated[int, Option("Pairs of its large store.", least=1)] = 150_000
+    rules: Annotated[int, Option("Rules for asking, exporting, translating and pages.", least=1)] = 1_000_000
+
+
+@with_options
+def bench(
+    how: BenchOptions,
+    source: Annotated[
+        Path | None, typer.Argument(help="Source side, a sentence a line.", exists=True, dir_okay=False)
+    ] = None,
+    target: Annotated[Path | None, typer.Argument(help="Target side.", exists=True, dir_okay=False)] = None,
+    alignment: Annotated[
+        Path | None, typer.Argument(help="Alignments, Pharaoh lines.", exists=True, dir_okay=False)
+    ] = None,
+    treebank: Annotated[
+        Path | None, typer.Option(help="Trees in brackets, for the trees section.", exists=True, dir_okay=False)
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"A section: {', '.join(SECTIONS)}; may be repeated.", show_default=", ".join(_DEFAULT_SECTIONS)
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+) -> None:
+    """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
+
+    Each section runs in a fresh process.
+
+    Figures are worth comparing within one run: the load of a shared machine moves all of them together.
+
+    \b
+    Example:
+      hierogram bench corpus.zh corpus.en align.gdfa --only sweeps --json
+      hierogram bench corpus.zh corpus.en --only itg
+      hierogram bench --only trees --treebank trees.ptb --pairs 2000
+    """
+    from hierogram.tools.lab.measures.results import Corpus, measured
+
+    chosen = tuple(only or _DEFAULT_SECTIONS)
+    unknown = [name for name in chosen if name not in SECTIONS]
+    if unknown:
+        raise typer.BadParameter(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}", param_hint="--only")
+    alone = set(chosen) <= {"trees", "itg"}
+    if ("itg" in chosen or not alone) and (source is None or target is None):
+        raise typer.BadParameter("name a bitext: SOURCE TARGET, and ALIGNMENT for all sections but itg")
+    if alignment is None and not alone:
+        raise typer.BadParameter("name a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
+    if "trees" in chosen and treebank is None:
+        raise typer.BadParameter("the section trees needs a treebank", param_hint="--treebank")
+    corpus = Corpus(str(source), str(target), str(alignment), treebank=str(treebank), **asdict(how))
+    report: dict[str, Any] = {"machine": describe_machine(), "seed": how.seed, "threads": how.threads, "sections": {}}
+    if not as_json:
+        _say("machine", report["machine"])
+    for name in chosen:
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        before = processor_times()
+        module, function = SECTIONS[name].split(".")
+        figures = measured(getattr(import_module(f"hierogram.tools.lab.measures.{module}"), function), corpus)
+        report["sections"][name] = {**figures, "stolen_share": stolen_share(before, processor_times())}
+        if not as_json:
+            _say(name, report["sections"][name])
+    if as_json:
+        print(json.dumps(report, indent=2, ensure_ascii=False))
+
+
+def _say(section: str, figures: dict[str, Any]) -> None:
+    lines = list(_flat(figures))
+    width = max(len(name) for name, _ in lines)
+    print(section)
+    for name, value in lines:
+        print(f"  {name:<{width}}  {value}")
+    print(flush=True)

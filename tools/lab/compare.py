@@ -1,0 +1,167 @@
+"""`hierogram compare`: sampled grammars beside the heuristic ones, as in Table 2 of [CFGŠ14] without BLEU."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.cli.common import AsJson, interruptible, note, plural, print_json, store_url
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.progress import progress
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
+from hierogram.storage.options import Option
+from hierogram.storage.records import UNALIGNED
+
+if TYPE_CHECKING:
+    from hierogram.storage.store import Store
+    from hierogram.tools.lab.comparison.comparing import Comparison
+
+_HELD_OUT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """Options of the comparison."""
+
+    held_out: Annotated[str | None, Option("Source text whose n-grams should be covered.", metavar="FILE")] = None
+    hold_out: Annotated[
+        int | None, Option("Pairs of FILES to hold out instead, evenly spaced.", least=0, shown=f"{_HELD_OUT}")
+    ] = None
+    keep: Annotated[
+        Path | None, Option("Keep the store that is made from FILES, under this name.", metavar="FILE.db")
+    ] = None
+    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0, metavar="K")] = 2
+    loose: Annotated[bool, Option("Heuristic phrases may begin and end with unaligned words.")] = False
+    sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", least=0, shown="74")] = None
+    threads: Annotated[int, Option("Threads; the result does not depend on them.", least=1)] = 2
+
+
+@with_options
+def compare(
+    context: typer.Context,
+    chosen: CompareOptions,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILES]...",
+            help="A bitext as `ingest` takes it, to learn from first; pairs without links are aligned. "
+            "[default: the store, as it is]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare sampled grammars with Hiero's heuristic one: rules by scope, ratio, coverage, compressed size.
+
+    \b
+    Example:
+      hierogram compare news.fr news.en news.align --keep news.db
+      hierogram compare --store news.db --held-out test.fr
+    """
+    if chosen.held_out is not None and chosen.hold_out:
+        raise UsageError("give --held-out or --hold-out, not both")
+    if chosen.keep is not None and chosen.keep.exists():
+        raise UsageError(f"{chosen.keep} is there already: name another file, or compare it with --store {chosen.keep}")
+    if not files and (chosen.hold_out or chosen.keep or chosen.sweeps is not None):
+        raise UsageError("--hold-out, --keep and --sweeps go with FILES to learn from")
+    from hierogram.storage.store import open_store
+    from hierogram.tools.lab.comparison.comparing import compare as measure
+    from hierogram.tools.lab.comparison.comparing import read_sentences
+    from hierogram.tools.lab.comparison.extraction import Limits
+
+    with interruptible("nothing was compared"), ExitStack() as stack:
+        sentences = read_sentences(chosen.held_out) if chosen.held_out is not None else []
+        if files:
+            held_out = 0 if sentences else _HELD_OUT if chosen.hold_out is None else chosen.hold_out
+            opened, kept = stack.enter_context(_learned(files, chosen, held_out))
+            sentences = sentences or kept
+        else:
+            opened = stack.enter_context(open_store(store_url(context)))
+        shown = stack.enter_context(progress("compare", "pairs"))
+        done = measure(
+            opened,
+            sentences,
+            max_scope=chosen.max_scope,
+            limits=Limits(loose=chosen.loose),
+            threads=chosen.threads,
+            report=lambda work, done, total: shown.update(done, total, done, work, None if total else "rules"),
+        )
+        left_out = opened.count_pairs([UNALIGNED])
+    if left_out:
+        note(
+            f"{plural(left_out, 'pair')} left out that {'has' if left_out == 1 else 'have'} no alignment yet: "
+            f"`hierogram --store {opened.url} learn` aligns and learns"
+        )
+    if as_json:
+        print_json(asdict(done))
+    else:
+        _say(done)
+
+
+@contextmanager
+def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterator["tuple[Store, list[str]]"]:
+    """A store that has learned from the files but for some pairs, and the source sides of those."""
+    from hierogram.daemon.cli.learning import align_pending, telling
+    from hierogram.daemon.learning.learner import LearnOptions
+    from hierogram.daemon.library.store import open
+    from hierogram.daemon.text.reading import Input
+    from hierogram.tools.lab.comparison.comparing import HoldingOut
+    from hierogram.tools.lab.measures.results import temporary_folder
+
+    with temporary_folder() as folder:
+        path = chosen.keep or folder / "compare.db"
+        every = 0
+        if held_out:
+            # About as many lines as wanted, and at most a tenth of them.
+            with Input(files) as counted:
+                every = max(sum(len(fields.numbers) for fields in counted.fields) // held_out, 10)
+        with open(f"sqlite:///{path.absolute()}", create=True) as opened:
+            with HoldingOut(files, every) as source, progress("ingest", "lines") as shown:
+                done = opened.add(source, progress=lambda now: shown.update(now.bytes_read, now.bytes_total, now.lines))
+            if done.totals.rejected:
+                note(f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines")
+            learning = opened.learn(chosen.sweeps, options=LearnOptions(chosen.threads))
+            aligned = align_pending(learning)
+            if aligned.pairs:
+                note(f"{plural(aligned.pairs, 'pair')} of the bitext came without links: aligned with {DEFAULT_MODEL}")
+            with progress("learn", "pairs") as shown:
+                learning.sample(telling(shown))
+            learning.finish()
+            yield opened.store, source.held_out
+
+
+def _say(done: "Comparison") -> None:
+    from hierogram.daemon.cli.common import print_table
+
+    grams = len(done.grammars[0].covered)
+    columns = [
+        "grammar",
+        *(f"scope {k}" for k in range(done.max_scope + 1)),
+        "rules",
+        "ratio",
+        *(f"{n}-grams" for n in range(1, grams + 1)),
+        "bytes",
+    ]
+    rows = [
+        [
+            row.name,
+            *(f"{number:,}" for number in row.rules_by_scope),
+            f"{row.rules:,}",
+            f"{100 * row.ratio:.1f} %",
+            *(f"{100 * share:.1f} %" for share in row.covered),
+            f"{row.bytes:,}",
+        ]
+        for row in done.grammars
+    ]
+    print_table(columns, rows, numeric=range(1, len(columns)))
+    print()
+    print(
+        f"{plural(done.pairs, 'pair')}, {done.source_words:,} source and {done.target_words:,} target words; rules of "
+        f"scope {done.max_scope} or less"
+    )
+    if grams:
+        print(f"n-grams: those of {plural(done.held_out, 'held-out sentence')} that some source side holds")

@@ -1,0 +1,268 @@
+"""Our aligner beside eflomal (Östling & Tiedemann 2016) and Thot: AER, time and peak memory, on whole corpora.
+
+    python -m hierogram.tools.lab.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
+
+The others come with the extra `compare`. Each aligner runs in a process of its own, one after the other, with the same
+sentences. Ours makes one alignment of both directions by their posteriors, or as `--symmetrize` says; eflomal, which
+gives none, by grow-diag-final-and, which its time does not include. Thot is what sil-machine aligns with, as that has
+it: hidden Markov models, lowercased text, grow-diag-final-and.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.learning.alignment.evaluation import evaluate, read_gold, read_links
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
+from hierogram.samplers.alignment.options import GDFA, POSTERIOR, SYMMETRIZATIONS
+from hierogram.tools.lab.comparison.aligners import EFLOMAL
+
+THOT = "thot"
+GOLD = "gold.talp"
+DEMO = "demo"
+_KIBIBYTES_A_MEBIBYTE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFiles:
+    """A corpus to compare on: source and target files, to be read one after the other, and manual links or none."""
+
+    name: str
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    gold: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlignerRow:
+    """One aligner on one corpus; error rates are None without manual links. Time on the clock and of all processors."""
+
+    corpus: str
+    pairs: int
+    aligner: str
+    aer: float | None
+    precision: float | None
+    recall: float | None
+    links: int
+    seconds: float
+    cpu_seconds: float
+    peak_mib: float
+
+
+def corpus_of(names: str) -> CorpusFiles:
+    """Return the corpus of one folder, or of several joined, `+` between them; manual links are those of the first.
+
+    A folder holds `corpus.XX` for two languages, in the order in which its name has them (else of the alphabet), and
+    `gold.talp` where there are manual links. Raises `InputError`.
+    """
+    folders = [Path(name) for name in names.split("+")]
+    first = folders[0]
+    languages = sorted(path.suffix[1:] for path in first.glob("corpus.*") if len(path.suffix) == 3)
+    if len(languages) != 2:
+        raise InputError(f"{first}: holds corpora in {len(languages)} languages ({', '.join(languages)}), not in 2")
+    parts = first.name.split("-")
+    if set(languages) <= set(parts):
+        languages.sort(key=parts.index)
+    files = [tuple(str(folder / f"corpus.{language}") for folder in folders) for language in languages]
+    gold = first / GOLD
+    name = "+".join(folder.name for folder in folders)
+    return CorpusFiles(name, files[0], files[1], str(gold) if gold.is_file() else None)
+
+
+def demo_corpus(folder: Path) -> CorpusFiles:
+    """Return the verses of the demo, all of which have manual links, as files in the folder.
+
+    They are fetched if need be.
+    """
+    from hierogram.tools.demo.data import fetch, read_verses
+
+    verses = list(read_verses(fetch()))
+    texts = {
+        "corpus.el": (" ".join(verse.source) for verse in verses),
+        "corpus.en": (" ".join(verse.target) for verse in verses),
+        GOLD: (" ".join(f"{i}-{j}" for i, j in verse.links) for verse in verses),
+    }
+    for name, lines in texts.items():
+        (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return CorpusFiles(DEMO, (str(folder / "corpus.el"),), (str(folder / "corpus.en"),), str(folder / GOLD))
+
+
+def align_ours(source: Path, target: Path, output: Path, request: Request) -> float:
+    """Align two files by this package, in this process; the seconds that it took."""
+    from hierogram.daemon.learning.alignment.aligning import align
+
+    started = time.perf_counter()
+    write_lines(output, align(read_sentences(str(source)), read_sentences(str(target)), request).lines())
+    return time.perf_counter() - started
+
+
+def align_eflomal(source: Path, target: Path, output: Path) -> float:
+    """Align two files by eflomal; the seconds until its links were written."""
+    import numpy as np
+
+    from hierogram.daemon.learning.alignment.aligning import Aligned
+    from hierogram.samplers.alignment.bitext import read_side
+    from hierogram.samplers.alignment.symmetrization import symmetrize
+    from hierogram.tools.lab.comparison.aligners import read_directions, run_eflomal
+
+    with tempfile.TemporaryDirectory() as folder:
+        forward, backward = Path(folder, "forward"), Path(folder, "backward")
+        seconds = run_eflomal(source, target, forward, backward)
+        sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
+        links = read_directions(sides, forward, backward)
+    found = symmetrize(GDFA, *links, sides[0].offset, sides[1].offset)
+    write_lines(output, Aligned(found, np.zeros(len(found.source), np.float32)).lines())
+    return seconds
+
+
+def align_thot(source: Path, target: Path, output: Path) -> float:
+    """Align two files by Thot's hidden Markov models, as sil-machine does by default; the seconds that it took."""
+    from machine.corpora import TextFileTextCorpus
+    from machine.translation import SymmetrizationHeuristic
+    from machine.translation.thot.thot_hmm_word_alignment_model import ThotHmmWordAlignmentModel
+    from machine.translation.thot.thot_symmetrized_word_alignment_model import ThotSymmetrizedWordAlignmentModel
+
+    started = time.perf_counter()
+    corpus = TextFileTextCorpus(str(source)).align_rows(TextFileTextCorpus(str(target))).lowercase()
+    # Its setter stands apart from its getter, which hides it from mypy.
+    model: Any = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
+    model.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
+    model.emit_training_alignments = True
+    with model.create_trainer(corpus) as trainer:
+        trainer.train()
+        trainer.save()
+    found = (model.get_training_alignment(pair) for pair in range(model.training_alignment_count))
+    links = ([(i, j) for i in range(one.row_count) for j in one.get_row_aligned_indices(i)] for one in found)
+    write_lines(output, (" ".join(f"{i}-{j}" for i, j in some) for some in links))
+    return time.perf_counter() - started
+
+
+def measure(
+    corpus: CorpusFiles,
+    aligner: str,
+    seed: int,
+    threads: int,
+    folder: Path,
+    symmetrization: str = POSTERIOR,
+    first: int | None = None,
+) -> AlignerRow:
+    """Run one aligner on one corpus, or its first pairs, in a fresh process; raises `RuntimeError` where it fails."""
+    source, target, output = folder / "source", folder / "target", folder / "links"
+    for path, parts in ((source, corpus.source), (target, corpus.target)):
+        lines = b"".join(Path(part).read_bytes() for part in parts).splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:first]))
+    arguments = [sys.executable, "-m", __spec__.name, "--one", aligner, str(source), str(target), str(output)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    arguments += [symmetrization, str(seed), str(threads)]
+    ran = subprocess.run(arguments, capture_output=True, text=True, env=environment, check=False)
+    if ran.returncode:
+        raise RuntimeError(f"{aligner} failed on {corpus.name}: {ran.stderr.strip()[-500:]}")
+    figures: list[float] = json.loads(ran.stdout.splitlines()[-1])
+    links = read_links(str(output))
+    aer = precision = recall = None
+    if corpus.gold is not None:
+        gold = read_gold(corpus.gold)[:first]
+        result = evaluate(gold, links[: len(gold)])
+        aer, precision, recall = result.aer, result.precision, result.recall
+    number = sum(map(len, links))
+    return AlignerRow(corpus.name, len(links), aligner, aer, precision, recall, number, *figures)
+
+
+def run_one(aligner: str, source: str, target: str, output: str, symmetrization: str, seed: str, threads: str) -> None:
+    """One aligner in this process; what it cost is the last line of the output, as JSON."""
+    files = Path(source), Path(target), Path(output)
+    if aligner == THOT:
+        whose = resource.RUSAGE_SELF
+        before = _processor_seconds(whose)
+        seconds = align_thot(*files)
+    elif aligner == EFLOMAL:
+        # Its sampler is a process of its own.
+        whose = resource.RUSAGE_CHILDREN
+        before = _processor_seconds(whose)
+        seconds = align_eflomal(*files)
+    else:
+        request = Request(model=aligner, symmetrization=symmetrization, seed=int(seed), threads=int(threads))
+        # Compiling is no part of aligning: a machine does it once.
+        with tempfile.TemporaryDirectory() as folder:
+            tiny = Path(folder, "tiny")
+            tiny.write_text("a b\na\n")
+            align_ours(tiny, tiny, Path(folder, "links"), request)
+        whose = resource.RUSAGE_SELF
+        before = _processor_seconds(whose)
+        seconds = align_ours(*files, request)
+    peak = resource.getrusage(whose).ru_maxrss / _KIBIBYTES_A_MEBIBYTE
+    print(json.dumps([seconds, _processor_seconds(whose) - before, peak]))
+
+
+def _processor_seconds(whose: int) -> float:
+    usage = resource.getrusage(whose)
+    return usage.ru_utime + usage.ru_stime
+
+
+HEAD = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "cpu", "MiB")
+_LAYOUT = "{:<40.40} {:>7} {:<8} {:>7} {:>9} {:>7} {:>9} {:>8} {:>7} {:>6}"
+
+
+def _cells(row: AlignerRow) -> list[str]:
+    rates = ["–" if rate is None else f"{rate:.4f}" for rate in (row.aer, row.precision, row.recall)]
+    costs = [f"{row.links:,}", f"{row.seconds:.1f}", f"{row.cpu_seconds:.1f}", f"{row.peak_mib:.0f}"]
+    return [row.corpus, f"{row.pairs:,}", row.aligner, *rates, *costs]
+
+
+def compare(
+    corpora: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FOLDER...",
+            help=f"Folders with corpora; FOLDER+FOLDER joins two; {DEMO}: the verses of `hierogram demo`.",
+        ),
+    ],
+    aligner: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"An aligner: {EFLOMAL}, {THOT}, {', '.join(MODELS)}; may be repeated.",
+            show_default=f"{EFLOMAL}, {DEFAULT_MODEL}",
+        ),
+    ] = None,
+    symmetrize: Annotated[
+        str, typer.Option(help=f"How our directions become one: {', '.join(SYMMETRIZATIONS)}.")
+    ] = POSTERIOR,
+    seed: Annotated[int, typer.Option(help="Seed of our random streams; eflomal's cannot be set.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of either; Thot has its own.")] = 2,
+    first: Annotated[int | None, typer.Option(min=1, help="Pairs from the beginning.", show_default="all")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+) -> None:
+    """Compare aligners on corpora: AER against manual links, time on the clock and of processors, memory."""
+    rows = []
+    if not as_json:
+        print(_LAYOUT.format(*HEAD))
+    for folders in corpora:
+        with tempfile.TemporaryDirectory() as made:
+            demo = folders == DEMO
+            corpus = demo_corpus(Path(made)) if demo else corpus_of(folders)
+            for name in aligner or [EFLOMAL, DEFAULT_MODEL]:
+                with tempfile.TemporaryDirectory() as folder:
+                    rows.append(measure(corpus, name, seed, threads, Path(folder), symmetrize, first))
+                if not as_json:
+                    print(_LAYOUT.format(*_cells(rows[-1])), flush=True)
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        run_one(*sys.argv[2:])
+    else:
+        typer.run(compare)

@@ -1,0 +1,51 @@
+"""Aligners of others: eflomal (Östling & Tiedemann 2016) and fast_align (Dyer et al. 2013), by files of links."""
+
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.learning.alignment.evaluation import read_links
+from hierogram.daemon.text.lines import read_sentences, write_lines
+
+if TYPE_CHECKING:
+    from hierogram.daemon.learning.stored_links import Links
+    from hierogram.samplers.alignment.bitext import Side
+
+EFLOMAL, FAST_ALIGN = "eflomal", "fast_align"
+
+
+def run_eflomal(source: Path, target: Path, forward: Path, backward: Path) -> float:
+    """Write the links of two files by eflomal's model 3, both ways, with its default settings; the seconds it took."""
+    import eflomal
+
+    started = time.perf_counter()
+    with source.open(encoding="utf-8") as s, target.open(encoding="utf-8") as t:
+        eflomal.Aligner(model=3).align(
+            s, t, links_filename_fwd=str(forward), links_filename_rev=str(backward), quiet=True
+        )
+    return time.perf_counter() - started
+
+
+def run_fast_align(source: Path, target: Path, forward: Path, backward: Path) -> None:
+    """Write the links of two files by fast_align with the options that its authors name, both ways."""
+    both = forward.with_name("both")
+    pairs = zip(read_sentences(str(source)), read_sentences(str(target)), strict=True)
+    write_lines(both, (f"{one} ||| {other}" for one, other in pairs))
+    for path, more in ((forward, ()), (backward, ("-r",))):
+        command = [FAST_ALIGN, "-i", str(both), "-d", "-o", "-v", *more]
+        path.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout, encoding="utf-8")
+
+
+def read_directions(sides: "tuple[Side, Side]", forward: Path, backward: Path) -> "Links":
+    """Return links of both ways from files of them: of each target word the source position, or -1, and the reverse."""
+    import numpy as np
+
+    source, target = sides
+    of_target, of_source = (np.full(len(side.words), -1, np.int16) for side in (target, source))
+    for pair, (one, other) in enumerate(zip(read_links(str(forward)), read_links(str(backward)), strict=True)):
+        for i, j in one:
+            of_target[target.offset[pair] + j] = i
+        for i, j in other:
+            of_source[source.offset[pair] + i] = j
+    return of_target, of_source

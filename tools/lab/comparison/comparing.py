@@ -1,0 +1,197 @@
+"""The comparison: heuristic and sampled grammars of one snapshot of a store, measured alike; sentences held out."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exports.filters import ADJACENT
+from hierogram.daemon.exports.options import MIN_EXPECTED, Counted
+from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
+from hierogram.daemon.text.lines import open_lines
+from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.validation import LineColumns
+from hierogram.samplers.grammar.kinds import LINKS, notation_of
+from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
+from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.records import UNALIGNED, WAITING
+from hierogram.storage.store import Store
+from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering, RuleSides
+from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, Limits, read_sources, rule_lines
+from hierogram.tools.lab.comparison.measuring import GrammarFigures, Measure, NGrams, count_ngrams
+
+
+def sentence(line: bytes) -> str:
+    """Return a line's tokens, separated by one space; bytes that are not UTF-8 make a word that nothing covers."""
+    return " ".join(token for token in line.decode(errors="replace").replace("\t", " ").split(" ") if token)
+
+
+def read_sentences(path: str) -> list[str]:
+    """Return the sentences of a file that are not empty; raises `InputError` where it cannot be read."""
+    with open_lines(path) as file:
+        return [text for lines in file.chunks() for line in lines if (text := sentence(line))]
+
+
+class HoldingOut(Input):
+    """Files without every `every`-th line, whose source sides are kept in `held_out` (0: nothing is held out)."""
+
+    def __init__(self, paths: Sequence[str], every: int) -> None:
+        super().__init__(paths)
+        self._every = every
+        self.held_out: list[str] = []
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """The lines that are not held out."""
+        for fields in super().fields:
+            if not self._every:
+                yield fields
+                continue
+            kept = [k for k, number in enumerate(fields.numbers) if number % self._every]
+            out = set(range(len(fields.numbers))).difference(kept)
+            self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]
+            yield replace(
+                fields,
+                numbers=[fields.numbers[k] for k in kept],
+                sources=[fields.sources[k] for k in kept],
+                targets=[fields.targets[k] for k in kept],
+                alignments=[fields.alignments[k] for k in kept],
+                ids=[fields.ids[k] for k in kept],
+                lines=None if fields.lines is None else [fields.lines[k] for k in kept],
+            )
+
+
+LONGEST_NGRAM = 4
+_SAMPLED = (
+    ("single sample", Counted.DRAWN),
+    ("posterior means", Counted.MEANS),
+    ("translation grammar", Counted.TRANSLATION),
+)
+_SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals", "minimal_uses")
+_ADMITTED = f"""
+    nonterminals <= {HIERO_MAX_NONTERMINALS} AND NOT regexp_matches(source, '{ADJACENT}')
+    AND source_terminals + nonterminals <= {HIERO_MAX_SOURCE_SYMBOLS}
+    AND source_terminals > 0 AND target_terminals > 0"""
+"""Whether a rule's two sides meet Chiang's (2007) constraints."""
+
+Report = Callable[[str, int, int | None], None]
+"""Hears what is being done, how many pairs or rules are done, and of how many (None: unknown)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The table: pairs, words, the bound on scope, sentences held out, and a row for each grammar, Hiero's first."""
+
+    pairs: int
+    source_words: int
+    target_words: int
+    max_scope: int
+    held_out: int
+    loose: bool
+    grammars: list[GrammarFigures]
+
+
+def compare(
+    store: Store,
+    held_out: Sequence[str] = (),
+    *,
+    max_scope: int = 2,
+    limits: Limits | None = None,
+    threads: int = 2,
+    report: Report | None = None,
+) -> Comparison:
+    """Compare the grammars that a store has sampled with the heuristic ones of the same pairs.
+
+    `held_out` are source sentences, tokens separated by one space. Raises `UsageError` where the store has learned
+    nothing, `InputError` where its pairs have to be aligned first.
+    """
+    limits = limits or Limits()
+    report = report or (lambda _work, _done, _total: None)
+    notation = notation_of(store.settings().grammar)
+    if LINKS not in notation.offers:
+        raise UsageError(f"{store.url}: {notation.cannot('be compared: its rules have no heuristic grammar')}")
+    with store.snapshot() as snapshot:
+        learned = snapshot.status().pairs
+        total = sum(learned.values()) - learned.get(WAITING, 0) - learned.get(UNALIGNED, 0)
+        if not total and learned.get(UNALIGNED, 0):
+            raise InputError(
+                f"{store.url}: its pairs have no alignment yet: `hierogram --store {store.url} learn` aligns and learns"
+            )
+        if not total:
+            raise UsageError(f"{store.url}: no pair has a derivation yet: run `hierogram learn` first")
+        source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
+        sides = RuleSides(source)
+        ngrams = count_ngrams(*source.flat(held_out), LONGEST_NGRAM) if held_out else None
+        bitexts = Bitexts(snapshot, source, target)
+        with HeuristicGrammar(limits, threads) as grammar:
+            grammar.add(bitexts, lambda done: report("extract", done, total))
+            heuristic = _heuristic(grammar, source, target, max_scope, ngrams, report)
+        hiero = heuristic[0].figures()
+        rows = [hiero, *(measure.figures(hiero.rules) for measure in heuristic[1:])]
+        for name, counted in _SAMPLED:
+            measures = _sampled(snapshot, sides, name, counted, max_scope, ngrams, report)
+            rows += [measure.figures(hiero.rules) for measure in measures]
+    return Comparison(total, bitexts.source_words, bitexts.target_words, max_scope, len(held_out), limits.loose, rows)
+
+
+def _heuristic(
+    grammar: HeuristicGrammar,
+    source: Numbering,
+    target: Numbering,
+    max_scope: int,
+    ngrams: NGrams | None,
+    report: Report,
+) -> list[Measure]:
+    """Hiero's grammar, and the same without singletons whose source side has more than one word [CFGŠ14 §5.4.1]."""
+    shape = grammar.shape
+    measures = [Measure(name, max_scope, ngrams) for name in ("Hiero", "no singletons")]
+    done = 0
+    for block in grammar.blocks():
+        _, _, words = read_sources(block, shape)
+        for measure, rows in zip(
+            measures, (block, block[(block[:, shape.occurrences] > 1) | (words <= 1)]), strict=True
+        ):
+            _, scopes, _ = read_sources(rows, shape)
+            rows = rows[measure.count(scopes)]
+            # Rules of one source side stand together; its n-grams need to be seen once.
+            fresh = np.ones(len(rows), np.bool_)
+            fresh[1:] = (rows[1:, : shape.source_words] != rows[:-1, : shape.source_words]).any(axis=1)
+            (symbols, starts), _, _ = read_sources(rows[fresh], shape)
+            measure.cover(symbols, starts)
+            measure.write(rule_lines(rows, shape, source.spellings, target.spellings))
+        done += len(block)
+        report("heuristic rules", done, None)
+    return measures
+
+
+def _sampled(
+    snapshot: Snapshot,
+    words: RuleSides,
+    name: str,
+    counted: Counted,
+    max_scope: int,
+    ngrams: NGrams | None,
+    report: Report,
+) -> list[Measure]:
+    """Return a sampled grammar, whole and as Hiero admits."""
+    measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
+    done = 0
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
+        load_rules(database, snapshot, None, counted, _SHAPE)
+        if counted is Counted.TRANSLATION:
+            load_pair_uses(database, snapshot, None, counted, _SHAPE, MIN_EXPECTED, linked=False)
+        for block in database.columns(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):
+            for measure, chosen in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):
+                within = measure.count(np.array([scope for _, _, scope, *_ in chosen], np.int32))
+                kept = [chosen[k] for k in np.flatnonzero(within)]
+                measure.cover(*words.flat(dict.fromkeys(source for source, *_ in kept)))
+                written = (
+                    f"{source} ||| {target} ||| {uses / counted.unit:.6g}\n" for source, target, _, uses, _ in kept
+                )
+                measure.write("".join(written).encode())
+            done += len(block)
+            report(f"rules of {name}", done, None)
+    return measures

@@ -1,0 +1,233 @@
+"""Heuristic grammars as files, in any format of exports, so that decoders can use them like any other.
+
+Extraction keeps no links inside rules. For lexical weights each target word is linked to the source word of the rule
+that it is likeliest to translate, where the pairs link the two at all.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.compressing import Compression, compressed
+from hierogram.daemon.exports.exporting import ExportPlan, OutputFiles, score, write_rules
+from hierogram.daemon.exports.filters import apply_filters, read_test_set
+from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word
+from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.lexicon import load_lexicon, weigh
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.scratch import Scratch, scratch
+from hierogram.daemon.text.texts import TOKENS
+from hierogram.storage.exports.snapshot import Block
+from hierogram.storage.store import Store
+from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering
+from hierogram.tools.lab.comparison.extraction import MASS_UNIT, HeuristicGrammar, read_sources, rule_lines
+from hierogram.tools.lab.comparison.pruning import Pruning, chosen_rules, hashed
+
+UNITS = 10_000
+"""Counts are whole numbers of such parts."""
+
+_SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals")
+_COUNTS = {"uses": "BIGINT", "seen": "BIGINT"}
+_KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), **_COUNTS}
+_MEMORY = 1 << 30
+_NO_WORD = "\x01"
+"""What no sentence holds: the lines of corpora have no control characters."""
+_GAP = re.compile(r"\[X,[1-9]\]\Z")
+
+
+def export_heuristic(
+    store: Store,
+    path: Path,
+    options: ExportOptions,
+    *,
+    singletons: bool = True,
+    pruning: Pruning | None = None,
+) -> tuple[int, list[int]]:
+    """Write the heuristic grammar of a store's pairs to a new file, and the format's glue rules beside it.
+
+    Without `singletons` rules are left out that are seen once and whose source side has more than one word. Returns
+    how many rules were written, and the number of rules of the whole grammar of scope 0, 1, …
+    Filters are those of exports; the alignment is not among them. Raises `ExtractionError`.
+    """
+    format = FORMATS[options.format or "cdec"]
+    compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
+    smoothing = options.smoothing or 0.0
+    plan = ExportPlan(options.resolved(), format, compression, samples=UNITS, smoothing=smoothing, seen="seen")
+    with store.snapshot() as snapshot, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
+        source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
+        with HeuristicGrammar() as grammar, scratch(Path(folder), _MEMORY) as rules:
+            grammar.add(Bitexts(snapshot, source, target))
+            words = None
+            if options.filter_for is not None:
+                words = {word for text in read_test_set(options.filter_for).texts for word in text.split(" ")}
+            chosen = None if pruning is None else chosen_rules(grammar, pruning)
+            gathered = _Gathered(grammar, source, target, singletons, words, chosen)
+            rules.load("loaded", _KINDS, gathered.blocks())
+            rules.load("loaded", _KINDS, gathered.others())
+            # As exports have it.
+            rules.run("""
+                CREATE VIEW rules AS
+                SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
+                       0 AS minimal_uses, 0 AS label, * EXCLUDE (source, target)
+                  FROM loaded""")
+            apply_filters(rules, plan.options, UNITS)
+            if plan.lexical or plan.format.alignments:
+                load_lexicon(rules, snapshot.pair_blocks())
+                _link(rules)
+                weigh(rules, "kept")
+            score(rules, plan)
+            glue = path.with_name(f"{path.name}.glue")
+            output = OutputFiles(path, glue, partial(compressed, compression=compression))
+            number, _ = write_rules(rules, plan, output, TOKENS, lambda _: None)
+            return number, gathered.by_scope.tolist()
+
+
+def _link(rules: Scratch) -> None:
+    """Give the rules that are kept links: of each target word to the source word that it is likeliest to translate."""
+
+    def placed(side: str) -> str:
+        return f"""
+            SELECT id, place, {word("symbol")} AS word FROM (
+                SELECT id, unnest({symbols(side)}) AS symbol, unnest(range(len({symbols(side)}))) AS place FROM chosen
+            ) WHERE NOT {is_nonterminal("symbol")}"""
+
+    rules.run("CREATE TABLE chosen AS SELECT * FROM kept")
+    rules.run(f"""
+        CREATE TABLE likeliest AS
+        SELECT id, string_agg(i || '-' || j, ' ' ORDER BY i, j) AS alignment FROM (
+            SELECT s.id, s.place AS i, t.place AS j
+              FROM ({placed("source")}) AS s JOIN ({placed("target")}) AS t USING (id)
+              JOIN lexicon ON lexicon.f = s.word AND lexicon.e = t.word
+            QUALIFY row_number() OVER (PARTITION BY s.id, t.place ORDER BY e_given_f DESC, s.place) = 1
+        ) GROUP BY id""")
+    rules.run("DROP VIEW kept")
+    rules.run("""
+        CREATE TABLE kept AS
+        SELECT chosen.* REPLACE (coalesce(likeliest.alignment, '') AS alignment)
+          FROM chosen LEFT JOIN likeliest USING (id)""")
+    rules.run("DROP TABLE chosen")
+
+
+class _Gathered:
+    """The rules of a heuristic grammar as blocks; with a test set, those whose source words all are in it.
+
+    What the others count with the same target sides is one rule more for each, and one for all that is left, which can
+    match nothing: probabilities are among all rules. `by_scope` counts all.
+    """
+
+    def __init__(
+        self,
+        grammar: HeuristicGrammar,
+        source: Numbering,
+        target: Numbering,
+        singletons: bool,
+        words: set[str] | None,
+        chosen: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._grammar = grammar
+        self._source = source
+        self._target = target
+        self._singletons = singletons
+        self._chosen = chosen
+        self._known = None if words is None else np.array([word in words for word in source], np.bool_)
+        self.by_scope: NDArray[np.int64] = np.zeros(1, np.int64)
+        self._hashes: list[NDArray[np.uint64]] = []
+        self._uses: list[NDArray[np.int64]] = []
+        self._seen: list[NDArray[np.int64]] = []
+        self._kept: dict[int, tuple[str, int, int]] = {}
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rules."""
+        done = 0
+        shape = self._grammar.shape
+        for block in self._grammar.blocks():
+            sides, scopes, words = read_sources(block, shape)
+            chosen = np.ones(len(block), np.bool_)
+            if self._chosen is not None:
+                chosen &= self._chosen[done : done + len(block)]
+            if not self._singletons:
+                chosen &= (block[:, shape.occurrences] > 1) | (words <= 1)
+            found = np.bincount(scopes[chosen], minlength=len(self.by_scope))
+            found[: len(self.by_scope)] += self.by_scope
+            self.by_scope = found
+            mass = block[:, shape.mass].astype(np.float64) * UNITS / MASS_UNIT
+            uses = np.maximum(np.rint(mass), 1).astype(np.int64)
+            seen = np.minimum(np.maximum(np.rint(mass / block[:, shape.occurrences]), 1).astype(np.int64), uses)
+            hashes = hashed(block[:, shape.source_words : shape.symbol_words])
+            if self._known is not None:
+                self._hashes.append(hashes[chosen])
+                self._uses.append(uses[chosen])
+                self._seen.append(seen[chosen])
+                chosen &= _all_known(sides.symbols, sides.starts, self._known)
+            done += len(block)
+            if chosen.any():
+                yield done, self._columns(block[chosen], scopes[chosen], uses[chosen], seen[chosen], hashes[chosen])
+
+    def _columns(
+        self,
+        rows: NDArray[np.uint64],
+        scopes: NDArray[np.int32],
+        uses: NDArray[np.int64],
+        seen: NDArray[np.int64],
+        hashes: NDArray[np.uint64],
+    ) -> list[str]:
+        lines = rule_lines(rows, self._grammar.shape, self._source.spellings, self._target.spellings)
+        sides = [line.split(" ||| ") for line in lines.decode().splitlines()]
+        pairs = [(side[0].split(" "), side[1].split(" ")) for side in sides]
+        gaps = [sum(bool(_GAP.match(symbol)) for symbol in pair[0]) for pair in pairs]
+        if self._known is not None:
+            for side, own, used, once in zip(sides, hashes.tolist(), uses.tolist(), seen.tolist(), strict=True):
+                before = self._kept.get(own, ("", 0, 0))
+                self._kept[own] = (side[1], before[1] + used, before[2] + once)
+        columns = [
+            [side[0] for side in sides],
+            [side[1] for side in sides],
+            scopes.tolist(),
+            gaps,
+            [len(pair[0]) - number for pair, number in zip(pairs, gaps, strict=True)],
+            [len(pair[1]) - number for pair, number in zip(pairs, gaps, strict=True)],
+            uses.tolist(),
+            seen.tolist(),
+        ]
+        return ["\n".join(map(str, column)) for column in columns]
+
+    def others(self) -> Iterator[Block]:
+        """Yield what rules that were left out count with the target sides of the others."""
+        if not self._kept:
+            return
+        hashes, places = np.unique(np.concatenate(self._hashes), return_inverse=True)
+        totals = np.zeros((2, len(hashes)), np.int64)
+        for total, parts in zip(totals, (self._uses, self._seen), strict=True):
+            np.add.at(total, places, np.concatenate(parts))
+        at = np.searchsorted(hashes, np.array(list(self._kept), np.uint64))
+        left = [
+            (target, int(total) - used, int(all_seen) - seen)
+            for (target, used, seen), total, all_seen in zip(self._kept.values(), *totals[:, at], strict=True)
+            if total > used
+        ]
+        kept = np.array([(used, seen) for _, used, seen in self._kept.values()], np.int64).sum(axis=0)
+        uses, seen = (
+            totals.sum(axis=1) - kept - np.array([one[1:] for one in left], np.int64).reshape(-1, 2).sum(axis=0)
+        )
+        if uses > 0:
+            left.append((_NO_WORD, int(uses), int(seen)))
+        size = len(left)
+        numbers = "\n".join(["0"] * size)
+        texts = ["\n".join([_NO_WORD] * size), "\n".join(target for target, *_ in left)]
+        if size:
+            counts = ["\n".join(str(one[column]) for one in left) for column in (1, 2)]
+            yield size, [*texts, *([numbers] * len(_SHAPE)), *counts]
+
+
+def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return whether each side has no other words, bool[n]."""
+    strange = np.zeros(len(symbols) + 1, np.int64)
+    words = symbols >= 0
+    strange[1:][words] = ~known[symbols[words]]
+    sums = np.cumsum(strange)
+    return np.asarray(sums[starts[1:]] == sums[starts[:-1]], np.bool_)

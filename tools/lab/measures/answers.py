@@ -1,0 +1,250 @@
+"""Pages and services of a daemon: milliseconds from a request to its whole answer, on this machine."""
+
+import http.client
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.serving.health import Condition, Lag
+from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.daemon.web.pages.rendering import address
+from hierogram.daemon.web.server import HttpLoop, browse
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.grammar.rules import parse_side
+from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.database.connection import POSTGRES, make_engine, parse_url
+from hierogram.storage.exceptions import StoreMissingError
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.lab.measures.exporting import generate
+from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder
+from hierogram.tools.lab.measures.sampling import read_rows
+
+_ASKED = 150
+_PATIENCE_MS = 300.0
+_PATIENT = HttpConfiguration(port=0, max_rate=1_000_000_000, max_burst=1_000_000_000)
+_HTML: dict[str, Any] = {"headers": {"Accept": "text/html"}}
+_PAIRS = 200
+_TOGETHER = 50
+_SENTENCES = 100
+_LOOK_SECONDS = 0.01
+
+
+def measure_pages(corpus: Corpus) -> Figures:
+    """Searches, rule pages and word pages of a store of many rules, on SQLite, and on a named empty Postgres database.
+
+    Rules are drawn evenly, sides and words from them: so words come as often as they stand in rules, and the most
+    frequent ones, which take longest, come most.
+    """
+    return {name: {"rules": made["rules"], **_ask_all(url, corpus.seed)} for name, url, made in _generated(corpus)}
+
+
+def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
+    """Yield stores of many rules, by name and URL, with what they hold: on SQLite, and on a named Postgres database.
+
+    Raises `UsageError` where that holds a store.
+    """
+    with temporary_folder() as folder:
+        urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
+        if corpus.postgres:
+            urls["postgres"] = corpus.postgres
+            with suppress(StoreMissingError), Reader(urls["postgres"]):
+                raise UsageError("the database holds a store already: name one without")
+        for name, url in urls.items():
+            made = generate(url, corpus)
+            if parse_url(url).get_backend_name() == POSTGRES:
+                # It looks at its tables now, as it does by itself a minute later.
+                engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
+                with engine.connect() as connection:
+                    connection.exec_driver_sql("VACUUM ANALYZE")
+                engine.dispose()
+            yield name, url, made
+
+
+def browsed(store: str) -> str:
+    """Show a store's pages from a thread as long as the process lives; returns the address."""
+    addresses: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(
+        target=browse, args=(store, _PATIENT, lambda _url, address: addresses.put(address)), daemon=True
+    ).start()
+    return addresses.get().rstrip("/")
+
+
+def _ask_all(url: str, seed: int) -> Figures:
+    draw = random.Random(seed)
+    with Reader(url) as reader:
+        with reader.look() as look:
+            last = look.row("SELECT last_rule_id FROM store_state")
+            ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _ASKED)) if last else "0"
+            rows = look.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
+        connection = http.client.HTTPConnection(urlsplit(browsed(url)).netloc)
+        questions = list(_questions([(row[0], row[1]) for row in rows], random.Random(seed)))
+        times: dict[str, list[float]] = {}
+        # Templates are compiled, and what the database keeps in memory is there, after some questions.
+        for _, place in questions[: len(questions) // 10]:
+            _ask(connection, "GET", place, **_HTML)
+        for name, place in questions:
+            times.setdefault(name, []).append(_ask(connection, "GET", place, **_HTML))
+    every = [taken for some in times.values() for taken in some]
+    return {
+        name: {
+            **_summary(some),
+            "most_ms": max(some),
+            "share_within_300_ms": float(np.mean(np.array(some) <= _PATIENCE_MS)),
+        }
+        for name, some in {**times, "all": every}.items()
+    }
+
+
+def _summary(milliseconds: list[float]) -> Figures:
+    return {"median_ms": float(np.median(milliseconds)), "95_percent_ms": float(np.percentile(milliseconds, 95))}
+
+
+def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
+    """Kinds of pages and addresses, in turn: words, phrases and whole sides, in each order; rules; words."""
+    asked = 0
+    for source, target in draw.sample(rules, len(rules)):
+        side = draw.choice(("source", "target"))
+        symbols = parse_side(source if side == "source" else target)
+        words = [symbol for symbol in symbols if isinstance(symbol, str) and symbol != "_"]
+        if not words:
+            continue
+        word = draw.choice(words)
+        phrase = " ".join(symbol if isinstance(symbol, str) else "_" for symbol in symbols)
+        order = draw.choice(("probability", "surprise"))
+        yield "search for a word", address("/search", q=word, side=side)
+        yield "search for a word by probability", address("/search", q=word, side=side, order=order)
+        yield "search for a phrase", address("/search", q=phrase, side=side)
+        yield "search for a whole side", address("/search", q=phrase, side=side, match="whole", order=order)
+        yield "search by probability", address("/search", q=phrase, side=side, order=order)
+        yield "rule", address("/rule", source=source, target=target)
+        yield "word", address("/word", side=side, token=word)
+        asked += 1
+        if asked == _ASKED:
+            return
+
+
+class _Quiet:
+    """A daemon that only answers: it has no pair that anyone could change."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = GrammarStore(store)
+
+    def condition(self) -> Condition:
+        return Condition((), Lag())
+
+    def stopping(self) -> bool:
+        return False
+
+    def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
+        return []
+
+    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
+        return None
+
+
+@contextmanager
+def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
+    """A connection to a server of the store, which ends afterwards."""
+    loop = HttpLoop(_Quiet(store), lambda: _PATIENT)
+    stop = threading.Event()
+    thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
+    thread.start()
+    try:
+        while loop.address is None:
+            time.sleep(_LOOK_SECONDS)
+        host, port = loop.address
+        connection = http.client.HTTPConnection(host, port)
+        yield connection
+        connection.close()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def measure_services(corpus: Corpus) -> Figures:
+    """Milliseconds a pair of `POST /v1/align`, one and fifty at a time, beside the links of the whole corpus; and those
+    of `GET /v1/evidence` on a store of many rules, on SQLite, and on a named empty Postgres database.
+    """
+    with temporary_folder() as folder, open_store(f"sqlite:///{folder}/store.db", create=True) as store:
+        with Input(corpus.files(folder)) as source:
+            ingest(store, source)
+        trained = IncrementalAligner(store, corpus.threads).train()
+        return {"align": {"pairs_known": trained, **_measure_aligning(store)}, "evidence": _measure_evidence(corpus)}
+
+
+def _measure_evidence(corpus: Corpus) -> Figures:
+    figures: Figures = {}
+    sentences = _sentences(corpus)
+    places = [address("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
+    for name, url, made in _generated(corpus):
+        with open_store(url) as store, _asked(store) as connection:
+            # What the first requests load and read stays in memory.
+            for place in places[: len(places) // 5]:
+                _ask(connection, "GET", place)
+            taken = [_ask(connection, "GET", place) for place in places]
+        figures[name] = {
+            "rules": made["rules"],
+            "pairs": made["pairs"],
+            "words": float(np.mean([sentence.count(" ") + 1 for sentence in sentences])),
+            **_summary(taken),
+        }
+    return figures
+
+
+def _sentences(corpus: Corpus) -> list[str]:
+    """Sentences that no pair has: the first half of one of the corpus, and the second half of another."""
+    draw = random.Random(corpus.seed)
+    rows = read_rows(corpus)
+    found = []
+    for _ in range(_SENTENCES):
+        first, second = (draw.choice(rows).source.split(" ") for _ in range(2))
+        found.append(" ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :]))
+    return found
+
+
+def _measure_aligning(store: Store) -> Figures:
+    rows = store.pairs(limit=_PAIRS)
+    pairs = [{"source": row.source, "target": row.target} for row in rows]
+    lots = [pairs[k : k + _TOGETHER] for k in range(0, len(pairs), _TOGETHER)]
+    with _asked(store) as connection:
+        # Kernels are loaded by the first request.
+        _ask(connection, "POST", "/v1/align", **_pairs(pairs[:1]))
+        alone = [_ask(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
+        together = [_ask(connection, "POST", "/v1/align", **_pairs(lot)) / len(lot) for lot in lots]
+    return {
+        "pairs": len(pairs),
+        "words_a_side": float(np.mean([row.source.count(" ") + 1 for row in rows])),
+        "ms_a_pair_alone": float(np.median(alone)),
+        "ms_a_pair_alone_95_percent": float(np.percentile(alone, 95)),
+        "ms_a_pair_of_fifty": float(np.mean(together)),
+    }
+
+
+def _pairs(pairs: list[dict[str, str]]) -> dict[str, Any]:
+    body = json.dumps({"pairs": pairs, "tokenized": True})
+    return {"body": body, "headers": {"Content-Type": "application/json"}}
+
+
+def _ask(connection: http.client.HTTPConnection, method: str, place: str, **request: Any) -> float:
+    """Return milliseconds until the whole answer is there."""
+    started = time.perf_counter()
+    connection.request(method, place, **request)
+    answer = connection.getresponse()
+    read: Any = answer.read()
+    taken = (time.perf_counter() - started) * 1e3
+    assert answer.status == 200, (place, read)
+    return taken

@@ -1,0 +1,195 @@
+"""Compare expected uses with those of a long run: averages over sweeps, against means over retained draws.
+
+python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
+
+Of the rules with half a use or more it says how many both have: their share of each grammar's rules and of their uses
+(means), and of the rules that either has (Jaccard). With --kept, what pairs keep after n sweeps of one chain is
+compared with the exact sums of the same draws.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple, cast
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.samplers.counts.chain import ChainState
+from hierogram.samplers.counts.deltas import count_rules
+from hierogram.samplers.counts.models import Model
+from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, empty_table
+from hierogram.samplers.forests.averages import SWEEPS_A_PRUNING, Averages, empty_averages
+from hierogram.samplers.forests.batch import Batch, initial_state
+from hierogram.samplers.forests.fragments import key_of_hashes
+from hierogram.samplers.forests.records import write_averages
+from hierogram.samplers.grammar.numbers import LEAST_KEPT, LEAST_SHOWN, ONE_USE
+from hierogram.samplers.grammar.schedules import quick_schedule
+from hierogram.samplers.grammar.settings import RANDOM
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
+from hierogram.tools.lab.measures.results import Corpus
+from hierogram.tools.lab.measures.sampling import model_over, read_batch
+
+_THINNING = 10
+_DRAWS = (8, 16, 32, 64)
+_LEAST = 0.5
+
+
+class Uses(NamedTuple):
+    """Uses of rules: `keys` uint64[R, n], `means` (or sums over sweeps) float64[R]."""
+
+    keys: NDArray[np.uint64]
+    means: NDArray[np.float64]
+
+
+def _entries(averages: Averages, taken: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+    """Return the pair of each entry that is taken, and the entries."""
+    pairs = np.repeat(np.arange(len(taken)), taken)
+    places = np.repeat(averages.first[:-1] - np.cumsum(taken) + taken, taken) + np.arange(len(pairs))
+    return pairs, averages.entry[places]
+
+
+def _added(parts: Sequence[Uses]) -> Uses:
+    """Return the sums of each rule over the parts."""
+    keys, rule = np.unique(np.concatenate([part.keys for part in parts]), axis=0, return_inverse=True)
+    sums = np.bincount(rule.ravel(), np.concatenate([part.means for part in parts]), len(keys))
+    return Uses(keys, sums.astype(np.float64))
+
+
+def averaged_uses(averages: Averages) -> Uses:
+    """Return what the averages expect, of all pairs together, all entries counted."""
+    pairs, entry = _entries(averages, averages.taken)
+    means = entry["uses"] / (averages.sweeps[pairs] * float(ONE_USE))
+    mask = np.uint64(0xFFFFFFFFFFFFFFFF)
+    hashes = zip(entry["source_hash"], entry["target_hash"], strict=True)
+    key = cast("Callable[..., tuple[int, int]]", key_of_hashes)
+    keys = np.array([key(source, target, mask) for source, target in hashes], np.uint64).reshape(-1, 2)
+    return _added([Uses(keys, means)])
+
+
+def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both means of each rule that either has."""
+    keys, rule = np.unique(np.concatenate((one.keys, other.keys)), axis=0, return_inverse=True)
+    rule = rule.ravel()
+    first, second = np.zeros(len(keys)), np.zeros(len(keys))
+    first[rule[: len(one.keys)]] = one.means
+    second[rule[len(one.keys) :]] = other.means
+    return first, second
+
+
+def shared(one: Uses, other: Uses) -> tuple[float, float, float]:
+    """Return what two grammars share of rules with half a use or more: rules, uses, and Jaccard."""
+    first, second = together(one, other)
+    here, there = first >= _LEAST, second >= _LEAST
+    both = here & there
+    uses = (first[both].sum() + second[both].sum()) / (first[here].sum() + second[there].sum())
+    jaccard = both.sum() / (here | there).sum()
+    return float(2 * both.sum() / (here.sum() + there.sum())), float(uses), float(jaccard)
+
+
+def sweeping(
+    batch: Batch, corpus: Corpus, seed: int, sweeps: int, replaced: Callable[[Averages], Averages] = lambda old: old
+) -> Iterator[tuple[int, ChainState, Model]]:
+    """Yield each sweep of a chain by the default schedule: how many it has had after burn-in (below 1: none), its state
+    and its model. `replaced` may begin the averages again before a sweep."""
+    model = model_over(batch)
+    kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
+    derivations = initial_state(seed, batch, RANDOM)
+    counts = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
+    state = ChainState(derivations, counts)._replace(averages=empty_averages(batch))
+    schedule = quick_schedule()
+    for number in range(1, schedule.burn_in + sweeps + 1):
+        numbers = np.full(batch.size, number, np.int64)
+        averaged = number - schedule.burn_in
+        plan = SweepPlan(
+            numbers, schedule.stages(numbers), schedule.powers(numbers), True, np.full(batch.size, averaged > 0),
+            schedule.leaving,
+        )  # fmt: skip
+        state, _ = kernel.step(seed, state._replace(averages=replaced(state.averages)), plan)
+        yield averaged, state, model
+
+
+def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Uses]:
+    """Return what a chain says after n sweeps, by name: averages after powers of two, and thinned draws."""
+    draws = empty_table(batch.longest_rule)
+    found: dict[str, Uses] = {}
+    for averaged, state, model in sweeping(batch, corpus, seed, sweeps):
+        if averaged > 0 and averaged % _THINNING == 0 and averaged <= _THINNING * _DRAWS[-1]:
+            draws = count_rules(batch, state.derivations, draws, model)
+            if averaged // _THINNING in _DRAWS:
+                number = averaged // _THINNING
+                rows = draws.rows[draws.tags > 0]
+                means = rows[:, COUNT].astype(np.float64) / number
+                found[f"{number} draws"] = Uses(rows[:, [KEY_HIGH, KEY_LOW]].copy(), means)
+        if averaged >= 8 and averaged & (averaged - 1) == 0:
+            found[f"{averaged} sweeps"] = averaged_uses(state.averages)
+    return found
+
+
+def _pair_uses(averages: Averages) -> Uses:
+    """Return the uses in all sweeps of rules of pairs, by pair and hashes of both sides."""
+    pairs, entry = _entries(averages, averages.taken)
+    keys = np.stack((pairs.astype(np.uint64), entry["source_hash"], entry["target_hash"]), axis=1)
+    return Uses(keys, entry["uses"] / float(ONE_USE))
+
+
+def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact: bool) -> tuple[Averages, Uses]:
+    """The averages of a chain at its end, and its sums; `exact`: begun again before a rule is let go, and added up."""
+    room = 4 * np.diff(empty_averages(batch).first)
+    parts: list[Uses] = []
+
+    def begun_again(averages: Averages) -> Averages:
+        if not exact or averages.sweeps.max() != SWEEPS_A_PRUNING - 1:
+            return averages
+        parts.append(_pair_uses(averages))
+        return empty_averages(batch, room)
+
+    for _, state, _ in sweeping(batch, corpus, seed, sweeps, begun_again):
+        averages = state.averages
+    return averages, _added([*parts, _pair_uses(averages)])
+
+
+def _say_what_is_kept(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> None:
+    averages, kept = sums_of_chain(batch, corpus, seed, sweeps, exact=False)
+    _, exact = sums_of_chain(batch, corpus, seed, sweeps, exact=True)
+    size = len(write_averages(averages).content) / batch.size
+    typer.echo(f"{averages.taken.mean():.1f} entries and {size:.0f} bytes a pair after {sweeps} sweeps")
+    sums, same = together(exact, kept)
+    typer.echo("| exact means | rules of pairs | kept of their uses | rules without an entry |")
+    typer.echo("|---|---:|---:|---:|")
+    for least, most in ((LEAST_KEPT, LEAST_SHOWN), (LEAST_SHOWN, None)):
+        means = ONE_USE * sums / sweeps
+        chosen = (means >= least) & (means < (most or np.inf))
+        share = same[chosen].sum() / sums[chosen].sum()
+        name = f"1/{ONE_USE // least}" + (f" to 1/{ONE_USE // most}" if most else " and more")
+        typer.echo(f"| {name} | {int(chosen.sum()):,} | {share:.2%} | {float((same[chosen] == 0).mean()):.2%} |")
+
+
+def main(
+    source: Annotated[Path, typer.Argument(help="Source sides, a sentence a line.")],
+    target: Annotated[Path, typer.Argument(help="Target sides.")],
+    alignment: Annotated[Path, typer.Argument(help="Links.")],
+    pairs: Annotated[int, typer.Option(help="Pairs to take.")] = 3_000,
+    sweeps: Annotated[int, typer.Option(help="Sweeps of the long runs, a power of two.")] = 1_024,
+    seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
+    kept: Annotated[bool, typer.Option("--kept", help="Compare what pairs keep with exact sums.")] = False,
+) -> None:
+    """Compare averages over sweeps with means over draws, or with exact sums."""
+    corpus = Corpus(str(source), str(target), str(alignment), pairs=pairs, seed=seed, threads=1)
+    batch = read_batch(corpus)
+    if kept:
+        _say_what_is_kept(batch, corpus, seed, sweeps)
+        return
+    one, other = (chain(batch, corpus, seed + k, sweeps) for k in range(2))
+    truth = other[f"{sweeps} sweeps"]
+    typer.echo("| | squared error | two chains share: rules | uses | Jaccard | with the long run: Jaccard |")
+    typer.echo("|---|---:|---:|---:|---:|---:|")
+    for name, uses in one.items():
+        rules, of_uses, jaccard = shared(uses, other[name])
+        mean, true = together(uses, truth)
+        cells = f"{rules:.1%} | {of_uses:.1%} | {jaccard:.3f} | {shared(uses, truth)[2]:.3f}"
+        typer.echo(f"| {name} | {((mean - true) ** 2).sum():,.0f} | {cells} |")
+
+
+if __name__ == "__main__":
+    typer.run(main)

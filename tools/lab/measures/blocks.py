@@ -1,0 +1,164 @@
+"""Compare pairs that are sampled in blocks and one after the other, against the number of pairs.
+
+python -m hierogram.tools.lab.measures.blocks corpus.zh corpus.en align.gdfa -o blocks.png
+
+Corpora of each size are cut from the bitext, neighboring pairs each. Every one is sampled by two chains in sequence and
+by two in blocks of one pair, 64 a round: what the store does at 1,024 pairs, also below that number.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.kinds.pairs import load_pairs
+from hierogram.samplers.counts.table import COUNT, KEY_LOW
+from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.grammar.schedules import Schedule
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.tools.lab.measures.results import BitextFile, Corpus, drawn, write_table
+from hierogram.tools.lab.measures.sampling import SETTINGS, Chain, read_rows
+
+_BLOCKS = Blocks(1, 64)
+_CHAINS = 2
+_MOST_CORPORA = 200
+_SAMPLED = 5
+"""Every n sweeps after the first third a chain's state is taken into the means."""
+
+
+class Means(NamedTuple):
+    """A chain on average: `log_likelihood` natural, and each rule's share of all uses.
+
+    `rules` uint64[R] ascending, `share` float64[R], which adds up to 1.
+    """
+
+    log_likelihood: float
+    rules: NDArray[np.uint64]
+    share: NDArray[np.float64]
+
+
+class Difference(NamedTuple):
+    """One corpus: blocks minus sequence in nats a pair, the distance between their rules' shares, and the distance
+    between two chains of the same scheme, which is chance and mixing alone."""
+
+    pairs: int
+    excess: float
+    distance: float
+    same_scheme: float
+
+
+def distance(one: Means, other: Means) -> float:
+    """Total variation distance of the rules' shares, 0 to 1."""
+    both = np.union1d(one.rules, other.rules)
+    shares = np.zeros((2, len(both)))
+    for row, means in zip(shares, (one, other), strict=True):
+        row[np.searchsorted(both, means.rules)] = means.share
+    return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+
+def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> Means:
+    """Return the means of one chain over the last two thirds of its sweeps."""
+    chain = Chain(batch, corpus, blocks)
+    schedule = Schedule()
+    likelihoods: list[float] = []
+    keys: list[NDArray[np.uint64]] = []
+    counts: list[NDArray[np.float64]] = []
+    for number in range(1, sweeps + 1):
+        chain.sweep(number, schedule.stages(np.full(batch.size, number, np.int64)))
+        if 3 * number > sweeps and number % _SAMPLED == 0:
+            table = chain.state.table
+            live = table.rows[np.flatnonzero(table.tags)]
+            likelihoods.append(chain.log_likelihood())
+            keys.append(live[:, KEY_LOW])
+            counts.append(live[:, COUNT] / live[:, COUNT].sum())
+    rules, where = np.unique(np.concatenate(keys), return_inverse=True)
+    share = np.bincount(where, np.concatenate(counts), len(rules)) / len(counts)
+    return Means(float(np.mean(likelihoods)), rules, share)
+
+
+def compare(batch: Batch, corpus: Corpus, sweeps: int) -> Difference:
+    """Both schemes on one corpus."""
+    seeds = [replace(corpus, seed=corpus.seed + k) for k in range(2 * _CHAINS)]
+    sequence = [sample(batch, seed, None, sweeps) for seed in seeds[:_CHAINS]]
+    blocks = [sample(batch, seed, _BLOCKS, sweeps) for seed in seeds[_CHAINS:]]
+    excess = sum(means.log_likelihood for means in blocks) - sum(means.log_likelihood for means in sequence)
+    return Difference(
+        batch.size,
+        excess / (_CHAINS * batch.size),
+        float(np.mean([distance(one, other) for one in sequence for other in blocks])),
+        float(np.mean([distance(*sequence), distance(*blocks)])),
+    )
+
+
+def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[Difference]:
+    """Each size in turn: as many corpora as the pairs make, 200 at most."""
+    rows = read_rows(corpus)
+    for size in sizes:
+        for first in range(0, min(_MOST_CORPORA * size, len(rows) - size + 1), size):
+            yield compare(load_pairs(rows[first : first + size], SETTINGS).batch, corpus, sweeps)
+
+
+def summary(found: Sequence[Difference], size: int) -> dict[str, float]:
+    """Means over the corpora of a size, and standard errors of the means."""
+    rows = np.array([difference for difference in found if difference.pairs == size])
+    means = rows.mean(axis=0)
+    errors = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.full(4, np.nan)
+    figures: dict[str, float] = {"pairs": size, "corpora": len(rows)}
+    for column, name in enumerate(Difference._fields[1:], 1):
+        figures[name] = float(means[column])
+        figures[f"{name}_error"] = float(errors[column])
+    return figures
+
+
+def draw(table: Sequence[dict[str, float]], path: Path) -> None:
+    """Return the difference in log-likelihood and the distances against the number of pairs, as PNG."""
+    with drawn(path, 1, 2, size=(11, 4.2)) as (left, right):
+        columns = {name: np.array([row[name] for row in table]) for name in table[0]}
+        size = columns["pairs"]
+        left.errorbar(size, columns["excess"], 2 * columns["excess_error"], fmt="o-", capsize=3)
+        left.axhline(0, color="gray", linewidth=0.8)
+        left.set_ylabel("log-likelihood, blocks minus sequence, nats a pair")
+        for name, style, label in (
+            ("distance", "o-", "blocks and sequence"),
+            ("same_scheme", "s--", "two chains of one scheme"),
+        ):
+            right.errorbar(size, columns[name], 2 * columns[f"{name}_error"], fmt=style, capsize=3, label=label)
+        right.set_ylabel("total variation of rules' shares")
+        right.legend()
+        for panel in (left, right):
+            panel.set_xscale("log")
+            panel.set_xlabel("pairs")
+            panel.axvline(1024, color="gray", linestyle=":", linewidth=0.8)
+            panel.grid(alpha=0.3)
+
+
+def main(
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Figure to write; the table is beside it.")] = Path(
+        "blocks.png"
+    ),
+    sizes: Annotated[str, typer.Option(help="Numbers of pairs, separated by commas.")] = "10,30,100,300,1000",
+    pairs: Annotated[int, typer.Option(min=1, help="The first n pairs make the corpora of each size.")] = 6000,
+    sweeps: Annotated[int, typer.Option(min=15, help="Sweeps of each chain.")] = 300,
+    seed: int = 1,
+) -> None:
+    """Sample corpora of several sizes one pair after the other and in blocks, and draw how much that differs."""
+    wanted = [int(size) for size in sizes.split(",")]
+    found = list(measure(Corpus(str(source), str(target), str(alignment), pairs, seed), wanted, sweeps))
+    rows = [summary(found, size) for size in wanted if any(size == difference.pairs for difference in found)]
+    write_table(output.with_suffix(".csv"), list(rows[0]), (row.values() for row in rows))
+    draw(rows, output)
+    for row in rows:
+        excess = f"{row['excess']:+.4f} ± {row['excess_error']:.4f} nats a pair"
+        variation = f"total variation {row['distance']:.3f}, of one scheme {row['same_scheme']:.3f}"
+        print(f"{row['pairs']:,} pairs, {row['corpora']} corpora: {excess}; {variation}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

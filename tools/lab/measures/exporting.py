@@ -1,0 +1,227 @@
+"""Grammars of very many rules: exports of them, each in a process of its own, and questions in SQL to a store."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import text
+
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.samplers.grammar.columns import join_texts
+from hierogram.samplers.grammar.rules import Rule, escape_terminal
+from hierogram.storage.database.connection import make_engine, parse_url
+from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.store import open_store
+from hierogram.tools.lab.measures.results import Corpus, Figures, measured, temporary_folder
+from hierogram.tools.lab.measures.sampling import read_rows
+
+_RULES_A_COMMIT = 100_000
+_LONGEST_SOURCE, _LONGEST_TARGET = 5, 7
+_GAPS_A_PHRASE = 2
+_PLAIN = ("p_target_given_source", "p_source_given_target", "count")
+_CASES = {
+    "cdec": ("cdec", _PLAIN),
+    "cdec with lexical weights": ("cdec", None),
+    "moses": ("moses", None),
+    "parquet": ("parquet", _PLAIN),
+}
+_FILTERED, _SENTENCES = "parquet for a test set", 2_500
+_WORDS = 30_000
+_ASKED = 50
+
+_QUESTIONS = {
+    "by_source_side": "SELECT * FROM rule_table WHERE source = :side ORDER BY count DESC LIMIT 20",
+    "by_target_side": "SELECT * FROM rule_table WHERE target = :side ORDER BY count DESC LIMIT 20",
+    "all_of_a_source_side": "SELECT * FROM by_source WHERE source = :side",
+    "all_of_a_target_side": "SELECT * FROM by_target WHERE target = :side",
+    "by_word": "SELECT * FROM word_rules WHERE token = :side AND side = 'source' LIMIT 20",
+}
+
+
+class MadeRule(NamedTuple):
+    """A rule by its sides and numbers; `uses` is its count."""
+
+    source: str
+    target: str
+    length: int
+    scope: int
+    nonterminals: int
+    source_terminals: int
+    target_terminals: int
+    uses: int
+    expected_uses: float
+
+
+def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
+    """Return the rules as changes of counts; there is one at least."""
+    rules = list(rules)
+    sources, targets, *numbers = zip(*rules, strict=True)
+    digests = [blake2b(f"{source} ||| {target}".encode(), digest_size=16).digest() for source, target, *_ in rules]
+    shape, expected = np.array(numbers[:5], np.int32), np.array(numbers[6], np.float64)
+    return RuleDeltas(
+        keys=np.frombuffer(b"".join(digests), ">u8").reshape(-1, 2).astype(np.uint64),
+        sources=join_texts(sources),
+        targets=join_texts(targets),
+        lengths=shape[0],
+        scopes=shape[1],
+        nonterminals=shape[2],
+        source_terminals=shape[3],
+        target_terminals=shape[4],
+        labels=np.zeros(len(rules), np.int32),
+        hiero=np.ones(len(rules), np.bool_),
+        counts=np.array(numbers[5], np.int64),
+        expected_uses=expected,
+        expected_uses_variances=expected,
+        minimal_uses=np.zeros(len(rules), np.int64),
+    )
+
+
+def measure_exporting(corpus: Corpus) -> Figures:
+    """A store of a million rules (phrases of the corpus, and phrases with a gap), exported with zstd.
+
+    The last of the exports holds what can match a sentence among the first of the corpus.
+    """
+    with temporary_folder() as folder:
+        url = f"sqlite:///{folder}/rules.db"
+        made = measured(partial(generate, url), corpus)
+        figures: Figures = {name: made[name] for name in ("pairs", "rules")}
+        for name, (format, features) in _CASES.items():
+            path = folder / (format if format == "parquet" else f"{format}.zst")
+            options = ExportOptions(format=format, features=features, max_scope=None)
+            figures[name] = measured(partial(_export, url, path, options), corpus)
+        test_set = folder / "test.source"
+        test_set.write_text("".join(f"{row.source}\n" for row in read_rows(corpus)[:_SENTENCES]), encoding="utf-8")
+        options = ExportOptions(format="parquet", features=_PLAIN, max_scope=None, filter_for=test_set)
+        figures[_FILTERED] = measured(partial(_export, url, folder / "filtered.parquet", options), corpus)
+    return figures
+
+
+def _export(url: str, path: Path, options: ExportOptions, _: Corpus) -> Figures:
+    with open_store(url) as store:
+        started, used = time.perf_counter(), time.process_time()
+        manifest = export(store, path, options)
+        seconds, processor = time.perf_counter() - started, time.process_time() - used
+    return {
+        "rules": manifest.rules,
+        "bytes": manifest.bytes,
+        "seconds": seconds,
+        "processor_seconds": processor,
+        "rules_per_second": manifest.rules / seconds,
+        "rules_per_processor_second": manifest.rules / processor,
+    }
+
+
+def generate(url: str, corpus: Corpus) -> Figures:
+    """Make a store with the corpus's pairs and as many rules from them as are wanted."""
+    counts: Counter[str] = Counter()
+    draw = random.Random(corpus.seed)
+    rows = read_rows(corpus)
+    for row in rows:
+        if len(counts) >= corpus.rules:
+            break
+        counts.update(_rules(row.source.split(" "), row.target.split(" "), row.alignment, draw))
+    rules = list(counts.items())[: corpus.rules]
+    draw.shuffle(rules)
+    with open_store(url, create=True) as store:
+        with Input(corpus.paths) as source:
+            ingest(store, source)
+        for first in range(0, len(rules), _RULES_A_COMMIT):
+            made = []
+            for sides, count in rules[first : first + _RULES_A_COMMIT]:
+                rule = Rule.parse(sides)
+                left, right = sides.split(" ||| ")
+                shape = rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals
+                made.append(MadeRule(left, right, *shape, count, count))
+            store.commit([(None, deltas_of(made))])
+    return {"pairs": len(rows), "rules": len(rules)}
+
+
+def _rules(source: list[str], target: list[str], alignment: str, draw: random.Random) -> Iterator[str]:
+    """Phrases of a pair, each also with one of the phrases in it as a gap."""
+    links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
+    of_source: dict[int, list[int]] = {}
+    of_target: dict[int, list[int]] = {}
+    for i, j in links:
+        of_source.setdefault(i, []).append(j)
+        of_target.setdefault(j, []).append(i)
+    phrases = []
+    for i in range(len(source)):
+        reached: set[int] = set()
+        for k in range(i, min(i + _LONGEST_SOURCE, len(source))):
+            reached.update(of_source.get(k, ()))
+            if not reached:
+                continue
+            low, high = min(reached), max(reached)
+            if high - low >= _LONGEST_TARGET:
+                break
+            if all(i <= s <= k for t in range(low, high + 1) for s in of_target.get(t, ())):
+                phrases.append((i, k, low, high))
+    left = [escape_terminal(word) for word in source]
+    right = [escape_terminal(word) for word in target]
+    for i, k, low, high in phrases:
+        if "|||" in (*left[i : k + 1], *right[low : high + 1]):
+            continue
+        yield f"{' '.join(left[i : k + 1])} ||| {' '.join(right[low : high + 1])}"
+        whole = (i, k, low, high)
+        inner = [p for p in phrases if p != whole and i <= p[0] <= p[1] <= k and low <= p[2] <= p[3] <= high]
+        for a, b, c, d in draw.sample(inner, min(_GAPS_A_PHRASE, len(inner))):
+            gap = ["[X,1]"]
+            yield (
+                f"{' '.join(left[i:a] + gap + left[b + 1 : k + 1])} ||| "
+                f"{' '.join(right[low:c] + gap + right[d + 1 : high + 1])}"
+            )
+
+
+def _rule(random: np.random.Generator) -> MadeRule:
+    """Return a rule of one to three words a side, words as unequally frequent as in a language."""
+    drawn = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
+    terminals = random.integers(1, 4, 2).tolist()
+    source = " ".join(f"s{word}" for word in drawn[: terminals[0]])
+    target = " ".join(f"t{word}" for word in drawn[3 : 3 + terminals[1]])
+    count = int(min(random.zipf(2.0), 10_000))
+    return MadeRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, count)
+
+
+def measure_asking(corpus: Corpus) -> Figures:
+    """Milliseconds of an answer by side or word, and rules a second of whole dumps, from SQLite with many rules.
+
+    The rules are made up, a million by default; sides are drawn from them evenly by rule.
+    """
+    random = np.random.default_rng(corpus.seed)
+    figures: Figures = {}
+    with temporary_folder() as folder:
+        url = f"sqlite:///{folder}/rules.db"
+        with open_store(url, create=True) as store:
+            while (rules := store.status().rules) < corpus.rules:
+                some = range(min(_RULES_A_COMMIT, corpus.rules - rules))
+                store.commit([(None, deltas_of(_rule(random) for _ in some))])
+        figures["rules"] = rules
+        engine = make_engine(parse_url(url))
+        with engine.connect() as connection:
+            asked = connection.execute(
+                text("SELECT source, target FROM rules WHERE id % :step = 0 LIMIT :asked"),
+                {"step": max(rules // _ASKED, 1), "asked": _ASKED},
+            ).all()
+            for name, question in _QUESTIONS.items():
+                seconds = []
+                for source, target in asked:
+                    side = target if "target" in name else source.split(" ")[0] if name == "by_word" else source
+                    started = time.perf_counter()
+                    connection.execute(text(question), {"side": side}).all()
+                    seconds.append(time.perf_counter() - started)
+                figures[name] = {"median_ms": float(np.median(seconds)) * 1e3, "most_ms": max(seconds) * 1e3}
+            for view in ("grammar", "averaged_grammar", "by_source"):
+                started = time.perf_counter()
+                dumped = sum(len(rows) for rows in connection.execute(text(f"SELECT * FROM {view}")).partitions(10_000))
+                figures[f"{view}_rules_per_second"] = dumped / (time.perf_counter() - started)
+        engine.dispose()
+    return figures

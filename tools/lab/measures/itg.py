@@ -1,0 +1,111 @@
+"""Sweeps of the ITG's samplers on one core: pairs a second, what a pair costs by its length, memory of a long pair."""
+
+import time
+import tracemalloc
+from functools import partial
+
+import numpy as np
+
+from hierogram.daemon.text.lines import read_sentences
+from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.itg.batch import ItgBatch, make_batch
+from hierogram.samplers.itg.model import ItgSettings
+from hierogram.samplers.itg.model1 import train_model1
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgPlan, build, plan_of
+from hierogram.tools.lab.measures.results import Corpus, Figures, timed
+
+_LONGEST = 40
+_SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
+"""Samplers by slices, with a."""
+_BURN_IN, _SWEEPS = 5, 5
+_WHOLE = 500
+"""So many pairs of the exhaustive sampler, spread over the corpus."""
+_WIDTHS = ((1, 10), (11, 20), (21, 30), (31, 40))
+
+_LONG = 100
+"""Words on each side of the pair whose memory is measured."""
+_MEBIBYTE = 1 << 20
+
+
+def _read(corpus: Corpus) -> ItgBatch:
+    sentences = zip(read_sentences(corpus.source), read_sentences(corpus.target), strict=True)
+    kept = [pair for pair in sentences if max(len(side.split()) for side in pair) <= _LONGEST][: corpus.pairs]
+    source, target = read_side(pair[0] for pair in kept), read_side(pair[1] for pair in kept)
+    return make_batch(source.words, source.offset, target.words, target.offset)
+
+
+def measure_itg(corpus: Corpus) -> Figures:
+    """Pairs a second of processor time, steady state, by sampler and a; the exhaustive sampler on some of the pairs."""
+    batch = _read(corpus)
+    model1 = train_model1(batch)
+    lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))
+    figures: Figures = {"pairs": batch.size, "words": len(batch.source) + len(batch.target)}
+    some = np.linspace(0, batch.size - 1, min(_WHOLE, batch.size)).astype(np.int64)
+    for method, shape in (*_SLICES, (GIBBS, 1.0), (EXHAUSTIVE, 1.0)):
+        kernel = build(batch, ItgSettings(slice_shape=shape), method, model1)
+        state = kernel.init(corpus.seed)
+        seconds = []
+        acceptance = []
+        number = 0
+        rounds = 2 if method == EXHAUSTIVE else _BURN_IN + _SWEEPS
+        chosen = some if method == EXHAUSTIVE else np.arange(batch.size)
+        for number in range(1, rounds + 1):
+            sweeps = np.zeros(batch.size, np.int64)
+            sweeps[chosen] = number
+            sweep = partial(kernel.step, corpus.seed, state, ItgPlan(number, sweeps))
+            spent, (state, info) = timed(sweep, time.process_time)
+            seconds.append(spent)
+            acceptance.append(info.acceptance)
+        spent = float(np.mean(seconds[rounds // 2 :]))
+        name = method if method in (GIBBS, EXHAUSTIVE) else f"{method}_{shape:.2f}"
+        figures[name] = {
+            "microseconds_a_pair": 1e6 * spent / len(chosen),
+            "pairs_a_second": len(chosen) / spent,
+            "acceptance": float(np.mean(acceptance)),
+            "given_up": info.given_up,
+        }
+        if method != EXHAUSTIVE:
+            for low, high in _WIDTHS:
+                here = np.flatnonzero((lengths >= low) & (lengths <= high))
+                if not len(here):
+                    continue
+                number += 1
+                plan = plan_of(batch, number)
+                plan.sweeps[(lengths < low) | (lengths > high)] = 0
+                spent, (state, info) = timed(partial(kernel.step, corpus.seed, state, plan), time.process_time)
+                figures[name][f"microseconds_of_{low}_to_{high}_words"] = 1e6 * spent / len(here)
+    figures[f"pair_of_{_LONG}_words"] = {
+        f"{method}_{shape:.2f}": _long_pair(batch, method, shape) for method, shape in _SLICES[1:]
+    }
+    figures["exhaustive_over_slice_0.15"] = (
+        figures[EXHAUSTIVE]["microseconds_a_pair"] / figures["slice_0.15"]["microseconds_a_pair"]
+    )
+    for method in (SLICE, FLAT):
+        name = f"{method}_0.15"
+        figures[f"{name}_over_gibbs"] = figures[name]["microseconds_a_pair"] / figures[GIBBS]["microseconds_a_pair"]
+    return figures
+
+
+def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
+    """Return a pair of the corpus' first words and no other: its time by slices, and the most memory of its sampler.
+
+    Model 1 knows nothing else, so more cells live than do in a corpus.
+    """
+    sides = [
+        np.unique(words[:_LONG], return_inverse=True)[1].astype(np.int32) for words in (batch.source, batch.target)
+    ]
+    ends = [np.array([0, len(side)]) for side in sides]
+    pair = make_batch(sides[0], ends[0], sides[1], ends[1])
+    model1 = train_model1(pair)
+    tracemalloc.start()
+    kernel = build(pair, ItgSettings(slice_shape=shape), method, model1)
+    state = kernel.init(1)
+    spent, (_, info) = timed(lambda: kernel.step(1, state, plan_of(pair, 1)), time.process_time)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return {
+        "milliseconds": 1e3 * spent,
+        "mebibytes": most / _MEBIBYTE,
+        "cells": info.cells,
+        "given_up": info.given_up,
+    }

@@ -1,0 +1,84 @@
+"""Measure how long a daemon takes from a posted pair to a translation that uses it.
+
+python -m hierogram.tools.lab.measures.new_pairs store.db --pairs 8 --rest 8
+
+Pairs have a word on each side that the store does not know. The store is copied; the daemon samples and translates
+meanwhile, as it does where people work with it.
+"""
+
+import http.client
+import json
+import random
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import typer
+
+from hierogram.storage.store import open_store
+from hierogram.tools.lab.measures.results import serving, temporary_folder
+
+_PATIENCE_SECONDS = 300.0
+_LOOK_SECONDS = 0.1
+_JSON = {"Content-Type": "application/json"}
+
+
+def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, str]) -> float:
+    """Post a pair, a stored one with a new word at the end of each side; return the seconds until the source word is
+    translated by the target word. Raises `TimeoutError` where it never is.
+    """
+    started = time.monotonic()
+    source, target = (f"{text} {word}" for text, word in zip(frame, words, strict=True))
+    _ask(url, "/v1/pairs", {"source": source, "target": target})
+    while time.monotonic() - started < _PATIENCE_SECONDS:
+        if words[1] in _ask(url, "/v1/translate", {"sentences": [words[0]]})["sentences"][0]["translation"]:
+            return time.monotonic() - started
+        time.sleep(_LOOK_SECONDS)
+    raise TimeoutError(f"{words[0]} was not translated within {_PATIENCE_SECONDS:g} s")
+
+
+def _ask(url: str, place: str, body: dict[str, Any]) -> dict[str, Any]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_PATIENCE_SECONDS)
+    connection.request("POST", place, json.dumps(body), _JSON)
+    answer = connection.getresponse()
+    read: dict[str, Any] = json.loads(answer.read())
+    connection.close()
+    if answer.status >= http.client.BAD_REQUEST:
+        raise RuntimeError(f"{place}: {read}")
+    return read
+
+
+def main(
+    store: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="An SQLite store that has learned.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs to post, one after the other.")] = 8,
+    rest: Annotated[float, typer.Option(min=0, help="Seconds of other requests between two pairs.")] = 8.0,
+    seed: Annotated[int, typer.Option(help="Of the new words.")] = 1,
+) -> None:
+    """Print the seconds from each posted pair to a translation that uses it, and their median."""
+    draw = random.Random(seed)
+    with temporary_folder() as folder:
+        with closing(sqlite3.connect(store)) as given, closing(sqlite3.connect(folder / "store.db")) as copied:
+            given.backup(copied)
+        with open_store(f"sqlite:///{folder}/store.db") as copy:
+            frames = [(row.source, row.target) for row in copy.pairs(limit=100) if row.source and row.target]
+        with serving("[http]\nport = 0\n", "--store", "sqlite:///store.db", folder=folder) as url:
+            _ask(url, "/v1/translate", {"sentences": ["a"]})
+            taken = []
+            for number in range(pairs):
+                until = time.monotonic() + rest
+                while time.monotonic() < until:
+                    _ask(url, "/v1/translate", {"sentences": [draw.choice(frames)[0]]})
+                    time.sleep(5 * _LOOK_SECONDS)
+                letters = "".join(draw.choice("bcdfghjklm") for _ in range(6))
+                words = f"source{letters}{number}", f"target{letters}{number}"
+                taken.append(seconds_to_translation(url, draw.choice(frames), words))
+                print(f"pair {number + 1}: {taken[-1]:.1f} s", flush=True)
+    print(f"median {np.median(taken):.1f} s, largest {max(taken):.1f} s")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,188 @@
+"""A measurement as a value: in a process of its own, kept in a file, drawn as a figure."""
+
+import csv
+import itertools
+import json
+import multiprocessing
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.files import appearing
+
+Figures = dict[str, Any]
+Value = TypeVar("Value")
+
+BitextFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
+
+_PATIENCE_SECONDS = 300.0
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Name what is measured: three parallel files and how many of their pairs, a treebank, how many rules of a made
+    grammar; pairs of the small and of the large store that absorb others, and the URL of an empty Postgres database."""
+
+    source: str
+    target: str
+    alignment: str
+    pairs: int | None = None
+    seed: int = 1
+    threads: int = 2
+    treebank: str | None = None
+    rules: int = 1_000_000
+    small: int = 5_000
+    large: int = 150_000
+    postgres: str | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """The three files."""
+        return [self.source, self.target, self.alignment]
+
+    def files(self, folder: Path) -> list[str]:
+        """Return the three files cut to the number of pairs, the cut ones in the folder."""
+        if self.pairs is None:
+            return self.paths
+        paths = []
+        for k, path in enumerate(self.paths):
+            cut = folder / f"{k}.txt"
+            with Path(path).open("rb") as whole, cut.open("wb") as part:
+                part.writelines(itertools.islice(whole, self.pairs))
+            paths.append(str(cut))
+        return paths
+
+
+Measure = Callable[[Corpus], Figures]
+
+
+def _with_peak(measure: Measure, corpus: Corpus) -> Figures:
+    figures = measure(corpus)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return figures | {"peak_memory_mb": round(peak / 1e6, 1)}
+
+
+def measured(measure: Measure, corpus: Corpus) -> Figures:
+    """Run a measurement in a fresh process, so that memory is its own; returns its figures and the most memory, MB."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_with_peak, measure, corpus).result()
+
+
+def run_command(*arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """Run a command of `hierogram`; returns what it prints. Raises `RuntimeError` where it fails."""
+    command = [sys.executable, "-m", "hierogram.daemon.cli.main", *arguments]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if ran.returncode:
+        raise RuntimeError(f"{' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr}")
+    return ran.stdout
+
+
+@contextmanager
+def serving(
+    configuration: str, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Serve a store of the folder at a free port, by a configuration that has `port = 0`; the address.
+
+    Raises `RuntimeError` where the daemon does not listen.
+    """
+    (folder / "serve.toml").write_text(configuration)
+    command = [sys.executable, "-m", "hierogram.daemon.cli.main", *arguments, "serve", "--config", "serve.toml"]
+    heard, until = folder / "serve.log", time.monotonic() + _PATIENCE_SECONDS
+    with (
+        heard.open("w") as log,
+        subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment) as process,
+    ):
+        try:
+            while not (found := _ADDRESS.search(heard.read_text())):
+                if process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(f"the daemon does not listen: {heard.read_text()}")
+                time.sleep(0.1)
+            yield found.group()
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Make a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="hierogram-bench-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def timed(work: Callable[[], Value], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Value]:
+    """Return the seconds that some work takes, and what it gives."""
+    started = clock()
+    done = work()
+    return clock() - started, done
+
+
+class Kept:
+    """Findings of long runs: plain values by name in a JSON file, so that a run goes on where it stopped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def find(self, name: str, make: Callable[[], Value], made: Path | None = None) -> Value:
+        """Return what an earlier run found, where the file that it `made` is still there; else `make` finds it."""
+        if name not in self._values or (made is not None and not made.exists()):
+            self._values[name] = make()
+            _write_json(self._path, self._values)
+        value: Value = self._values[name]
+        return value
+
+
+def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    """Keep what a folder's results were asked for with; raises `UsageError` where it was something else."""
+    now = json.loads(json.dumps(dict(settings)))
+    if not path.exists():
+        _write_json(path, now)
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    if before != now:
+        other = ", ".join(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
+        raise UsageError(f"{path.parent} holds results that were asked for with another {other}: name another folder")
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> None:
+    """Write a table as text, its columns named in the first line."""
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows([columns, *rows])
+
+
+def _write_json(path: Path, values: Any) -> None:
+    with appearing(path.absolute()) as file:
+        file.write(json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+@contextmanager
+def drawn(path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **how: Any) -> Iterator[Any]:
+    """Draw a figure of panels, inches wide and high, without a screen; it is a PNG when all went well."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(rows, columns, figsize=size, **how)
+    try:
+        yield panels
+        figure.tight_layout()
+        figure.savefig(path, dpi=120)
+    finally:
+        pyplot.close(figure)

@@ -1,0 +1,235 @@
+"""Forests, sweeps, the machine's floor, and the first sweep: the samplers without a store."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
+from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.validation import Repeats, validate
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.counts.chain import log_likelihood
+from hierogram.samplers.counts.models import Model, ModelSettings, build_model
+from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.forest import build_forests
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
+from hierogram.storage.records import WAITING, PairRow, Settings
+from hierogram.tools.lab.measures.results import Corpus, Figures, timed
+
+SETTINGS = Settings()
+_FULL_SWEEPS = 3
+_REPEATS = 3
+_READS = 2_000_000
+
+
+def read_rows(corpus: Corpus) -> list[PairRow]:
+    """Return the corpus as rows of pairs that have not been sampled; bad lines are left out."""
+    rows: list[PairRow] = []
+    repeats = Repeats()
+    with Input(corpus.paths) as opened:
+        for fields in opened.fields:
+            pairs, _ = validate(fields, SETTINGS.max_tokens, repeats)
+            for source, target, alignment in zip(pairs.sources, pairs.targets, pairs.alignments, strict=True):
+                links = alignment or ""
+                rows.append(PairRow(len(rows) + 1, source, target, links, WAITING, 0, 0, None, None))
+            if corpus.pairs is not None and len(rows) >= corpus.pairs:
+                break
+    return rows[: corpus.pairs]
+
+
+def read_batch(corpus: Corpus) -> Batch:
+    """Return the corpus in memory."""
+    return load_pairs(read_rows(corpus), SETTINGS).batch
+
+
+def model_over(
+    batch: Batch,
+    kind: str = SETTINGS.model,
+    strength: float = SETTINGS.strength,
+    discount: float = SETTINGS.discount,
+) -> Model:
+    """Return a model over the batch's vocabulary."""
+    source_types = int(batch.bitext.source.max(initial=0)) + 1
+    target_types = int(batch.bitext.target.max(initial=0)) + 1
+    return build_model(ModelSettings(kind, strength, discount), source_types, target_types, longest_rule(SETTINGS))
+
+
+def measure_forests(corpus: Corpus) -> Figures:
+    """Forests built a second on one core, and their size."""
+    batch = read_batch(corpus)
+    seconds, forests = min(
+        (timed(lambda: build_forests(batch.bitext, SETTINGS.span_limit)) for _ in range(_REPEATS)), key=itemgetter(0)
+    )
+    return {
+        "pairs": forests.pairs,
+        "nodes": forests.nodes,
+        "edges": forests.edges,
+        "bytes": sum(array.nbytes for array in forests),
+        "pairs_per_second": forests.pairs / seconds,
+    }
+
+
+@njit
+def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64:
+    """So many reads, each of a row that only the read before it names."""
+    mask = np.uint64(rows.shape[0] - 1)
+    place = np.uint64(start)
+    total = np.uint64(0)
+    for _ in range(reads):
+        value = rows[place & mask, 0]
+        total += value
+        place = place * np.uint64(6364136223846793005) + value + np.uint64(1442695040888963407)
+        place ^= place >> np.uint64(29)
+    return total
+
+
+def random_read_seconds(table: RuleTable) -> float:
+    """Return the floor: seconds of one dependent random read from an array as large as the rule table."""
+    rows = np.zeros(table.rows.shape, np.uint64)
+    rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
+    _random_reads(rows, 1000, 1)
+    return min(timed(partial(_random_reads, rows, _READS, repeat))[0] for repeat in range(_REPEATS)) / _READS
+
+
+class Chain:
+    """A batch being sampled: kernel, state and scratch memory; in blocks where the batch is large enough for them."""
+
+    def __init__(self, batch: Batch, corpus: Corpus, blocks: Blocks | None = None):
+        self.batch = batch
+        self.seed = corpus.seed
+        self.executor = ThreadPoolExecutor(corpus.threads)
+        self.kernel = build(model_over(batch), batch, blocks=blocks, workers=corpus.threads, run=self.executor.map)
+        self.state = self.kernel.init(corpus.seed)
+
+    def sweep(self, number: int, stages: NDArray[np.int16]) -> tuple[float, int, int]:
+        """One sweep: seconds, rules scored, rules read from the table."""
+        plan = SweepPlan(np.full(self.batch.size, number, np.int64), stages)
+        seconds, (self.state, info) = timed(lambda: self.kernel.step(self.seed, self.state, plan))
+        return seconds, info.evaluations, info.reads
+
+    def log_likelihood(self) -> float:
+        """Of all rule tokens, natural-log."""
+        return log_likelihood(self.state.table, self.kernel.model)
+
+
+def measure_sweeps(corpus: Corpus) -> Figures:
+    """The 100 stratified iterations of the paper's experiment, then single-core sweeps at every level."""
+    batch = read_batch(corpus)
+    schedule = Schedule()
+    blocks = Blocks.suited_to(batch.size)
+    chain = Chain(batch, corpus, blocks)
+    before = chain.log_likelihood()
+    stages_seconds: dict[int, float] = {}
+    evaluations: dict[int, int] = {}
+    total = 0.0
+    warm = Chain(read_batch(replace(corpus, pairs=32)), corpus, blocks)
+    warm.sweep(1, np.full(warm.batch.size, EVERY_LEVEL, np.int16))
+    for number in range(1, 101):
+        stages = schedule.stages(np.full(batch.size, number, np.int64))
+        stage = min(int(stages[0]), schedule.levels + 1)
+        seconds, scored, _ = chain.sweep(number, stages)
+        stages_seconds[stage] = stages_seconds.get(stage, 0.0) + seconds
+        evaluations[stage] = evaluations.get(stage, 0) + scored
+        total += seconds
+    after = chain.log_likelihood()
+    table = chain.state.table
+    read_seconds = random_read_seconds(table)
+    chain.kernel = build(chain.kernel.model, batch)
+    every = np.full(batch.size, EVERY_LEVEL, np.int16)
+    single = [chain.sweep(101 + k, every) for k in range(_FULL_SWEEPS)]
+    seconds, scored, reads = min(single)
+    return {
+        "pairs": batch.size,
+        "threads": corpus.threads,
+        "iterations_seconds": total,
+        "seconds_by_stage": {str(k): round(v, 3) for k, v in stages_seconds.items()},
+        "evaluations_by_stage": {str(k): v for k, v in evaluations.items()},
+        "evaluations_per_second": sum(evaluations.values()) / total,
+        "rules": table.rule_types,
+        "rule_tokens": table.rule_tokens,
+        "log_likelihood_before": before,
+        "log_likelihood_after": after,
+        "full_sweep_microseconds_per_pair_and_core": 1e6 * seconds / batch.size,
+        "full_sweep_evaluations": scored,
+        "full_sweep_table_reads": reads,
+        "random_read_nanoseconds": 1e9 * read_seconds,
+        "full_sweep_over_floor": seconds / (scored * read_seconds),
+        "table_bytes": table.rows.nbytes,
+    }
+
+
+def measure_long_pairs(corpus: Corpus) -> Figures:
+    """Seconds of a sweep at every level over one monotone pair of 200 words and one inverted pair of 100."""
+    figures: Figures = {}
+    for name, words, inverted in (("monotone_200", 200, False), ("inverted_100", 100, True)):
+        order = range(words - 1, -1, -1) if inverted else range(words)
+        text = " ".join(f"w{k}" for k in range(words))
+        links = " ".join(f"{s}-{t}" for s, t in enumerate(order))
+        batch = load_pairs([PairRow(1, text, text, links, WAITING, 0, 0, None, None)], SETTINGS).batch
+        chain = Chain(batch, corpus)
+        every = np.full(1, EVERY_LEVEL, np.int16)
+        chain.sweep(1, every)
+        sweeps = [chain.sweep(2 + k, every) for k in range(10)]
+        figures[name] = {
+            "nodes": batch.forests.nodes,
+            "edges": batch.forests.edges,
+            "seconds_per_sweep": max(s for s, _, _ in sweeps),
+            "evaluations": max(e for _, e, _ in sweeps),
+            "bytes": sum(a.nbytes for a in batch.forests) + sum(a.nbytes for w in chain.kernel.workers for a in w),
+        }
+    return figures
+
+
+_STARTS = 5
+_FIRST_PAIRS = 100
+_FIRST_SWEEP = """
+import time
+started = time.perf_counter()
+from hierogram.daemon.memory import collect_seldom
+collect_seldom()
+import numpy as np
+from hierogram.daemon.learning.kinds.compiling import SweepKernel
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.tools.lab.measures.results import Corpus
+from hierogram.tools.lab.measures.sampling import Chain, read_batch
+corpus = Corpus(*{files!r})
+kernel = SweepKernel()
+batch = read_batch(corpus)
+chain = Chain(batch, corpus, Blocks.suited_to(batch.size))
+kernel.wait()
+chain.sweep(1, np.ones(batch.size, np.int16))
+print(time.perf_counter() - started)
+"""
+
+
+def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
+    command = [sys.executable, "-c", _FIRST_SWEEP.format(files=files)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return float(done.stdout)
+
+
+def measure_starting(corpus: Corpus) -> Figures:
+    """Seconds until `hierogram --help` has answered, and until a first sweep is done, kernels compiled or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
+        # Without it, Python would parse every module again each time.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        files = replace(corpus, pairs=_FIRST_PAIRS).files(Path(folder))
+        command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--help"]
+        start = partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        return {
+            "help_seconds": min(timed(start)[0] for _ in range(_STARTS)),
+            "first_sweep_cold_seconds": _first_sweep(files, environment),
+            "first_sweep_warm_seconds": min(_first_sweep(files, environment) for _ in range(_STARTS)),
+        }

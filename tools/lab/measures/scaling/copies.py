@@ -1,0 +1,111 @@
+"""Measure the memory of workers and of the first process with a large store: copies of a corpus, each in own words.
+
+python -m hierogram.tools.lab.measures.scaling.copies corpus.zh corpus.en align.gdfa --copies 25 -o copies.csv
+
+Copies share no words, so the rules of the store grow in proportion to it: more than those of text would.
+"""
+
+import csv
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
+from hierogram.daemon.learning.residents import read_batches
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.daemon.workers.chain import shared_chain
+from hierogram.daemon.workers.options import Workers
+from hierogram.daemon.workers.ray_cluster import RayCluster, ray_cluster
+from hierogram.storage.records import WAITING
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.lab.measures.results import BitextFile, Corpus, temporary_folder
+from hierogram.tools.lab.measures.scaling.parts import worker_memory
+
+_NEVER = 1e9
+
+
+class Memory(NamedTuple):
+    """After a batch of pairs: all pairs until now, rules in use, seconds of sampling and pairs of the batch; the most
+    bytes that the first process and any of the workers have held until now."""
+
+    pairs: int
+    rules: int
+    sampling_seconds: float
+    batch: int
+    first_bytes: int
+    worker_bytes: int
+
+
+def fill(store: Store, corpus: Corpus, copies: int) -> None:
+    """Put copies of the corpus into the store: each word ends in the copy's number, the links are the corpus'."""
+    for number in range(copies):
+        with temporary_folder() as folder:
+            files = corpus.files(folder)
+            for k, path in enumerate(files[:2]):
+                files[k] = str(folder / f"copy.{k}")
+                with Path(path).open(encoding="utf-8") as lines, Path(files[k]).open("w", encoding="utf-8") as output:
+                    for line in lines:
+                        output.write(" ".join(f"{word}_{number}" for word in line.split()) + "\n")
+            with Input(files) as source:
+                ingest(store, source)
+
+
+def sample(store: Store, cluster: RayCluster, sweeps: int) -> Iterator[Memory]:
+    """Take all waiting pairs through n sweeps, a batch after the other, each of them committed."""
+    options = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
+    with holding_lease(store, "measures"), Learner(store, options) as learner:
+        done = store.count_pairs() - store.count_pairs([WAITING])
+        for rows in read_batches(store, [WAITING]):
+            before = learner.sampling_seconds
+            batch = learner.open(rows)
+            learner.sweep(batch, batch.sweeps + sweeps)
+            done += len(rows)
+            yield Memory(
+                done,
+                learner.chain.rule_types,
+                learner.sampling_seconds - before,
+                len(rows),
+                worker_memory(os.getpid()),
+                max(worker_memory(cluster.process(worker)) for worker in cluster.workers()),
+            )
+
+
+def main(
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Figures of each batch, CSV.")] = Path("copies.csv"),
+    copies: Annotated[int, typer.Option(min=1, help="Copies of the corpus.")] = 25,
+    sweeps: Annotated[int, typer.Option(min=1, help="Sweeps over each batch.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Workers of one thread each.")] = 2,
+    store: Annotated[str | None, typer.Option(help="URL of the store, which is kept; else a file for now.")] = None,
+) -> None:
+    """Sample copies of a corpus by workers, and say how much memory that took."""
+    corpus = Corpus(str(source), str(target), str(alignment), None)
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder())
+        opened = stack.enter_context(open_store(store or f"sqlite:///{folder / 'copies.db'}", create=True))
+        if not opened.count_pairs():
+            fill(opened, corpus, copies)
+        cluster = stack.enter_context(ray_cluster(Workers(workers), 1))
+        with output.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(Memory._fields)
+            for memory in sample(opened, cluster, sweeps):
+                writer.writerow(memory)
+                file.flush()
+                print(
+                    f"{memory.pairs:,} pairs, {memory.rules:,} rules: "
+                    f"the first process {memory.first_bytes / 1e6:,.0f} MB, "
+                    f"a worker {memory.worker_bytes / 1e6:,.0f} MB",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,77 @@
+"""Measure what blocks cost in likelihood: chains of several seeds under several blocks, beside sequential ones.
+
+python -m hierogram.tools.lab.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
+
+Each chain is written down when it is done, and one that is there already is not run again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.learning.kinds.kind import TrialOptions
+from hierogram.daemon.learning.kinds.synchronous import PhraseTrial, schedule_of
+from hierogram.daemon.workers.options import parse_blocks
+from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.grammar.settings import RANDOM
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.tools.lab.measures.results import BitextFile, Corpus, Kept
+from hierogram.tools.lab.measures.sampling import SETTINGS, model_over, read_batch
+
+SEQUENTIAL = "sequential"
+
+
+def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
+    """Sample a chain by the store's default model and schedule, `SEQUENTIAL` or in blocks as in 32x64; the natural-log
+    likelihood of all rule tokens at its end."""
+    blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
+    how = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
+    trial = PhraseTrial(model_over(batch), batch, schedule_of(SETTINGS), how)
+    for _ in range(sweeps):
+        trial.sweep()
+    end = trial.log_likelihood()
+    trial.close()
+    return end
+
+
+def prices(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
+    """Yield each scheme with the mean and standard deviation of its chains' log-likelihoods, and by how many of
+    sequential sampling's standard deviations the mean is above that of sequential sampling."""
+    base = ends[SEQUENTIAL]
+    for scheme, values in ends.items():
+        yield scheme, mean(values), stdev(values), (mean(values) - mean(base)) / stdev(base)
+
+
+def main(
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where chains ended, JSON.")] = Path("prices.json"),
+    schemes: Annotated[str, typer.Option(help="Blocks, separated by commas.")] = "4x64,20x16,313x16",
+    pairs: Annotated[int, typer.Option(min=2, help="The first n pairs.")] = 5000,
+    sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of each chain.")] = 100,
+    seeds: Annotated[int, typer.Option(min=2, help="Chains of each scheme.")] = 5,
+) -> None:
+    """Sample a corpus in sequence and in blocks, and say what that changes of the log-likelihood."""
+    batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
+    kept = Kept(output)
+    ends = {
+        scheme: [
+            kept.find(f"{scheme}, seed {seed}", partial(run, batch, scheme, seed, sweeps))
+            for seed in range(1, seeds + 1)
+        ]
+        for scheme in (SEQUENTIAL, *schemes.split(","))
+    }
+    for scheme, middle, deviation, excess in prices(ends):
+        print(
+            f"{scheme}: log-likelihood {middle:,.0f} ± {deviation:,.0f}, "
+            f"{excess:+.2f} standard deviations of sequential sampling"
+        )
+
+
+if __name__ == "__main__":
+    typer.run(main)

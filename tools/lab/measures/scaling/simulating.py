@@ -1,0 +1,149 @@
+"""Estimate the time of a sweep on more machines than there are here: arithmetic from measured parts.
+
+python -m hierogram.tools.lab.measures.scaling.simulating parts-5000.json parts-41000.json
+
+It is a model, no measurement. What it takes to be so:
+
+- workers sample as fast as a core here, whatever the size of the table; the last one of a round keeps others waiting;
+- a round takes in half of a resident batch, 24,576 pairs at most; every machine gets the changes of all others, from
+  them, or, where there are more than 16 workers, one machine after the other from the first one's network; each worker
+  adds all of them;
+- 150,000 pairs are in memory together;
+- a run of 100 sweeps opens and writes all pairs once for the burn-in, when all rules are new, then every ten sweeps;
+  on SQLite one process does; on Postgres the workers, as fast by each as measured, and then one transaction takes all
+  in, as fast as measured;
+- rules grow with pairs by a power (Heaps).
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from hierogram.tools.lab.measures.scaling.parts import SWEEPS_A_ROUND
+
+_BYTES_AN_ENTRY = 32
+_BYTES_A_ROW = 33
+_ROOM_A_ROW = 4.0
+"""Rows are between a quarter and half of a table's room; this is the case with the most memory."""
+_FEWEST_ROUNDS = 2
+_MOST_PAIRS_A_ROUND = 24_576
+_MOST_PASSED = 16
+_SWEEPS_A_RUN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Measured: pairs a second of one core, entries of changes a pair, seconds to add one, seconds a round apart from
+    that, seconds a sweep to open and to write a pair, of one process, and those in which a worker does a part of both,
+    rules and pairs of the store that was measured, the power by which rules grow with pairs."""
+
+    pairs_a_second: float
+    changes_a_pair: float
+    merge_seconds: float
+    round_seconds: float
+    open_seconds: float
+    commit_seconds: float
+    shared_seconds: float
+    rules: int
+    pairs: int
+    growth: float
+
+
+class SimulatedSweep(NamedTuple):
+    """Seconds of a sweep over all pairs: sampling, sending changes, adding them, rounds apart from these, and the share
+    of opening and writing; bytes of a worker's table."""
+
+    sampling: float
+    sending: float
+    merging: float
+    rounds: float
+    store: float
+    table_bytes: float
+
+    @property
+    def seconds(self) -> float:
+        """All together."""
+        return self.sampling + self.sending + self.merging + self.rounds + self.store
+
+
+def costs_of(small: dict[str, Any], parts: dict[str, Any]) -> Costs:
+    """From the figures of `hierogram.tools.lab.measures.scaling.parts` for fewer pairs, and for more."""
+    threads, shared = parts["by_threads"], parts["by_workers"]
+    rounds = (_SWEEPS_A_RUN - shared["sweeps"]) / SWEEPS_A_ROUND
+    opened, committed, written = (
+        (shared["first"][name] + rounds * shared["later"][name]) / _SWEEPS_A_RUN for name in ("open", "commit", "write")
+    )
+    if shared["by_workers"]:
+        alone, taken, by_each = 0.0, committed - written, parts["workers"] * (opened + written)
+    else:
+        alone, taken, by_each = opened, committed, 0.0
+    rules, pairs = (shared[name] / small["by_workers"][name] for name in ("rules", "pairs"))
+    return Costs(
+        threads["pairs_a_processor_second"],
+        parts["changes_a_pair"],
+        parts["merge_seconds"],
+        parts["round_seconds"],
+        alone / shared["pairs"],
+        taken / shared["pairs"],
+        by_each / shared["pairs"],
+        shared["rules"],
+        shared["pairs"],
+        math.log(rules) / math.log(pairs),
+    )
+
+
+def simulate(
+    costs: Costs,
+    pairs: float,
+    workers: int,
+    cores: int = 16,
+    network: float = 1.25e9,
+    imbalance: float = 0.1,
+    batch: float = 150_000,
+) -> SimulatedSweep:
+    """Return a sweep over n pairs by n workers, one a core, of machines with `cores` and `network` bytes a second.
+
+    `imbalance` is by what share the slowest worker of a round is slower than the mean. Of the pairs, `batch` are in
+    memory together.
+    """
+    machines = -(-workers // cores)
+    size = pairs * costs.changes_a_pair * _BYTES_AN_ENTRY
+    others = machines - 1
+    passed = workers <= _MOST_PASSED
+    rounds = max(1.0, pairs / batch) * max(_FEWEST_ROUNDS, min(pairs, batch) / _MOST_PAIRS_A_ROUND)
+    rules = costs.rules * (pairs / costs.pairs) ** costs.growth
+    return SimulatedSweep(
+        sampling=(1 + (imbalance if workers > 1 else 0.0)) * pairs / (workers * costs.pairs_a_second),
+        sending=size * (others / machines if passed else others + (others > 0)) / network,
+        merging=pairs * costs.changes_a_pair * costs.merge_seconds,
+        rounds=rounds * costs.round_seconds,
+        store=pairs * (costs.open_seconds + costs.commit_seconds + costs.shared_seconds / workers),
+        table_bytes=rules * _BYTES_A_ROW * _ROOM_A_ROW,
+    )
+
+
+def main(
+    small: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Figures of the parts for fewer pairs.")],
+    parts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Figures of the parts for more pairs.")],
+    pairs: Annotated[str, typer.Option(help="Numbers of pairs, separated by commas.")] = "10000000,100000000",
+    workers: Annotated[str, typer.Option(help="Numbers of workers, separated by commas.")] = "1,2,4,8,16,32,64",
+    cores: Annotated[int, typer.Option(min=1, help="Workers a machine.")] = 16,
+    gigabits: Annotated[float, typer.Option(min=0.001, help="Network of a machine, Gbit/s.")] = 10.0,
+) -> None:
+    """Print what a sweep would take, from parts that were measured: a model, no measurement."""
+    costs = costs_of(json.loads(small.read_text()), json.loads(parts.read_text()))
+    print("pairs\tworkers\tseconds a sweep\tsampling\tsending\tmerging\trounds\tstore\tGB a worker\tGB a machine")
+    for number in map(float, pairs.split(",")):
+        for count in map(int, workers.split(",")):
+            sweep = simulate(costs, number, count, cores, gigabits * 1.25e8)
+            times = "\t".join(f"{value:,.0f}" for value in (sweep.seconds, *sweep[:5]))
+            size = sweep.table_bytes / 1e9
+            print(f"{number:,.0f}\t{count}\t{times}\t{size:.1f}\t{size * min(count, cores):.0f}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,176 @@
+"""The store at work: ingest, learning into it, opening it, absorbing a batch, exporting."""
+
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.learning.learner import Learner, LearnOptions
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.reading import Input
+from hierogram.storage.records import NewPairs
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, timed
+from hierogram.tools.lab.measures.sampling import read_rows
+
+_INGEST_ROUNDS = 3
+_ABSORBED = 1_000
+_ABSORB_ROUNDS = 5
+_WARMING = 100
+_PAIRS_A_CHUNK = 5_000
+_SECONDS_A_LIKELIHOOD = 60.0
+"""As often as the daemon measures the likelihood, which takes as long as the store is large."""
+
+
+def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
+    with Input(paths) as source:
+        seconds, done = timed(lambda: ingest(store, source))
+        return done.totals.accepted, seconds
+
+
+def measure_ingest(corpus: Corpus) -> Figures:
+    """Pairs a second from files to a committed store: on SQLite the best of three, and once on a named Postgres."""
+    figures: Figures = {}
+    with temporary_folder() as folder:
+        paths = corpus.files(folder)
+        urls = [("sqlite", f"sqlite:///{folder}/ingest{k}.db") for k in range(_INGEST_ROUNDS)]
+        if corpus.postgres:
+            urls.append(("postgres", corpus.postgres))
+        for name, url in urls:
+            with open_store(url, create=True) as store:
+                pairs, seconds = _ingest(store, paths)
+                if not pairs:
+                    raise UsageError(f"{store.url} holds these pairs already: name a database without a store")
+            if name not in figures or seconds < figures[name]["seconds"]:
+                figures[name] = {"pairs": pairs, "seconds": seconds, "pairs_per_second": pairs / seconds}
+    return figures
+
+
+def measure_learning(corpus: Corpus) -> Figures:
+    """The whole run on SQLite: ingest, 100 iterations with their commits, opening the store again, an export."""
+    with temporary_folder() as folder:
+        path = folder / "learn.db"
+        with open_store(f"sqlite:///{path}", create=True) as store:
+            pairs, ingest_seconds = _ingest(store, corpus.files(folder))
+            done = learn(store, options=LearnOptions(corpus.threads))
+        started = time.perf_counter()
+        with open_store(f"sqlite:///{path}") as store, Learner(store, LearnOptions(corpus.threads)) as learner:
+            rows = store.stalest_pairs(_ABSORBED)
+            batch = learner.open(rows)
+            opening = time.perf_counter() - started
+            learner.sweep(batch, batch.sweeps + 1)
+            status = store.status()
+            options = ExportOptions(max_scope=99, drawn=True)
+            export_seconds, manifest = timed(lambda: export(store, folder / "grammar.zst", options))
+        return {
+            "pairs": pairs,
+            "ingest_seconds": ingest_seconds,
+            "learn_seconds": done.seconds,
+            "sampling_seconds": done.sampling_seconds,
+            "rules_in_store": status.rules,
+            "open_until_first_sweep_seconds": opening,
+            "store_bytes": sum(f.stat().st_size for f in folder.glob("learn.db*")),
+            "export_rules": manifest.rules,
+            "export_rules_per_second": manifest.rules / export_seconds,
+        }
+
+
+def _renamed(text: str, copy: int) -> str:
+    """Another text of the same shape, a third of whose words are the copy's own.
+
+    So a store of copies grows in words and in rules about as one of a growing text does.
+    """
+    if copy == 0:
+        return text
+    return " ".join(word if zlib.crc32(word.encode()) % 3 else f"{word}·{copy}" for word in text.split(" "))
+
+
+def _pairs(corpus: Corpus, first: int, last: int) -> NewPairs:
+    """Pairs first..last of the corpus continued by copies of it, every third word of a copy its own."""
+    rows = read_rows(corpus)
+    numbers = range(first, last)
+    chosen = [rows[number % len(rows)] for number in numbers]
+    copies = [number // len(rows) for number in numbers]
+    sources = [_renamed(row.source, copy) for row, copy in zip(chosen, copies, strict=True)]
+    targets = [_renamed(row.target, copy) for row, copy in zip(chosen, copies, strict=True)]
+    return NewPairs(
+        sources,
+        targets,
+        [row.alignment for row in chosen],
+        [source.count(" ") + 1 for source in sources],
+        [target.count(" ") + 1 for target in targets],
+        numbers,
+        list(map(str, numbers)),
+        [0] * len(numbers),
+    )
+
+
+def _store_pairs(store: Store, pairs: NewPairs) -> None:
+    batch = store.begin_ingest("bench", "bench", "memory")
+    for first in range(0, len(pairs), _PAIRS_A_CHUNK):
+        store.add_pairs(batch, pairs.at(range(len(pairs))[first : first + _PAIRS_A_CHUNK]))
+    store.finish_ingest(batch)
+
+
+def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
+    """Seconds to store new pairs and take them through the stratified schedule against the counts of all others."""
+    started = time.perf_counter()
+    _store_pairs(store, pairs)
+    rows = store.pairs(states=["waiting"], limit=len(pairs))
+    batch = learner.open(rows)
+    learner.sweep(batch, np.full(len(rows), learner.course.burn_in))
+    return time.perf_counter() - started
+
+
+def measure_absorbing(corpus: Corpus) -> Figures:
+    """Seconds to absorb 1,000 pairs into a small store and into a large one; the same pairs, in turn.
+
+    A store has just learned what it holds, as that of a daemon that has been running. After half of the rounds another
+    small store takes the place of the first, so that it stays small. `ratio` is that of the sums of all rounds, whose
+    pairs differ; `ratio_of_medians` that of their medians.
+    """
+    sizes = {"small": corpus.small, "large": corpus.large}
+    figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}
+    with temporary_folder() as folder:
+        # Kernels that are not in the cache would be compiled within the small store's first round.
+        with _learned(f"sqlite:///{folder}/warm.db", corpus, _WARMING) as (store, learner):
+            _absorb(store, learner, _pairs(corpus, _WARMING, 2 * _WARMING))
+        _absorb_in_turn(folder, corpus, figures)
+    figures["ratio"] = sum(figures["seconds"]["large"]) / sum(figures["seconds"]["small"])
+    medians = {name: float(np.median(seconds)) for name, seconds in figures["seconds"].items()}
+    figures["ratio_of_medians"] = medians["large"] / medians["small"]
+    return figures
+
+
+def _absorb_in_turn(folder: Path, corpus: Corpus, figures: Figures) -> None:
+    """Absorb pairs that no store has into small stores and a large one, and enter the seconds in the figures."""
+    fresh = max(corpus.small, corpus.large)
+    with _learned(f"sqlite:///{folder}/large.db", corpus, corpus.large) as large:
+        figures["rules_large"] = large[0].status().rules
+        for half in range(2):
+            with _learned(f"sqlite:///{folder}/small{half}.db", corpus, corpus.small) as small:
+                figures["rules_small"] = small[0].status().rules
+                for k in range(half * _ABSORB_ROUNDS, (half + 1) * _ABSORB_ROUNDS):
+                    pairs = _pairs(corpus, fresh + k * _ABSORBED, fresh + (k + 1) * _ABSORBED)
+                    for name, (store, learner) in (("small", small), ("large", large)):
+                        figures["seconds"][name].append(_absorb(store, learner, pairs))
+
+
+@contextmanager
+def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learner]]:
+    """A store of n pairs, each with a derivation by one sweep of the first stage, and its learner."""
+    with open_store(url, create=True) as store:
+        for first in range(0, size, _PAIRS_A_CHUNK * 4):
+            _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, size)))
+        with Learner(store, LearnOptions(corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD)) as learner:
+            while rows := store.pairs(states=["waiting"], limit=4 * _PAIRS_A_CHUNK):
+                batch = learner.open(rows)
+                learner.sweep(batch, batch.sweeps + 1)
+            yield store, learner

@@ -1,0 +1,140 @@
+"""Heuristic grammars at work: extracting one, reading a large one, translating with it and a language model, memory."""
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.progress import progress
+from hierogram.samplers.forests.forest import Bitext
+from hierogram.storage.records import PairRow
+from hierogram.tools.lab.comparison.bitexts import Numbering, to_bitext
+from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, rule_lines
+from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, timed
+from hierogram.tools.lab.measures.sampling import read_rows
+from hierogram.tools.translation.fixed_words import Glossary
+from hierogram.tools.translation.grammars import open_grammar, write_grammar
+from hierogram.tools.translation.language_models.files import make, open_language_model
+from hierogram.tools.translation.language_models.options import EstimationOptions
+from hierogram.tools.translation.opening import TranslationResources
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.translating import Translator
+
+_PAIRS_A_BITEXT = 1_000
+_WORDS = 20
+_SENTENCES = 100
+_ORDERS = (3, 5)
+
+
+def measure_extraction(corpus: Corpus) -> Figures:
+    """Pairs and rules a second of the heuristic extraction, gathering and merging, kernels compiled before."""
+    rows = read_rows(corpus)
+    bitexts, _, _ = _bitexts(rows)
+    with HeuristicGrammar(threads=corpus.threads) as grammar:
+        grammar.add(bitexts[:1])
+        for _ in grammar.blocks():
+            pass
+    with HeuristicGrammar(threads=corpus.threads) as grammar:
+        started = time.perf_counter()
+        grammar.add(bitexts)
+        gathered = time.perf_counter()
+        rules = extractions = 0
+        for block in grammar.blocks():
+            rules += len(block)
+            extractions += int(block[:, grammar.shape.occurrences].sum())
+        merged = time.perf_counter()
+    return {
+        "pairs": len(rows),
+        "extractions": extractions,
+        "rules": rules,
+        "gathering_seconds": gathered - started,
+        "merging_seconds": merged - gathered,
+        "pairs_per_second": len(rows) / (merged - started),
+    }
+
+
+def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
+    """Return the pairs as bitexts, and the words of both sides by number."""
+    source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
+    target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
+    parts = (rows[k : k + _PAIRS_A_BITEXT] for k in range(0, len(rows), _PAIRS_A_BITEXT))
+    return [to_bitext(part, source, target) for part in parts], source, target
+
+
+def measure_translating(corpus: Corpus) -> Figures:
+    """Seconds to read a grammar as text and packed, seconds a sentence of 20 words on one thread, with 3-grams.
+
+    The grammar is made of the rules that heuristic extraction finds more than once in the bitext, as many as asked for.
+    Memory is that of the grammar and a model of 5-grams together.
+    """
+    rows = read_rows(corpus)
+    with temporary_folder() as folder:
+        path = folder / "grammar.cdec"
+        rules = _write_rules(path, rows, corpus.threads, corpus.rules)
+        text = folder / "target.txt"
+        text.write_text("".join(row.target + "\n" for row in rows), encoding="utf-8")
+        models = {order: _model(text, order) for order in _ORDERS}
+        # Kernels are compiled, or loaded from their cache, before anything is timed.
+        small = folder / "small.cdec"
+        small.write_text("[X] ||| a ||| b ||| EGivenF=-1 ||| 0-0\n")
+        _read(small)
+        reading, grammar = timed(lambda: _read(path))
+        packed = folder / "grammar.packed"
+        write_grammar(packed, grammar)
+        mapping, grammar = timed(lambda: _read(packed))
+        with progress("read the language model", "n-grams") as shown:
+            opened = {order: open_language_model(str(model), shown) for order, model in models.items()}
+        figures: Figures = {
+            "rules": rules,
+            "reading_seconds": reading,
+            "reading_packed_seconds": mapping,
+            "ngrams": sum(opened[_ORDERS[-1]].counts()),
+        }
+        sentences = [row.source for row in rows if row.source.count(" ") == _WORDS - 1][:_SENTENCES]
+        for order, model in opened.items():
+            equipment = TranslationResources(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
+            weighing, translator = timed(partial(equipment.translator, grammar))
+            figures[f"weighing_seconds_{order}_grams"] = weighing
+            figures[f"seconds_a_sentence_{order}_grams"] = _seconds(translator, sentences, 1)
+            figures[f"seconds_a_sentence_{order}_grams_100_best"] = _seconds(translator, sentences, 100)
+        figures["sentences"] = len(sentences)
+    return figures
+
+
+def _seconds(translator: Translator, sentences: list[str], best: int) -> float:
+    for line in sentences[:2]:
+        translator.translate(line, best)
+    seconds, _ = timed(lambda: [translator.translate(line, best) for line in sentences])
+    return seconds / max(len(sentences), 1)
+
+
+def _read(path: Path) -> Any:
+    with progress("read the grammar", "rules") as shown:
+        return open_grammar(str(path), 2, shown)
+
+
+def _model(text: Path, order: int) -> Path:
+    path = text.with_name(f"target.{order}.lm")
+    with progress("lm", "n-grams") as shown:
+        make([str(text)], [path], EstimationOptions(order=order), shown)
+    return path
+
+
+def _write_rules(path: Path, rows: list[PairRow], threads: int, wanted: int) -> int:
+    """Return rules as lines of cdec's, with their relative frequencies; how many there are."""
+    bitexts, source, target = _bitexts(rows)
+    written = 0
+    with HeuristicGrammar(threads=threads) as grammar, path.open("w", encoding="utf-8") as file:
+        grammar.add(bitexts)
+        for block in grammar.blocks():
+            several = block[block[:, grammar.shape.occurrences] > 1][: wanted - written]
+            written += len(several)
+            lines = rule_lines(several, grammar.shape, source.spellings, target.spellings).decode().splitlines()
+            for line in lines:
+                sides, _, mass = line.rpartition(" ||| ")
+                value = np.log10(float(mass) + 1e-3)
+                file.write(f"[X] ||| {sides} ||| EGivenF={value:.4f} FGivenE={value:.3f} LexEGivenF=-1 LexFGivenE=-1\n")
+    return written

@@ -1,0 +1,82 @@
+"""Sweeps over a treebank: cut decisions a second on one core; and parsing with the grammar that they learn."""
+
+import time
+from functools import partial
+
+import numpy as np
+
+from hierogram.daemon.learning.kinds.trees import TreeChain, load_trees
+from hierogram.daemon.text.treebanks.reading import read_trees
+from hierogram.daemon.text.treebanks.transformations import Transformations, cleaned, transformed, vocabulary_of
+from hierogram.daemon.text.treebanks.trees import read_tree, words_of
+from hierogram.samplers.forests.batch import initial_state
+from hierogram.samplers.grammar.schedules import Annealing
+from hierogram.samplers.grammar.settings import BASES, JOINED
+from hierogram.tools.lab.measures.results import Corpus, Figures, timed
+from hierogram.tools.treebanks.approximation import approximate
+from hierogram.tools.treebanks.grammars import Prior, TreeGrammar
+from hierogram.tools.treebanks.parsing import Parser
+from hierogram.tools.treebanks.requests import MER, MPD
+
+_SWEEPS = 60
+_STEADY = 10
+_SHORTEST, _LONGEST, _SENTENCES = 38, 42, 15
+
+
+def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
+    """Median seconds of processor time that sentences of about 40 words take with the chain's grammar, by method."""
+    fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]
+    priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
+    grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
+    parser = Parser(grammar, Transformations().root, 0, seed)
+    sentences = [words_of(read_tree(text)) for text in trees]
+    chosen = [words for words in sentences if _SHORTEST <= len(words) <= _LONGEST][:_SENTENCES]
+    rules = sum(map(len, grammar.rules))
+    figures: Figures = {"sentences": len(chosen), "fragments": len(fragments), "chart_rules": rules}
+    for method in (MPD, MER):
+        seconds = []
+        for number, words in enumerate([*chosen[:1], *chosen]):
+            seconds.append(timed(partial(parser.parse, words, number, (method,)), time.process_time)[0])
+        # The first one is for the compiler.
+        figures[f"{method}_median_seconds"] = float(np.median(seconds[1:])) if chosen else None
+    return figures
+
+
+def measure_trees(corpus: Corpus) -> Figures:
+    """A chain annealed from whole trees: decisions a second in its first sweep, in its last ones, and over all."""
+    how = Transformations()
+    clean = [cleaned(tree, how) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
+    vocabulary = vocabulary_of(map(words_of, clean), how.rare)
+    texts = [str(transformed(vocabulary.in_tree(tree), how)) for tree in clean]
+    figures: Figures = {"trees": len(texts)}
+    for base in BASES:
+        loaded = load_trees(texts, range(1, len(texts) + 1))
+        warm = load_trees(texts[:2], [1, 2])
+        first = TreeChain(warm, initial_state(corpus.seed, warm.batch, JOINED), base, corpus.seed)
+        first.step(1, np.ones(2, int), np.ones(2))
+        chain = TreeChain(loaded, initial_state(corpus.seed, loaded.batch, JOINED), base, corpus.seed)
+        annealing = Annealing(_SWEEPS - _STEADY)
+        before = chain.log_likelihood()
+        decisions: list[int] = []
+        seconds: list[float] = []
+        processor: list[float] = []
+        for number in range(1, _SWEEPS + 1):
+            own = np.full(len(texts), number, np.int64)
+            started, used = time.perf_counter(), time.process_time()
+            info = chain.step(number, own, annealing.temperatures(own))
+            seconds.append(time.perf_counter() - started)
+            processor.append(time.process_time() - used)
+            decisions.append(info.cuts_sampled)
+        figures[base] = {
+            "nodes": loaded.batch.forests.nodes,
+            "cut_decisions_per_sweep": decisions[-1],
+            "first_sweep_decisions_per_second": decisions[0] / seconds[0],
+            "last_sweeps_decisions_per_second": sum(decisions[-_STEADY:]) / sum(seconds[-_STEADY:]),
+            "decisions_per_second": sum(decisions) / sum(seconds),
+            "decisions_per_processor_second": sum(decisions) / sum(processor),
+            "fragments": chain.table.rule_types,
+            "log_likelihood_before": before,
+            "log_likelihood_after": chain.log_likelihood(),
+        }
+    figures["parsing"] = measure_parsing(chain, texts, corpus.seed)
+    return figures

@@ -1,0 +1,77 @@
+"""Run notebooks and write what their cells show into them: no server, no kernel, and the same outputs each time.
+
+python -m hierogram.tools.lab.notebooks docs/notebooks/*.ipynb
+"""
+
+import ast
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def outputs_of(notebook: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    """Run the code cells one after the other, in one namespace and a folder of their own; yield the outputs of each."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            for cell in notebook["cells"]:
+                if cell["cell_type"] == "code":
+                    yield _run("".join(cell["source"]), names)
+        finally:
+            os.chdir(before)
+
+
+def _run(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run a cell; its outputs are what it prints, then its last expression's value."""
+    body = ast.parse(source).body
+    last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+    printed, value = io.StringIO(), None
+    with contextlib.redirect_stdout(printed):
+        exec(compile(ast.Module(body, []), "cell", "exec"), names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    outputs: list[dict[str, Any]] = []
+    if printed.getvalue():
+        outputs.append({"name": "stdout", "output_type": "stream", "text": _lines(printed.getvalue())})
+    if value is not None:
+        data = {"text/plain": _lines(repr(value))}
+        if hasattr(value, "_repr_html_"):
+            data["text/html"] = _lines(value._repr_html_())
+        outputs.append({"data": data, "metadata": {}, "output_type": "display_data"})
+    return outputs
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+def filled(notebook: dict[str, Any]) -> dict[str, Any]:
+    """Return the notebook with the outputs of its cells."""
+    outputs = outputs_of(notebook)
+    cells = [
+        cell | ({"outputs": next(outputs), "execution_count": None} if cell["cell_type"] == "code" else {})
+        for cell in notebook["cells"]
+    ]
+    # Runs to the end, where its folder goes.
+    assert next(outputs, None) is None
+    return notebook | {"cells": cells}
+
+
+def main(paths: list[str]) -> None:
+    """Run the notebooks, and write them with their outputs."""
+    for path in map(Path, paths):
+        notebook = filled(json.loads(path.read_text(encoding="utf-8")))
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"{path}: {len(notebook['cells'])} cells")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,240 @@
+"""Figure 1 of [SA16]: what grammars translate that are extracted from the links of several aligners.
+
+    python -m hierogram.tools.lab.papers.aligners corpus.fr corpus.en --work aligners --pairs 5000
+
+Links are those of one direction, in which each source word has one target word at most, and of both, symmetrised by
+grow-diag-final-and. From each Hiero's grammar is extracted; its phrases alone, joined in their order, translate, and
+the whole grammar. Weights are tuned for each. eflomal takes part where its package is installed, fast_align where there
+is such a program. What is found is kept in the folder; the same command goes on where it was interrupted.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from hierogram.daemon.cli.common import note, plural, print_table
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.learning.alignment.aligning import Aligned, align_sides, options_for
+from hierogram.daemon.learning.alignment.evaluation import read_links
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.stored_links import Links
+from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.samplers.alignment.bitext import Side, read_side
+from hierogram.samplers.alignment.models.registry import every_model
+from hierogram.samplers.alignment.options import GDFA
+from hierogram.samplers.alignment.symmetrization import symmetrize
+from hierogram.storage.options import Option
+from hierogram.tools.lab.comparison.aligners import EFLOMAL, FAST_ALIGN, read_directions, run_eflomal, run_fast_align
+from hierogram.tools.lab.measures.results import Kept, drawn
+from hierogram.tools.lab.papers.translations import (
+    HIERO,
+    START,
+    Experiment,
+    ExperimentOptions,
+    Made,
+    System,
+    begin,
+    learned_store,
+    timed_translations,
+)
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.tuning.options import EvaluationOptions
+
+ALIGNERS = ("bhmm", "bhmm-z", *(name for name in every_model() if name not in ("bhmm", "bhmm-z")), EFLOMAL, FAST_ALIGN)
+"""The paper's models first; numbers of links are compared with those of the first."""
+ONE, BOTH = "directional", "symmetrised"
+PHRASES = "phrases"
+_SPAN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureOptions(ExperimentOptions):
+    """Options of the figure."""
+
+    only: Annotated[tuple[str, ...], Option("Aligners.", values=ALIGNERS, shown="all that are installed")] = ()
+    iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 5
+    seeds: Annotated[int, Option("Seeds of tuning; their mean and deviation count.", least=1)] = 1
+    figure: Annotated[Path | None, Option("PNG to draw.", metavar="FILE")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinksRow:
+    """Links of an aligner, one way or both: how many, phrases and rules that are extracted, seconds of the processor
+    for both ways; BLEU of phrases and of all rules, a value for each seed of tuning.
+    """
+
+    aligner: str
+    way: str
+    links: int
+    phrases: int
+    rules: int
+    seconds: float
+    bleu: dict[str, list[float]]
+
+
+def installed(aligner: str) -> bool:
+    """Return whether an aligner is there."""
+    if aligner == EFLOMAL:
+        return find_spec(EFLOMAL) is not None
+    return aligner != FAST_ALIGN or shutil.which(FAST_ALIGN) is not None
+
+
+def both_directions(aligner: str, files: tuple[Path, Path], sides: tuple[Side, Side], folder: Path) -> Links:
+    """Align: links of target words and of source words."""
+    forward, backward = folder / f"{aligner}.forward", folder / f"{aligner}.backward"
+    if aligner in (EFLOMAL, FAST_ALIGN):
+        (run_eflomal if aligner == EFLOMAL else run_fast_align)(*files, forward, backward)
+        return read_directions(sides, forward, backward)
+    options = options_for(Request(model=aligner), len(sides[0].offset) - 1)
+    return align_sides(*sides, options, threads=1)[0]
+
+
+class _Figure:
+    """Hold what aligners are compared by, and what was found so far."""
+
+    def __init__(self, wanted: FigureOptions, experiment: Experiment) -> None:
+        self._wanted, self._experiment = wanted, experiment
+        source, target = map(Path, experiment.parts.files)
+        self._files = source, target
+        self._sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
+        self._kept = Kept(wanted.work / "aligners.json")
+        self._scopes = {PHRASES: 0, HIERO: wanted.max_scope}
+
+    def rows(self, aligner: str) -> list[LinksRow]:
+        """Align both ways, and translate by the links of one and of both."""
+        paths = {way: self._wanted.work / f"{aligner}-{way}.align" for way in (ONE, BOTH)}
+        seconds = self._kept.find(f"{aligner}: seconds", partial(self._align, aligner, paths), paths[BOTH])
+        return [self._row(aligner, way, path, seconds) for way, path in paths.items()]
+
+    def _align(self, aligner: str, paths: dict[str, Path]) -> float:
+        begun = sum(_times())
+        of_target, of_source = both_directions(aligner, self._files, self._sides, self._wanted.work)
+        spent = sum(_times()) - begun
+        offsets = [side.offset for side in self._sides]
+        none = np.full(len(of_target), -1, np.int16)
+        found = {
+            ONE: symmetrize("union", none, of_source, *offsets),
+            BOTH: symmetrize(GDFA, of_target, of_source, *offsets),
+        }
+        for way, links in found.items():
+            write_lines(paths[way], Aligned(links, np.zeros(len(links.source), np.float32)).lines())
+        note(f"{aligner}: {plural(len(found[BOTH].source), 'link')} in {spent:.0f} s")
+        return spent
+
+    def _row(self, aligner: str, way: str, path: Path, seconds: float) -> LinksRow:
+        folder = self._wanted.work / f"{aligner}-{way}"
+        folder.mkdir(exist_ok=True)
+        system, grammar = System(f"{aligner}, {way}", START, heuristic=True), folder / "hiero.cdec"
+
+        def extract() -> list[int]:
+            files = [*map(str, self._files), str(path)]
+            return self._experiment.write(system, learned_store(folder, START, files, self._wanted.threads), grammar)
+
+        by_scope = self._kept.find(f"{system.name}: rules by scope", extract, grammar)
+        made = Made(system, grammar, by_scope, 0.0)
+        bleu = {
+            name: [
+                self._kept.find(f"{system.name}, {name}, seed {seed}: BLEU", partial(self._bleu, made, scope, seed))
+                for seed in range(1, self._wanted.seeds + 1)
+            ]
+            for name, scope in self._scopes.items()
+        }
+        links = sum(map(len, read_links(str(path))))
+        return LinksRow(aligner, way, links, by_scope[0], sum(by_scope[: self._wanted.max_scope + 1]), seconds, bleu)
+
+    def _bleu(self, made: Made, scope: int, seed: int) -> float:
+        """Tune with the rules of a scope, translate, and score."""
+        wanted, experiment = self._wanted, self._experiment
+        options = TranslateOptions(span=_SPAN, pops=wanted.pops, max_scope=scope, min_count=0.0)
+        equipment = experiment.equip(options)
+        weights, _ = experiment.tuned(equipment, made, wanted.iterations, seed)
+        translator = equipment.translator(equipment.grammar(str(made.file)), weights)
+        lines, _ = timed_translations(translator, experiment.parts.test.sources, wanted.threads)
+        [found] = experiment.evaluated([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
+        return found.scores[0].score
+
+
+def _times() -> tuple[float, float]:
+    """Return seconds of the processor, of this process and of those that have ended."""
+    import resource
+
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time(), ended.ru_utime + ended.ru_stime
+
+
+@with_options
+def main(
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A bitext, tokenised.")],
+    wanted: FigureOptions,
+) -> None:
+    """Align by each aligner, extract, tune, translate; print links, sizes, minutes and BLEU."""
+    if len(files) != len(("source", "target")):
+        raise UsageError(f"a bitext is two files, not {len(files)}: links are what is compared")
+    figure = _Figure(wanted, begin(files, wanted))
+    rows = [row for aligner in wanted.only or filter(installed, ALIGNERS) for row in figure.rows(aligner)]
+    content: list[dict[str, Any]] = [asdict(row) for row in rows]
+    (wanted.work / "figure1.json").write_text(json.dumps(content, indent=2) + "\n")
+    first = {row.way: row.links for row in reversed(rows)} | {
+        row.way: row.links for row in rows if row.aligner == "bhmm"
+    }
+    columns = [
+        "aligner",
+        "links",
+        "number",
+        "of bhmm's",
+        "phrases",
+        "rules",
+        "minutes",
+        *(f"BLEU, {k}" for k in (PHRASES, HIERO)),
+    ]
+    cells = [
+        [
+            row.aligner,
+            row.way,
+            f"{row.links:,}",
+            f"{row.links / first[row.way]:.0%}",
+            f"{row.phrases:,}",
+            f"{row.rules:,}",
+            f"{row.seconds / 60:.1f}",
+            *(_shown(row.bleu[name]) for name in (PHRASES, HIERO)),
+        ]
+        for row in rows
+    ]
+    print_table(columns, cells, numeric=range(2, len(columns)))
+    if wanted.figure is not None:
+        draw(rows, wanted.figure)
+
+
+def _shown(values: Sequence[float]) -> str:
+    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
+
+
+def draw(rows: Sequence[LinksRow], path: Path) -> None:
+    """BLEU by aligner, of phrases and of all rules, as PNG; lines are deviations between seeds of tuning."""
+    with drawn(path, 1, 2, size=(11, 4)) as panels:
+        for panel, name in zip(panels, (PHRASES, HIERO), strict=True):
+            for way, marker in ((ONE, "o"), (BOTH, "s")):
+                own = [row for row in rows if row.way == way]
+                values = [row.bleu[name] for row in own]
+                spread = [stdev(some) if len(some) > 1 else 0.0 for some in values]
+                names = [row.aligner for row in own]
+                panel.errorbar(names, [mean(some) for some in values], spread, fmt=marker, capsize=3, label=way)
+            panel.set_title(name)
+            panel.set_ylabel("BLEU")
+            panel.grid(alpha=0.3)
+            panel.legend()
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,95 @@
+"""Compare where chains of `bhmm` end that start from different links: mean ln P and share of words that are linked.
+
+python -m hierogram.tools.lab.papers.alignment_starts corpus.es corpus.en --pairs 300
+
+Target words are emitted, as in `hierogram align --set direction=forward`. ln P is that of all links and words, the
+normalization of jumps among it. Each chain has random numbers of its own.
+"""
+
+import time
+from math import lgamma
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.text.lines import read_sentences
+from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
+from hierogram.samplers.alignment.chain import UNLINKED, Chain
+from hierogram.samplers.alignment.model1 import model1_links
+from hierogram.samplers.alignment.models.registry import options_for
+from hierogram.samplers.alignment.models.sampler import build, chain_seed
+from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.tools.lab.measures.results import BitextFile
+
+MODEL1, HALF, NOTHING = "model1", "half", "nothing"
+STARTS = (MODEL1, HALF, NOTHING)
+"""The links of IBM Model 1, these without a random half, and none."""
+_PARTS = 5
+"""What is printed of a chain: means of each of so many parts of its sweeps. In the last one a chain is warm."""
+
+
+def _rising(start: float, steps: NDArray[np.generic]) -> float:
+    """Return the summed log of start · (start + 1) · … of so many factors each."""
+    values, times = np.unique(steps, return_counts=True)
+    return sum(
+        float(n) * (lgamma(start + x) - lgamma(start)) for x, n in zip(values.tolist(), times.tolist(), strict=True)
+    )
+
+
+def log_likelihood(chain: Chain, options: AlignerOptions, emitted_words: int) -> float:
+    """Return the natural log of the joint probability of links and words under `bhmm`."""
+    rows = chain.pairs.rows
+    jumps = chain.jumps[:-1]
+    words = _rising(options.lexical, rows["count"][rows["key"] != 0])
+    words -= _rising(options.lexical * emitted_words, chain.conditioning["links"])
+    return words + _rising(options.jump, jumps) - _rising(options.jump * len(jumps), jumps.sum(keepdims=True))
+
+
+def first_links(direction: Direction, start: str, seed: int) -> NDArray[np.int16]:
+    """Return the links of a start, int16[N]."""
+    links = model1_links(direction.sides, len(direction.conditioning.vocabulary))
+    if start == NOTHING:
+        links[:] = UNLINKED
+    elif start == HALF:
+        links[np.random.default_rng(seed).random(len(links)) < 0.5] = UNLINKED
+    return links
+
+
+def main(
+    source: BitextFile,
+    target: BitextFile,
+    pairs: Annotated[int, typer.Option(min=1, help="The first n pairs.")] = 2000,
+    sweeps: Annotated[int | None, typer.Option(min=_PARTS, help="Sweeps of each chain.", show_default="2000")] = None,
+    starts: Annotated[str, typer.Option(help=f"Starts, with commas: {', '.join(STARTS)}.")] = ",".join(STARTS),
+    candidates: Annotated[int, typer.Option(min=0, help="Positions that a link is drawn from; 0: all.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+) -> None:
+    """Run a chain from each start, and print how it goes."""
+    unknown = set(starts.split(",")) - {*STARTS}
+    if unknown:
+        raise typer.BadParameter(f"there is no start {min(unknown)!r}; there are {', '.join(STARTS)}")
+    sides = [read_side(read_sentences(str(path))[:pairs]) for path in (source, target)]
+    direction = make_direction(sides[1], sides[0])
+    options = options_for("bhmm", pairs, sweeps, candidates=candidates)
+    kernel = build(options, direction)
+    print("start", "sweep", "ln P", "linked", "seconds", sep="\t")
+    for number, start in enumerate(starts.split(",")):
+        key = chain_seed(seed, 0, number)
+        state, spent = kernel.init(key, first_links(direction, start, seed)), 0.0
+        found: list[tuple[float, float]] = []
+        for sweep in range(1, options.sweeps + 1):
+            begun = time.process_time()
+            state, info = kernel.step(key, state, options.plan(sweep))
+            spent += time.process_time() - begun
+            likely = log_likelihood(state.chain, options, len(direction.emitted.vocabulary))
+            found.append((likely, info.linked / len(state.chain.links)))
+            if sweep % (options.sweeps // _PARTS) == 0:
+                likely, share = np.mean(found, axis=0)
+                print(start, sweep, f"{likely:.0f}", f"{share:.3f}", f"{spent:.1f}", sep="\t", flush=True)
+                found = []
+
+
+if __name__ == "__main__":
+    typer.run(main)

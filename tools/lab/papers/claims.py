@@ -1,0 +1,401 @@
+"""Run the experiments of the five papers at a small size, and say which orderings that the papers claim hold.
+
+    python -m hierogram.tools.lab.papers.claims corpus.zh corpus.en all.ptb --work claims
+
+docs/papers.md has the same commands with the arguments that give the figures of the documents. What is made stays in
+the folder; the same command goes on where it was interrupted.
+"""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from hierogram.daemon.cli.common import note
+from hierogram.tools.lab.measures.results import Kept
+
+Rows = list[dict[str, str]]
+_RANGE = 0.2
+"""Up to this share of the whole work masks have to be better than tic-tac-toe pruning: of so few pairs."""
+
+
+class Finding(NamedTuple):
+    """A claim of a paper: where it stands, what it says, whether it holds here, and the figures."""
+
+    where: str
+    claim: str
+    holds: bool
+    figures: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Files that the programs read: a bitext and trees; and the folder of all that is made."""
+
+    source: str
+    target: str
+    trees: str
+    work: Path
+
+    def path(self, name: str) -> str:
+        """Return the path of a file in the folder."""
+        return str(self.work / name)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRun:
+    """A program of tools with its arguments, and what its results say of the paper's claims."""
+
+    program: str
+    arguments: Callable[[Inputs], list[str]]
+    findings: Callable[[Inputs, str], Iterator[Finding]]
+
+
+def above(where: str, claim: str, one: float, other: float) -> Finding:
+    """Return whether one figure is above another."""
+    return Finding(where, claim, one > other, f"{one:,.6g} and {other:,.6g}")
+
+
+def _table(path: str, delimiter: str = ",") -> Rows:
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter=delimiter))
+
+
+def _ends(data: Inputs, name: str, column: str = "label") -> dict[str, tuple[float, float]]:
+    """Return the mean log-likelihood and seconds of each way's last sweep."""
+    rows = _table(data.path(f"{name}.csv"))
+    found: dict[str, tuple[float, float]] = {}
+    for label in dict.fromkeys(row[column] for row in rows):
+        own = [row for row in rows if row[column] == label]
+        last = max(int(row["sweep"]) for row in own)
+        ends = [row for row in own if int(row["sweep"]) == last]
+        found[label] = (
+            sum(float(row["log_likelihood"]) for row in ends) / len(ends),
+            sum(float(row["seconds"]) for row in ends) / len(ends),
+        )
+    return found
+
+
+def _sampling(name: str, pairs: int, sweeps: int, runs: int, data: Inputs) -> list[str]:
+    how = ["--pairs", str(pairs), "--sweeps", str(sweeps), "--runs", str(runs), "--figure", data.path(f"{name}.png")]
+    return [name, data.source, data.target, data.path("links.gdfa"), *how]
+
+
+def _figure_5(data: Inputs, said: str) -> Iterator[Finding]:
+    ends = _ends(data, "figure-5")
+    yield above(
+        "[CFGŠ14] Figure 5", "top-down above Metropolis-Hastings", ends["top-down"][0], ends["Metropolis-Hastings"][0]
+    )
+
+
+def _figure_6(data: Inputs, said: str) -> Iterator[Finding]:
+    one, other = (end for end, _ in _ends(data, "figure-6").values())
+    yield above("[CFGŠ14] Figure 6", "with density factor above without", one, other)
+
+
+def _stratified(data: Inputs, said: str) -> Iterator[Finding]:
+    (one, seconds), (other, whole) = _ends(data, "stratified").values()
+    yield Finding("[CFGŠ14] §5.3", "stratified is as good", abs(one / other - 1) < 0.01, f"{one:,.0f} and {other:,.0f}")
+    yield above("[CFGŠ14] §5.3", "stratified is faster", whole, seconds)
+
+
+def _processes(data: Inputs, said: str) -> Iterator[Finding]:
+    ends = _ends(data, "processes")
+    pitman_yor, dirichlet = ends["Pitman-Yor, by length"][0], ends["Dirichlet, by length (d = 0)"][0]
+    yield above("[CFGŠ14] §5.4.3", "Pitman-Yor likelier than d = 0", pitman_yor, dirichlet)
+
+
+def _table_2(data: Inputs, said: str) -> Iterator[Finding]:
+    found = json.loads(Path(data.path("table2/table2.json")).read_text(encoding="utf-8"))
+    rows = {row["name"]: row for row in found["rows"]}
+    bleu, rules = ({name: row[figure] for name, row in rows.items()} for figure in ("bleu", "rules"))
+    where, single, averaged = "[CFGŠ14] Table 2", "100th sample", "averaged"
+    yield above(where, "BLEU: 100th sample above 0th", bleu[single], bleu["0th sample"])
+    yield above(where, "rules: averaged above one sample", rules[averaged], rules[single])
+    yield above(where, "rules: no singletons above averaged", rules["no singletons"], rules[averaged])
+    yield above(where, "BLEU: averaged above no singletons", bleu[averaged], bleu["no singletons"])
+    p = rows[averaged]["p"]
+    yield Finding(where, "averaged is not worse than Hiero", bleu[averaged] >= bleu["Hiero"] or p > 0.05, f"p {p:.3f}")
+    yield above(where, "BLEU: Pitman-Yor above d = 0", bleu[single], bleu[f"{single}, d = 0"])
+    seconds = [rows[name]["seconds"] for name in (averaged, f"{averaged}, Hiero's constraints")]
+    yield above("[CFGŠ14] §5.4.3", "Hiero's constraints decode faster", *seconds)
+
+
+def _slices(data: Inputs, said: str) -> Iterator[Finding]:
+    ends = _ends(data, "slices/figure", "sampler")
+    where = "[BC10] Table 1, Figure 1"
+    slices = [end for name, (end, _) in ends.items() if name.startswith("slice")]
+    gibbs = [end for name, (end, _) in ends.items() if name.startswith("gibbs")]
+    flat = [end for name, (end, _) in ends.items() if name.startswith("flat")]
+    yield above(where, "every slice run above every local one", min(slices), max(gibbs))
+    yield above(where, "every flat-slice run above every local one (not of the paper)", min(flat), max(gibbs))
+    yield above(where, "local: M4 above M1", ends["gibbs M4"][0], ends["gibbs M1"][0])
+    yield above(where, "local: M1 above LB", ends["gibbs M1"][0], ends["gibbs LB"][0])
+    yield above(where, "slices: M1 above LB", ends["slice a=0.15 M1"][0], ends["slice a=0.15 LB"][0])
+    yield above(where, "slices: a = 0.15 above 0.25", ends["slice a=0.15 M1"][0], ends["slice a=0.25 M1"][0])
+    yield above(where, "slices take longer than local moves", ends["slice a=0.25 M1"][1], ends["gibbs M1"][1])
+
+
+def _slices_and_phrases(data: Inputs, said: str) -> Iterator[Finding]:
+    ends = _ends(data, "phrases/figure", "sampler")
+    where = "[BC10] Table 1, phrases in the local sampler"
+    of = {name: [ends[f"{name} {start}"][0] for start in ("LB", "M1", "M4")] for name in ("gibbs", "flat a=0.15")}
+    words = [ends[f"slice a=0.15 {start} of words"][0] for start in ("LB", "M1", "M4")]
+    yield above(where, "slices of words above every local run with phrases", min(words), max(of["gibbs"]))
+    flat = "flat slices with phrases above every local run with phrases (not of the paper)"
+    yield above(where, flat, min(of["flat a=0.15"]), max(of["gibbs"]))
+
+
+def _aligners(data: Inputs, said: str) -> Iterator[Finding]:
+    rows = json.loads(Path(data.path("aligners/figure1.json")).read_text(encoding="utf-8"))
+    for way in ("directional", "symmetrised"):
+        own = {row["aligner"]: row for row in rows if row["way"] == way}
+        where = f"[SA16] Figure 1, {way}"
+        links = own["bhmm"]["links"]
+        fewest = min(row["links"] for name, row in own.items() if name != "bhmm")
+        yield above(where, "bhmm sets the fewest links", fewest, links)
+        yield above(where, "fewer phrases by bhmm-z than by bhmm", own["bhmm"]["phrases"], own["bhmm-z"]["phrases"])
+        yield above(where, "BLEU: bhmm-z above bhmm", *(own[name]["bleu"]["phrases"][0] for name in ("bhmm-z", "bhmm")))
+    seconds = {row["aligner"]: row["seconds"] for row in rows}
+    yield above("[SA16] §5", "bhmm-z takes longer than bhmm", seconds["bhmm-z"], seconds["bhmm"])
+
+
+def _trees(data: Inputs, said: str) -> Iterator[Finding]:
+    runs = list(json.loads(Path(data.path("trees.json")).read_text(encoding="utf-8")).values())
+    [pcfg] = [run for run in runs if run["grammar"] == "PCFG"]
+    for base, name in (("uniform", "P_M"), ("pcfg", "P_C")):
+        [tsg] = [run for run in runs if run["grammar"] == "TSG" and run["task"]["base"] == base]
+        f1 = {method: score["all"]["f1"] for method, score in tsg["scores"].items()}
+        worst = min(f1[method] for method in ("mpd", "mpp", "mer"))
+        where = f"[CGB09] Table 1, {name}"
+        yield above(where, "F1: TSG above the PCFG", worst, pcfg["scores"]["mpd"]["all"]["f1"])
+        yield above(where, "F1: MER above MPD and MPP", f1["mer"], max(f1["mpd"], f1["mpp"]))
+    sizes = {run["task"]["base"]: run["rules"] for run in runs if run["grammar"] == "TSG"}
+    yield above("[CGB09] Table 1", "grammars of P_C larger than those of P_M", sizes["pcfg"], sizes["uniform"])
+
+
+def _ten_rules(data: Inputs, said: str) -> Iterator[Finding]:
+    found = said.count("10 rules of 10")
+    yield Finding("[CGB09] Figure 3", "all ten rules are found", found == said.count("seed "), f"{found} seeds")
+
+
+def _fragments(data: Inputs, said: str) -> Iterator[Finding]:
+    rows = {cells[0]: [int(cell.replace(",", "")) for cell in cells[1:]] for cells in _sizes(said)}
+    height, words, frontiers = rows["height"], rows["words"], rows["frontiers"]
+    where = "[CGB09] Figure 4"
+    yield above(where, "most fragments have heights of 2 to 4", sum(height[2:5]), sum(height[5:]))
+    yield above(where, "most have at most two words", sum(words[:3]), sum(words[3:]))
+    yield above(where, "most have one or two nonterminals", sum(frontiers[1:3]), frontiers[0] + sum(frontiers[3:]))
+
+
+def _sizes(said: str) -> Iterator[list[str]]:
+    _, _, below = said.partition("Figure 4")
+    for line in below.splitlines()[1:]:
+        yield line.split("\t")
+
+
+def _pruning(data: Inputs, said: str) -> Iterator[Finding]:
+    rows = _table(data.path("pruning.tsv"), "\t")
+    size = [float(row["size"]) for row in rows]
+    middle = sorted(size)[len(size) // 2]
+
+    def mean(column: str, large: bool) -> float:
+        some = [float(row[column]) for row, own in zip(rows, size, strict=True) if (own > middle) == large]
+        return sum(some) / len(some)
+
+    where = "[BPK09] Figure 4"
+    ratios = [mean("exact edges", large) / mean("mask edges", large) for large in (True, False)]
+    yield above(f"{where} b", "a mask saves more of longer pairs", *ratios)
+    growth = [mean(column, True) - mean(column, False) for column in ("one mask", "half the work")]
+    yield above(f"{where} c", "the error of one mask grows more than that at half the work", *growth)
+    _, _, below = said.partition("every pair: share of work")
+    cells = [line.split("\t") for line in below.partition("masks of every pair")[0].splitlines()[1:]]
+    some = [
+        (float(share), float(cut), float(masks)) for _, share, cut, masks, _ in filter(lambda row: len(row) > 4, cells)
+    ]
+    better = sum(masks < cut for share, cut, masks in some if share <= _RANGE)
+    total = sum(share <= _RANGE for share, _, _ in some)
+    yield Finding(
+        f"{where} d", "masks better than tic-tac-toe up to a fifth of the work", better == total, f"{better} of {total}"
+    )
+
+
+def _every_pair(data: Inputs, said: str) -> Iterator[Finding]:
+    milliseconds = float(said.splitlines()[1].split("\t")[4])
+    paper = 28 * 60_000 / 1493
+    yield above("[BPK09] §4.1", "a pair takes no longer than the paper's, ms", paper, milliseconds)
+
+
+def _sentences(data: Inputs, said: str) -> Iterator[Finding]:
+    cells = [line.split("\t") for line in said.splitlines() if line.startswith(("5-10\t", "11-20\t"))]
+    seconds = {(row[0], row[1]): float(row[3]) for row in cells}
+    part = cells[-1][0]
+    yield above(
+        "[BPK09] §4",
+        "masks gain less than coarse-to-fine",
+        seconds[part, "masks 16"],
+        seconds[part, "coarse-to-fine 0.01"],
+    )
+
+
+def _soft_counts(data: Inputs, said: str) -> Iterator[Finding]:
+    rows = [line.split("\t") for line in said.splitlines()[1:]]
+    found = {way: [float(row[2]) for row in rows if row[0] == way] for way in dict.fromkeys(row[0] for row in rows)}
+    exact, masks = found["exact"], found["16 masks"]
+    gained = (masks[-1] - masks[0]) / (exact[-1] - exact[0])
+    yield Finding("[BPK09] §3.3", "soft counts learn what exact ones do", gained > 0.9, f"{gained:.0%} of the gain")
+
+
+def _bitext(data: Inputs, *more: str) -> list[str]:
+    return [data.source, data.target, *more]
+
+
+EXPERIMENTS = (
+    PaperRun("papers.sampling", partial(_sampling, "figure-5", 200, 20, 2), _figure_5),
+    PaperRun("papers.sampling", partial(_sampling, "figure-6", 200, 30, 5), _figure_6),
+    PaperRun("papers.sampling", partial(_sampling, "stratified", 200, 100, 2), _stratified),
+    PaperRun("papers.sampling", partial(_sampling, "processes", 200, 100, 2), _processes),
+    PaperRun(
+        "papers.table2",
+        lambda data: _bitext(
+            data, *("--work", data.path("table2"), "--pairs", "1500", "--tuning", "60", "--test", "100"),
+            *("--iterations", "2"),
+        ),
+        _table_2,
+    ),
+    PaperRun(
+        "papers.slice_sampling",
+        lambda data: _bitext(
+            data, *("--work", data.path("slices"), "--pairs", "30", "--sweeps", "60"),
+            *("--exhaustive", "0", "--least-a", "0.15"),
+        ),
+        _slices,
+    ),
+    PaperRun(
+        "papers.slice_sampling",
+        lambda data: _bitext(
+            data, *("--work", data.path("phrases"), "--pairs", "30", "--sweeps", "60"),
+            *("--exhaustive", "0", "--phrases", "2"),
+        ),
+        _slices_and_phrases,
+    ),
+    PaperRun(
+        "papers.aligners",
+        lambda data: _bitext(
+            data, *("--work", data.path("aligners"), "--pairs", "1000", "--tuning", "40", "--test", "60"),
+            *("--iterations", "2", "--only", "bhmm,bhmm-z,bhmm-f"),
+        ),
+        _aligners,
+    ),
+    PaperRun(
+        "treebank_comparison",
+        lambda data: [
+            data.trees, "--results", data.path("trees.json"), *("--train", "300", "--dev", "0", "--test", "60"),
+            *("--seeds", "1", "--annealing", "60", "--sweeps", "10", "--draws", "100", "--jobs", "1"),
+        ],
+        _trees,
+    ),
+    PaperRun("papers.ten_rules", lambda data: ["--seeds", "3"], _ten_rules),
+    PaperRun("papers.fragments", lambda data: [data.path("trees.fragments")], _fragments),
+    PaperRun(
+        "papers.randomized_pruning",
+        lambda data: _bitext(
+            data, data.path("links"), "--pairs", "6", "--grammars", "itg", "--near", "", "-o", data.path("pruning.png")
+        ),
+        _pruning,
+    ),
+    PaperRun(
+        "papers.pruning.every_pair",
+        lambda data: _bitext(data, data.path("links"), "--every", "50", "-o", data.path("pass.json")),
+        _every_pair,
+    ),
+    PaperRun(
+        "papers.pruning.sentences", lambda data: [data.trees, "--trees", "1000", "--sentences", "3"], _sentences
+    ),
+    PaperRun(
+        "papers.pruning.learning",
+        lambda data: _bitext(data, data.path("links"), "--pairs", "30", "--iterations", "5", "--masks", "16"),
+        _soft_counts,
+    ),
+)  # fmt: skip
+
+
+def _ran(program: str, *arguments: str) -> tuple[str, float]:
+    """Run a module of the package; what it prints, and seconds of the processor."""
+    begun = _processor()
+    command = [sys.executable, "-m", f"hierogram.{program}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{program} {' '.join(arguments)}: exit code {done.returncode}: {done.stderr[-1000:]}")
+    return done.stdout, _processor() - begun
+
+
+def _processor() -> float:
+    import resource
+
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def prepare(data: Inputs) -> None:
+    """Align the bitext, and learn fragments of some trees; what is there already stays."""
+    align = ("align", data.source, data.target, "--symmetrize")
+    wanted: dict[str, list[tuple[str, ...]]] = {
+        "links": [(*align, "union", "--score", "-o", "links")],
+        "links.gdfa": [(*align, "gdfa", "-o", "links.gdfa")],
+    }
+    store = ("--store", f"sqlite:///{data.path('trees.db')}")
+    wanted["trees.fragments"] = [
+        (*store, "ingest", "--trees", "few.trees"), (*store, "learn"),
+        (*store, "export", "--format", "fragments", "-o", "trees.fragments"),
+    ]  # fmt: skip
+    for name, commands in wanted.items():
+        if not Path(data.path(name)).exists():
+            for command in commands:
+                known = {"links", "links.gdfa", "few.trees", "trees.fragments"}
+                _ran("daemon.main", *(data.path(part) if part in known else part for part in command))
+
+
+def main(
+    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Source sentences, tokenised.")],
+    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Target sentences.")],
+    treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
+    work: Annotated[Path, typer.Option(help="Folder for all that is made; what is there already is taken.")],
+    pairs: Annotated[int, typer.Option(min=100, help="Pairs of the bitext that are read.")] = 3000,
+    only: Annotated[str, typer.Option(help="Only experiments whose programs hold this name.")] = "",
+) -> None:
+    """Run the experiments, and print each claim with its figures; the exit code is 1 where one does not hold."""
+    work.mkdir(parents=True, exist_ok=True)
+    data = Inputs(str(work / "few.source"), str(work / "few.target"), str(treebank), work)
+    for path, part, number in (
+        (source, "few.source", pairs),
+        (target, "few.target", pairs),
+        (treebank, "few.trees", 400),
+    ):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        Path(data.path(part)).write_text("".join(lines[:number]), encoding="utf-8")
+    prepare(data)
+    kept, failed = Kept(work / "said.json"), 0
+    print("where", "claim", "holds", "figures", sep="\t")
+    for experiment in EXPERIMENTS:
+        if only not in experiment.program:
+            continue
+        arguments = experiment.arguments(data)
+        run: Callable[[], tuple[str, float]] = partial(_ran, f"tools.{experiment.program}", *arguments)
+        said, seconds = kept.find(" ".join([experiment.program, *arguments]), run)
+        note(f"{experiment.program}: {seconds:.0f} s of processor time")
+        for finding in experiment.findings(data, said):
+            failed += not finding.holds
+            print(finding.where, finding.claim, "yes" if finding.holds else "NO", finding.figures, sep="\t", flush=True)
+    raise typer.Exit(failed > 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

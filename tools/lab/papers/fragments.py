@@ -1,0 +1,127 @@
+"""Tables 2 and 3 and Figure 4 of [CGB09]: which fragments a tree-substitution grammar has, and how large they are.
+
+    hierogram --store sqlite:///trees.db export --format fragments -o trees.fragments
+    python -m hierogram.tools.lab.papers.fragments trees.fragments --figure fragments.png
+
+Fragments of one production are those of a context-free grammar; sizes are of the others.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from hierogram.daemon.cli.common import print_table
+from hierogram.daemon.text.treebanks.trees import Tree, preorder, words_of
+from hierogram.tools.lab.measures.results import drawn
+from hierogram.tools.treebanks.grammars import read_grammar
+
+AUXILIARIES = {
+    *(
+        "be",
+        "am",
+        "is",
+        "are",
+        "was",
+        "were",
+        "been",
+        "being",
+        "'s",
+        "'re",
+        "'m",
+        "have",
+        "has",
+        "had",
+        "having",
+        "'ve",
+    ),
+    *("'d", "do", "does", "did", "will", "would", "shall", "should", "can", "could", "may", "might", "must", "'ll"),
+}
+"""Words whose verb phrases Table 3 leaves out."""
+_LARGEST = 9
+"""Sizes from here on are counted together."""
+
+Counted = Sequence[tuple[Tree, float]]
+"""Fragments with their counts."""
+
+
+class Size(NamedTuple):
+    """A fragment's height in productions, nodes, words, and nonterminals at its frontier."""
+
+    height: int
+    nodes: int
+    words: int
+    frontiers: int
+
+
+def size_of(fragment: Tree) -> Size:
+    """Measure a fragment; words are no nodes."""
+    nodes = [node for node in preorder(fragment) if isinstance(node, Tree)]
+    heights: dict[int, int] = {}
+    for node in reversed(nodes):
+        below = [heights[id(child)] for child in node.children if isinstance(child, Tree)]
+        heights[id(node)] = 1 + max(below, default=0) if node.children else 0
+    frontiers = sum(not node.children for node in nodes)
+    return Size(heights[id(fragment)], len(nodes), len(words_of(fragment)), frontiers)
+
+
+def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexical: bool = False) -> dict[str, Counted]:
+    """Return the fragments with each root label that count most; `lexical`: with words, and no auxiliary among them."""
+
+    def suits(fragment: Tree) -> bool:
+        words = words_of(fragment)
+        return not lexical or (words != [] and not {word.lower() for word in words} & AUXILIARIES)
+
+    found = {label: [one for one in fragments if one[0].label == label and suits(one[0])] for label in labels}
+    return {label: sorted(own, key=lambda one: (-one[1], str(one[0])))[:number] for label, own in found.items()}
+
+
+def histograms(fragments: Counted) -> dict[str, Counter[int]]:
+    """Return how many different fragments of several productions have each height, and so on; 9 is 9 or more."""
+    sizes = [size for size in (size_of(fragment) for fragment, _ in fragments) if size.height > 1]
+    return {
+        name: Counter(min(value, _LARGEST) for value in column)
+        for name, column in zip(Size._fields, zip(*sizes, strict=True) if sizes else ((),) * 4, strict=True)
+    }
+
+
+def draw(found: dict[str, Counter[int]], path: Path) -> None:
+    """Draw the histograms beside each other, as PNG."""
+    with drawn(path, 1, len(found), size=(11, 3.2), sharey=True) as panels:
+        for panel, (name, counts) in zip(panels, found.items(), strict=True):
+            panel.bar(range(_LARGEST + 1), [counts[value] for value in range(_LARGEST + 1)])
+            panel.set_xlabel(f"{name} ({_LARGEST}: or more)")
+        panels[0].set_ylabel("fragments")
+
+
+def main(
+    grammar: Annotated[str, typer.Argument(metavar="FRAGMENTS", help="Lines of `(NP (DT the) (NN)) ||| 17`.")],
+    labels: Annotated[str, typer.Option(help="Root labels of Table 2, with commas.")] = "NP,PP,VP",
+    lexical: Annotated[str, typer.Option(help="Root labels of Table 3, with commas.")] = "NP,VP",
+    number: Annotated[int, typer.Option(min=1, help="Fragments of each label.")] = 15,
+    figure: Annotated[Path | None, typer.Option(help="PNG to draw Figure 4 in.")] = None,
+) -> None:
+    """Print the most frequent fragments, with words and without, and how many have each size."""
+    fragments = read_grammar(grammar).fragments
+    _list("Table 2", most_frequent(fragments, labels.split(","), number))
+    _list("Table 3", most_frequent(fragments, lexical.split(","), number, lexical=True))
+    found = histograms(fragments)
+    several = sum(found["height"].values())
+    print(f"{len(fragments) - several:,} fragments of one production, {several:,} of several")
+    columns = [*map(str, range(_LARGEST)), f"{_LARGEST} or more"]
+    cells = [[name, *(f"{counts[value]:,}" for value in range(_LARGEST + 1))] for name, counts in found.items()]
+    print_table(["Figure 4", *columns], cells, numeric=range(1, len(columns) + 1))
+    if figure is not None:
+        draw(found, figure)
+
+
+def _list(title: str, found: dict[str, Counted]) -> None:
+    for label, own in found.items():
+        print_table([f"{title}, {label}", "uses"], [[str(one), f"{uses:,.1f}"] for one, uses in own], numeric=(1,))
+        print()
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,117 @@
+"""Grammars of raw pairs by the ITG, with phrases and without: what they translate.
+
+    python -m hierogram.tools.lab.papers.itg_phrases corpus.fr corpus.en --work phrases --pairs 2600 --tuning 200
+
+A store learns from the pairs without links for each longest phrase; its posterior means are tuned alone and translate
+the held-out sentences. BLEU is beside that of the first one. What is made stays in the folder; the same command goes on
+where it was interrupted.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+
+from hierogram.daemon.cli.common import print_table
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exports.options import Counted
+from hierogram.daemon.learning.learner import LearnOptions
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.progress import progress
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.lines import write_lines
+from hierogram.daemon.text.reading import Input
+from hierogram.samplers.grammar.settings import ITG
+from hierogram.storage.options import Option
+from hierogram.storage.records import Settings
+from hierogram.storage.store import open_store
+from hierogram.tools.lab.measures.results import timed
+from hierogram.tools.lab.papers.translations import (
+    Experiment,
+    ExperimentOptions,
+    Made,
+    System,
+    begin,
+    timed_translations,
+)
+from hierogram.tools.translation.options import TranslateOptions
+
+_SPAN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhraseOptions(ExperimentOptions):
+    """Options of the table."""
+
+    phrases: Annotated[
+        tuple[str, ...], Option("Words on a side of a phrase, at most; several numbers.", metavar="NUMBERS")
+    ] = ("1", "2", "3")
+    sweeps: Annotated[int, Option("Sweeps after a pair has burned in.", least=1)] = 74
+    iterations: Annotated[int, Option("Iterations of tuning.", least=1)] = 5
+
+    def of_results(self) -> dict[str, Any]:
+        """Return the options that each result depends on."""
+        return {name: value for name, value in super().of_results().items() if name != "phrases"}
+
+
+def made(experiment: Experiment, phrase: int, wanted: PhraseOptions) -> Made:
+    """Return the grammar of a store whose phrases have so many words, which learns unless it has."""
+    system = System(f"phrases of {phrase}", f"itg-{phrase}", Counted.MEANS, features=None)
+    path = experiment.folder / f"{system.store}.cdec"
+
+    def make() -> list[Any]:
+        database = experiment.folder / f"{system.store}.db"
+        database.unlink(missing_ok=True)
+        url = f"sqlite:///{database.absolute()}"
+        with open_store(url, create=True, settings=Settings(grammar=ITG, phrase_words=phrase)) as store:
+            with Input(experiment.parts.files[:2]) as source:
+                ingest(store, source)
+            with progress(f"learn, {system.name}", "pairs") as shown:
+                options = LearnOptions(1, lambda now: shown.update(now.done, now.total, now.done))
+                seconds, _ = timed(lambda: learn(store, sweeps=wanted.sweeps, options=options), time.process_time)
+        return [experiment.write(system, url, path), seconds]
+
+    return Made(system, path, *experiment.kept.find(f"{system.name}: rules by scope, seconds", make, path))
+
+
+def translate(experiment: Experiment, one: Made, wanted: PhraseOptions) -> float:
+    """Translate the test sentences with a grammar, its weights tuned with it alone; return seconds a sentence."""
+
+    def make() -> float:
+        options = TranslateOptions(span=_SPAN, pops=wanted.pops, max_scope=wanted.max_scope)
+        equipment = experiment.equip(options)
+        weights, _ = experiment.tuned(equipment, one, wanted.iterations)
+        equipment = replace(equipment, weights=weights)
+        lines, seconds = timed_translations(
+            equipment.translator(equipment.grammar(str(one.file)), weights), experiment.parts.test.sources, 1
+        )
+        write_lines(one.output, lines)
+        return seconds
+
+    found: float = experiment.kept.find(f"{one.system.name}: seconds a sentence", make, one.output)
+    return found
+
+
+@with_options
+def main(
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A bitext, tokenised.")],
+    wanted: PhraseOptions,
+) -> None:
+    """Learn grammars from raw pairs by the ITG, for each longest phrase, and print what they translate."""
+    if len(files) != len(("source", "target")):
+        raise UsageError(f"a bitext is two files, not {len(files)}")
+    experiment = begin(files, wanted)
+    grammars = [made(experiment, int(phrase), wanted) for phrase in wanted.phrases]
+    seconds = [translate(experiment, one, wanted) for one in grammars]
+    rows = []
+    for one, spent, score in zip(grammars, seconds, experiment.scored(grammars), strict=True):
+        p = "" if score.p is None else f"{score.p:.3f}"
+        bleu = f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}"
+        rows.append([score.name, f"{sum(one.by_scope):,}", f"{one.seconds:.1f}", f"{1e3 * spent:.2f}", bleu, p])
+    print_table(["grammar", "rules", "s learned", "ms a sentence", "BLEU", "p"], rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,217 @@
+"""Measure how well scores find noise that was planted: areas under the ROC curve.
+
+    python -m hierogram.tools.lab.papers.planted_noise corpus.fr corpus.en --other corpus.zh --seed 2
+
+Of a corpus, some pairs are drawn by the seed, and of these as many are spoiled in each way: their targets are sentences
+of another language, or junk, are cut short, change places, change sides with their sources, are copies of these, have
+other numbers, lose or get a negation (of English), or have a fifth of their words (one at least) replaced by words of
+the corpus, drawn as often as they are used. A store that knows nothing of this aligns the pairs and learns from them,
+from the spoiled ones too, and with `--sound` from as many other pairs that are not spoiled. Then the drawn pairs are
+scored. An area is the probability that a spoiled pair is more doubtful than one that is not. Beside the scores stands
+that of IBM Model 1, trained on the same pairs.
+"""
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.alignment.incremental import align_pending
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.progress import progress
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.lines import read_sentences
+from hierogram.daemon.text.reading import Input
+from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.itg.batch import make_batch
+from hierogram.samplers.itg.model1 import train_model1
+from hierogram.storage.store import open_store
+from hierogram.tools.lab.measures.results import temporary_folder
+from hierogram.tools.lab.papers.pruning.pairs import words_of_pair
+from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.records import ScoreOptions
+from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer
+
+OTHER, JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, NEGATED, REPLACED = KINDS = (
+    "other language",
+    "junk",
+    "cut short",
+    "targets changed places",
+    "sides swapped",
+    "copied source",
+    "numbers changed",
+    "negation",
+    "a fifth of the words replaced",
+)
+TOGETHER = "all but the last two"
+_FEWEST_WORDS = 4
+_NEGATIONS = frozenset(["not", "n't", "never", "don't", "doesn't", "didn't", "can't", "won't", "isn't"])
+_VERBS = frozenset(["is", "are", "was", "were", "do", "does", "did", "can", "will", "would", "have", "has", "had"])
+_JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "»", "...", "[", "]", "1", "x", "@")
+
+
+class Planted(NamedTuple):
+    """Pairs as words; `kind` int64[N] how each of the first ones is spoiled, by its place in `KINDS`; -1: it is not."""
+
+    source: list[list[str]]
+    target: list[list[str]]
+    kind: NDArray[np.int64]
+
+
+def area(doubt: NDArray[np.float64], spoiled: NDArray[np.bool_]) -> float:
+    """Return the probability that a spoiled pair is more doubtful than another one; ties count half."""
+    order = np.unique(doubt, return_inverse=True)[1]
+    of_spoiled = np.bincount(order[spoiled], minlength=order.max() + 1)
+    others = np.bincount(order[~spoiled], minlength=order.max() + 1)
+    below = np.cumsum(others) - others
+    return float((of_spoiled * (below + others / 2)).sum() / (of_spoiled.sum() * others.sum()))
+
+
+def plant(source: list[list[str]], target: list[list[str]], other: list[list[str]], each: int, seed: int) -> Planted:
+    """Spoil `each` pairs in each way, where so many can be; `other` are sentences of another language."""
+    random = np.random.default_rng(seed)
+    kind = np.full(len(source), -1)
+    sources, targets = [list(words) for words in source], [list(words) for words in target]
+    tokens = [word for words in target for word in words]
+    # Ways that suit few pairs choose first.
+    for way in (NUMBERS, NEGATED, CUT, SHIFTED, SWAPPED, COPIED, JUNK, REPLACED, *([OTHER] if other else [])):
+        chosen = [
+            pair
+            for pair in random.permutation(len(source)).tolist()
+            if kind[pair] < 0
+            and _changed(way, source[pair], target[pair], tokens, np.random.default_rng(1)) is not None
+        ][:each]
+        kind[chosen] = KINDS.index(way)
+        for place, pair in enumerate(chosen):
+            if way == SWAPPED:
+                sources[pair], targets[pair] = target[pair], source[pair]
+            elif way == SHIFTED:
+                targets[pair] = list(target[chosen[place - 1]])
+            elif way == OTHER:
+                targets[pair] = list(other[int(random.integers(len(other)))])
+            else:
+                targets[pair] = _changed(way, source[pair], target[pair], tokens, random) or []
+    return Planted(sources, targets, kind)
+
+
+def _changed(
+    way: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
+) -> list[str] | None:
+    """Return the target as it is spoiled, the same where others are needed for that; None where it cannot be."""
+    words = list(target)
+    if way == CUT:
+        return words[: max(1, len(words) // 3)] if len(words) >= _FEWEST_WORDS else None
+    if way == COPIED:
+        return list(source)
+    if way == JUNK:
+        return [_JUNK[k] for k in random.integers(len(_JUNK), size=len(words))]
+    if way == NUMBERS:
+        places = [place for place, word in enumerate(words) if any(map(str.isdigit, word))]
+        for place in places:
+            while words[place] == target[place]:
+                words[place] = "".join(str(random.integers(10)) if c.isdigit() else c for c in target[place])
+        return words if places else None
+    if way == NEGATED:
+        without = [word for word in words if word.lower() not in _NEGATIONS]
+        if len(without) < len(words):
+            return without or None
+        places = [place for place, word in enumerate(words) if word.lower() in _VERBS]
+        return [*words[: places[0] + 1], "not", *words[places[0] + 1 :]] if places else None
+    if way == REPLACED:
+        for place in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
+            while words[place] == target[place]:
+                words[place] = tokens[random.integers(len(tokens))]
+    return words
+
+
+def model1_doubt(planted: Planted) -> NDArray[np.float64]:
+    """Minus the mean natural log of each word's Model 1 probability given the other side, of both directions."""
+    sides = [read_side(map(" ".join, side)) for side in (planted.source, planted.target)]
+    batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
+    model = train_model1(batch)
+    found = np.zeros(len(planted.source))
+    for pair in range(len(planted.source)):
+        source, target, types = words_of_pair(batch, pair)
+        forward = (model.target[types].sum(axis=0) + model.null_target[target]) / (len(source) + 1)
+        backward = (model.source[types].sum(axis=1) + model.null_source[source]) / (len(target) + 1)
+        found[pair] = -(np.log(forward).mean() + np.log(backward).mean())
+    return found
+
+
+def learned_from(planted: Planted, folder: Path) -> str:
+    """Make a store that has learned from the pairs; return its URL."""
+    files = []
+    for name, side in (("source", planted.source), ("target", planted.target)):
+        file = folder / f"pairs.{name}"
+        file.write_text("".join(f"{' '.join(words)}\n" for words in side), encoding="utf-8")
+        files.append(str(file))
+    url = f"sqlite:///{folder / 'noise.db'}"
+    with open_store(url, create=True) as store:
+        with Input(files) as given:
+            # A pair that is there twice is stored twice: ids are lines.
+            ingest(store, given)
+        align_pending(store)
+        learn(store)
+    return url
+
+
+def doubts_of(url: str, number: int) -> dict[str, NDArray[np.float64]]:
+    """Return by how much each score doubts each of the first pairs."""
+    with open_store(url) as store:
+        scorer = Scorer(Learned(store, lambda *_: None), ScoreOptions())
+        rows = store.pairs(limit=number)
+        scores = []
+        with progress("score", "pairs") as shown:
+            for begin in range(0, number, SCORED_AT_ONCE):
+                scores += [one.score for one in scorer.score_stored(rows[begin : begin + SCORED_AT_ONCE])]
+                shown.update(len(scores), number, len(scores))
+    columns = {
+        "doubt": [score.doubt for score in scores],
+        "evidence": [-score.evidence for score in scores],
+        "log-probability": [-score.log_probability for score in scores],
+        "unseen": [score.unseen for score in scores],
+        "target misfit": [score.target_misfit.odds if score.target_misfit else 0.0 for score in scores],
+    }
+    return {name: np.array(column) for name, column in columns.items()}
+
+
+def areas(doubts: dict[str, NDArray[np.float64]], kind: NDArray[np.int64]) -> dict[str, list[float]]:
+    """Return the area of each score for each way in which pairs are spoiled, and for all but the last two."""
+    found = {}
+    last = KINDS.index(NEGATED)
+    spoiled = [(way, kind == place) for place, way in enumerate(KINDS)]
+    for way, chosen in [*spoiled, (TOGETHER, (kind >= 0) & (kind < last))]:
+        if chosen.any():
+            compared = chosen | (kind < 0)
+            found[way] = [area(doubt[compared], chosen[compared]) for doubt in doubts.values()]
+    return found
+
+
+def main(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
+    other: Annotated[str | None, typer.Option(help="Sentences of another language.")] = None,
+    pairs: Annotated[int, typer.Option(min=100, help="Pairs of which some are spoiled.")] = 5_000,
+    each: Annotated[int, typer.Option(min=1, help="Pairs that are spoiled in each way.")] = 70,
+    sound: Annotated[int, typer.Option(min=0, help="More pairs in the store, which are not spoiled.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of what is drawn and spoiled.")] = 1,
+) -> None:
+    """Measure, and print a table."""
+    texts = [[line.split() for line in read_sentences(name)] for name in (source, target)]
+    chosen = np.random.default_rng(seed).permutation(len(texts[0]))[: pairs + sound].tolist()
+    drawn = [[side[pair] for pair in chosen] for side in texts]
+    foreign = [line.split() for line in read_sentences(other)] if other else []
+    planted = plant(drawn[0][:pairs], drawn[1][:pairs], [words for words in foreign if words], each, seed)
+    whole = planted._replace(source=planted.source + drawn[0][pairs:], target=planted.target + drawn[1][pairs:])
+    with temporary_folder() as folder:
+        doubts = doubts_of(learned_from(whole, folder), len(planted.kind))
+    doubts["Model 1"] = model1_doubt(whole)[: len(planted.kind)]
+    print("spoiled by", *doubts, sep="\t")
+    for way, values in areas(doubts, planted.kind).items():
+        print(way, *(f"{value:.3f}" for value in values), sep="\t", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

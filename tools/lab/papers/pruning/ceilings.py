@@ -1,0 +1,54 @@
+"""Count what a mask saves where nothing stands in its way: all links straight, right, as many selected as ever.
+
+python -m hierogram.tools.lab.papers.pruning.ceilings
+"""
+
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from hierogram.samplers.charts.hypergraph import Key
+from hierogram.samplers.charts.pairs import PairWords
+from hierogram.samplers.charts.pruning.selection import first_selection
+from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, itg_edges
+
+_SHARES = (1.0, 0.9, 0.8, 0.7)
+_SELECTIONS = 10
+
+
+def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
+    """Edges of the whole chart of a pair of n words a side, and of a mask: mean of some selections, each of
+    other words of which that share has a link."""
+    make, empty_sides = GRAMMARS[grammar]
+    alone = np.ones(words)
+    pair = PairWords(
+        np.zeros(words, np.int32), np.zeros(words, np.int32), np.ones((words, words)), alone, alone, alone, alone
+    )
+    random = np.random.default_rng(0)
+    number = round(share * words)
+    edges = []
+    for key in range(_SELECTIONS):
+        linked = np.sort(random.permutation(words)[:number]).astype(np.int32)
+        system = PairSystem(make(), pair, np.stack([linked, linked], axis=1), empty_sides)
+        selected = first_selection(number, system.branching, Key(key, 1, 1))
+        edges.append(system.build(selected, np.ones(number, np.bool_)).edges)
+    nothing = np.zeros(number, np.bool_)
+    return itg_edges(words, words) if grammar == "itg" else system.build(nothing, nothing).edges, float(np.mean(edges))
+
+
+def main(
+    itg: Annotated[str, typer.Option(help="Words a side, of an ITG.")] = "11,20,30",
+    mixed: Annotated[str, typer.Option(help="Words a side, of mixed rules.")] = "8,11",
+) -> None:
+    """Count, and print a table."""
+    print("grammar", "words", "whole chart", *(f"{share:g} linked" for share in _SHARES), sep="\t")
+    for grammar, sizes in (("itg", itg), ("mixed", mixed)):
+        for words in map(int, sizes.split(",")):
+            found = [ceiling(grammar, words, share) for share in _SHARES]
+            print(grammar, words, found[0][0], *(f"{whole / mask:.0f}" for whole, mask in found), sep="\t", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,85 @@
+"""One mask of every pair of a corpus: what a pass of randomized pruning takes [BPK09 §4].
+
+    hierogram align corpus.zh corpus.en --symmetrize union --score -o links
+    python -m hierogram.tools.lab.papers.pruning.every_pair corpus.zh corpus.en links -o pass.json
+
+Of each pair below a size a first derivation is drawn, and one mask is made, scored and drawn from. Seconds are those of
+one processor, of all of that; reading and Model 1 stand apart. What is done is kept: the same command goes on where it
+was interrupted.
+"""
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from hierogram.daemon.progress import progress
+from hierogram.samplers.charts.pruning.chain import PruningKernel
+from hierogram.tools.lab.measures.results import Kept
+from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, read_corpus
+
+_AT_ONCE = 1_000
+"""Pairs after which what is done is written."""
+
+
+def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> tuple[int, int, float]:
+    """Make the first derivation and one mask of a pair; its word pairs, edges of the mask, processor seconds."""
+    begun = time.process_time()
+    kernel = PruningKernel(corpus.system(grammar, pair), pair)
+    _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
+    return int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun
+
+
+def sample_all(corpus: LinkedCorpus, grammar: str, pairs: list[int], seed: int) -> list[tuple[int, int, float]]:
+    """Do the same for several pairs."""
+    return [sample(corpus, grammar, pair, seed) for pair in pairs]
+
+
+def main(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
+    links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
+    below: Annotated[int, typer.Option(min=1, help="Pairs with fewer word pairs.")] = 1_000,
+    every: Annotated[int, typer.Option(min=1, help="Take every n-th of these pairs.")] = 1,
+    grammar: Annotated[str, typer.Option(help="Grammar: itg or mixed.")] = "itg",
+    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="What is done, JSON.")] = Path(
+        "pass.json"
+    ),
+) -> None:
+    """Measure, and print the sum."""
+    begun = time.process_time()
+    corpus = read_corpus(source, target, links)
+    reading = time.process_time() - begun
+    sizes = corpus.sizes()
+    pairs = np.flatnonzero((sizes > 0) & (sizes < below))[::every].tolist()
+    kept, rows = Kept(output), list[tuple[int, int, float]]()
+    # Kernels are compiled, or loaded, before the clock counts.
+    for pair in pairs[:2]:
+        sample(corpus, grammar, pair, seed)
+    with progress("sample", "pairs") as shown:
+        for some in (pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)):
+            name = f"{grammar}, seed {seed}, {len(some)} pairs from {some[0]} to {some[-1]}"
+            rows += kept.find(name, partial(sample_all, corpus, grammar, some, seed))
+            shown.update(len(rows), len(pairs), len(rows))
+    word_pairs, edges, seconds = np.array(rows, np.float64).reshape(-1, 3).T
+    columns = ("pairs", "mean word pairs", "mean edges", "seconds", "ms a pair", "median ms", "longest s", "reading s")
+    print(*columns, sep="\t")
+    print(
+        len(rows),
+        f"{word_pairs.mean():.0f}",
+        f"{edges.mean():.0f}",
+        f"{seconds.sum():.1f}",
+        f"{1e3 * seconds.mean():.2f}",
+        f"{1e3 * np.median(seconds):.2f}",
+        f"{seconds.max():.2f}",
+        f"{reading:.1f}",
+        sep="\t",
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,287 @@
+"""Learn grammars by expectation maximization, with exact or with soft counts [BPK09 §3.3]; docs/model.md, 8.
+
+    hierogram align corpus.zh corpus.en --symmetrize union --score -o links
+    python -m hierogram.tools.lab.papers.pruning.learning corpus.zh corpus.en links
+
+An ITG is learned from some pairs, once by whole charts and once for each number of masks a chart and iteration. The
+log-likelihood after each iteration is exact; seconds are of the processor, for what was learned until then.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Annotated, NamedTuple, TypeAlias
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.samplers.charts.chart import ChartGrammar, make_grammar, sort_rules
+from hierogram.samplers.charts.hypergraph import score
+from hierogram.samplers.charts.pairs import PairWords
+from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
+from hierogram.samplers.charts.pruning.systems import PairSystem, SentenceSystem
+from hierogram.samplers.charts.sentences import CHAIN, make_sentence
+from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, itg_rules, read_corpus, words_of_pair
+
+Learnable: TypeAlias = "LearnableItg | LearnableTrees"
+"""A grammar with its present weights, and the `size` sentences or pairs that it is learned from."""
+
+
+class Counted(NamedTuple):
+    """An E step: the expected features of each chart, and the natural log of the likelihood, None where masks were
+    used."""
+
+    features: list[NDArray[np.float64]]
+    log_likelihood: float | None
+
+
+def count_exactly(grammar: Learnable) -> Counted:
+    """Expectations from whole charts."""
+    features, likelihood = [], 0.0
+    for number in range(grammar.size):
+        system = grammar.system(number)
+        nothing = np.zeros(system.variables, np.bool_)
+        scores = score(system.build(nothing, nothing))
+        features.append(system.features(scores.expected))
+        likelihood += float(np.log(scores.total)) - system.log_scale
+    return Counted(features, likelihood)
+
+
+class SoftCounts:
+    """Expectations from masks."""
+
+    def __init__(self, grammar: Learnable, masks: int, key: int) -> None:
+        self._masks = masks
+        self._key = key
+        self._done = 0
+        self._states: list[PruningState] = [
+            PruningKernel(grammar.system(number), number).init(key) for number in range(grammar.size)
+        ]
+
+    def count(self, grammar: Learnable) -> Counted:
+        """So many masks of each chart, under the grammar's present weights."""
+        features = []
+        for number in range(grammar.size):
+            kernel = PruningKernel(grammar.system(number), number)
+            total: NDArray[np.float64] | None = None
+            for plan in range(self._done + 1, self._done + self._masks + 1):
+                self._states[number], [pruned] = kernel.step(self._key, self._states[number], plan)
+                total = pruned.features if total is None else total + pruned.features
+            assert total is not None
+            features.append(total / self._masks)
+        self._done += self._masks
+        return Counted(features, None)
+
+
+def learned(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -> Iterator[tuple[Learnable, Counted]]:
+    """Expectation maximization: after each iteration the grammar, and what was counted under the one before."""
+    for _ in range(iterations):
+        counted = count_exactly(grammar) if soft is None else soft.count(grammar)
+        grammar = grammar.maximized(counted.features)
+        yield grammar, counted
+
+
+class ItgPairs(NamedTuple):
+    """Pairs to learn an ITG from: of each, the source and target words int32, the type of each two words int32[n, m],
+    and the links that are its variables, int32[V, 2]."""
+
+    source: list[NDArray[np.int32]]
+    target: list[NDArray[np.int32]]
+    types: list[NDArray[np.int32]]
+    links: list[NDArray[np.int32]]
+
+
+class LearnableItg:
+    """An ITG: probabilities of the five kinds of rules, float64[5], and of words given the kind: of two words by type,
+    of source words, and of target words, float64 each."""
+
+    def __init__(
+        self,
+        data: ItgPairs,
+        rules: NDArray[np.float64],
+        pairs: NDArray[np.float64],
+        source: NDArray[np.float64],
+        target: NDArray[np.float64],
+    ) -> None:
+        self.size = len(data.source)
+        self.data, self.rules, self.pairs, self.source, self.target = data, rules, pairs, source, target
+
+    def system(self, number: int) -> PairSystem:
+        """Return the chart of a pair."""
+        data = self.data
+        pairs = self.pairs[data.types[number]]
+        source, target = self.source[data.source[number]], self.target[data.target[number]]
+        words = PairWords(
+            data.source[number],
+            data.target[number],
+            pairs,
+            source,
+            target,
+            1 / np.sqrt(np.maximum(pairs.max(axis=1), source**2)),
+            1 / np.sqrt(np.maximum(pairs.max(axis=0), target**2)),
+        )
+        return PairSystem(itg_rules(self.rules), words, data.links[number])
+
+    def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableItg":
+        """Return the grammar of which such expected features, one array for each chart, are the likeliest."""
+        rules, pairs = np.zeros(len(self.rules)), np.zeros(len(self.pairs))
+        source, target = np.zeros(len(self.source)), np.zeros(len(self.target))
+        for number, found in enumerate(features):
+            n, m = self.data.types[number].shape
+            np.add.at(pairs, self.data.types[number].ravel(), found[: n * m])
+            np.add.at(source, self.data.source[number], found[n * m : n * m + n])
+            np.add.at(target, self.data.target[number], found[n * m + n : n * m + n + m])
+            rules += found[n * m + n + m :]
+        return LearnableItg(self.data, *map(_relative, (rules, pairs, source, target)))
+
+
+class _TreebankSystem(SentenceSystem):
+    """A sentence whose features end with the expected uses of chains of rules with one symbol, from label to label."""
+
+    def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
+        """See `System.features`."""
+        graph, items = self.parsed
+        labels = items.whole.shape[1]
+        label = np.full(len(items.cell), -1, np.int64)
+        for table in (items.bare, items.whole):
+            for symbol in range(labels):
+                here = table[:, symbol]
+                label[here[here >= 0]] = symbol
+        chains = np.flatnonzero(graph.rule[: graph.edges] == CHAIN)
+        above, below = label[graph.head[chains]], label[graph.tails[graph.tail_first[chains]]]
+        uses = np.bincount(above * labels + below, expected[chains], labels * labels)
+        return np.concatenate([super().features(expected), uses])
+
+
+class LearnableTrees:
+    """A context-free grammar as charts take it, learned from sentences. Rules of symbols inside fragments stay as they
+    are. `words` int32[n] of each sentence, `spans` int32[V, 2] its variables, `vocabulary` how many words there are,
+    `root` the label of sentences."""
+
+    def __init__(
+        self,
+        grammar: ChartGrammar,
+        words: list[NDArray[np.int32]],
+        spans: list[NDArray[np.int32]],
+        vocabulary: int,
+        root: int,
+    ) -> None:
+        self.size = len(words)
+        self.grammar, self.words, self.spans, self.vocabulary, self.root = grammar, words, spans, vocabulary, root
+        self._sorted = sort_rules(grammar, vocabulary)
+
+    def system(self, number: int) -> SentenceSystem:
+        """Return the chart of a sentence."""
+        sizes = len(self.grammar.lexical), len(self.grammar.binary)
+        return _TreebankSystem(make_sentence(self._sorted, self.words[number], self.root), self.spans[number], sizes)
+
+    def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableTrees":
+        """See `LearnableItg.maximized`."""
+        grammar, labels = self.grammar, self.grammar.labels
+        lexical, binary = np.zeros(len(grammar.lexical)), np.zeros(len(grammar.binary))
+        chains = np.zeros((labels, labels))
+        for found in features:
+            uses = found[len(found) - labels**2 - len(binary) - len(lexical) :]
+            lexical += uses[: len(lexical)]
+            binary += uses[len(lexical) : len(lexical) + len(binary)]
+            chains += uses[len(lexical) + len(binary) :].reshape(labels, labels)
+        # A chain from p to c uses the rule a → b as often as closure[p, a] w closure[b, c] / closure[p, c] says.
+        share = np.divide(chains, grammar.closure, out=np.zeros_like(chains), where=grammar.closure > 0)
+        through = grammar.closure.T @ share @ grammar.closure.T
+        rows = grammar.unary
+        unary = rows["weight"] * through[rows["parent"], rows["child"]]
+        whole = np.zeros(max(grammar.symbols, 1))
+        for table, uses in ((grammar.lexical, lexical), (grammar.binary, binary), (rows, unary)):
+            np.add.at(whole, table["parent"], uses)
+        return LearnableTrees(
+            make_grammar(
+                labels,
+                grammar.symbols,
+                *(_reweighed(table, uses, whole, labels) for table, uses in (
+                    (grammar.binary, binary), (grammar.lexical, lexical), (rows, unary)
+                )),
+            ),
+            self.words, self.spans, self.vocabulary, self.root,
+        )  # fmt: skip
+
+
+def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
+    total = float(uses.sum())
+    return uses / total if total > 0 else np.full(len(uses), 1 / max(len(uses), 1))
+
+
+def _reweighed(
+    table: NDArray[np.void], uses: NDArray[np.float64], whole: NDArray[np.float64], labels: int
+) -> NDArray[np.void]:
+    """Weigh the rules by relative frequencies; those of symbols inside fragments, and of labels that nothing
+    uses, keep theirs."""
+    found = table.copy()
+    changed = (table["parent"] < labels) & (whole[table["parent"]] > 0)
+    found["weight"][changed] = (uses / np.maximum(whole[table["parent"]], 1e-300))[changed]
+    return found
+
+
+def itg_of(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
+    """Return an ITG to learn from some pairs of two links and of up to `largest` word pairs, evenly spaced.
+
+    It begins with the rules alike, and with words as often as they are in these pairs, a link as one time more.
+    """
+    linked = np.array([len(links) > 1 for links in corpus.links])
+    suited = np.flatnonzero(linked & (corpus.sizes() <= largest))
+    chosen = suited[np.unique(np.linspace(0, len(suited) - 1, number).astype(np.int64))] if len(suited) else suited
+    source, target, types = zip(*(words_of_pair(corpus.batch, int(pair)) for pair in chosen), strict=True)
+    data = ItgPairs(list(source), list(target), list(types), [corpus.links[pair] for pair in chosen])
+    pairs = np.zeros(len(corpus.type_links))
+    alone = np.zeros(len(corpus.source_links)), np.zeros(len(corpus.target_links))
+    for number, of in enumerate(data.types):
+        np.add.at(pairs, of.ravel(), 1)
+        np.add.at(pairs, of[data.links[number][:, 0], data.links[number][:, 1]], 1)
+        for words, sides in zip(alone, (data.source, data.target), strict=True):
+            np.add.at(words, sides[number], 1)
+    return LearnableItg(data, np.full(5, 0.2), *map(_relative, (pairs, *alone)))
+
+
+class Learnt(NamedTuple):
+    """A grammar after an iteration: its exact log-likelihood, and processor seconds of learning so far."""
+
+    log_likelihood: float
+    seconds: float
+
+
+def curve(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -> Iterator[Learnt]:
+    """Learn, and say where the grammar stands before the first iteration and after each."""
+    spent, steps = 0.0, learned(grammar, iterations, soft)
+    for iteration in range(iterations + 1):
+        if iteration:
+            begun = time.process_time()
+            grammar, _ = next(steps)
+            spent += time.process_time() - begun
+        found = count_exactly(grammar).log_likelihood
+        assert found is not None
+        yield Learnt(found, spent)
+
+
+def main(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
+    links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs to learn from.")] = 200,
+    largest: Annotated[int, typer.Option(min=1, help="Word pairs of the largest pair.")] = 130,
+    iterations: Annotated[int, typer.Option(min=1, help="Iterations of expectation maximization.")] = 10,
+    masks: Annotated[str, typer.Option(help="Numbers of masks of each chart and iteration, with commas.")] = "1,4,16",
+    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+) -> None:
+    """Learn an ITG by exact counts and by soft ones, and print how the likelihood rises."""
+    grammar = itg_of(read_corpus(source, target, links), pairs, largest)
+    # Kernels are compiled, or loaded, before the clock counts.
+    count_exactly(grammar)
+    print("E step", "iteration", "log-likelihood", "seconds", sep="\t")
+    for way in ("exact", *masks.split(",")):
+        soft = None if way == "exact" else SoftCounts(grammar, int(way), seed)
+        for iteration, (found, seconds) in enumerate(curve(grammar, iterations, soft)):
+            said = way if soft is None else f"{way} masks"
+            print(said, iteration, f"{found:.1f}", f"{seconds:.1f}", sep="\t", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,176 @@
+"""Sentence pairs for the experiments of [BPK09]: their words, the links that are variables, and two grammars."""
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.learning.alignment.evaluation import read_links
+from hierogram.daemon.text.lines import read_sentences
+from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules
+from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.itg.batch import ItgBatch, make_batch
+from hierogram.samplers.itg.model1 import Model1, train_model1
+
+_X1, _X2 = -1, -2
+_LEAST = 0.1
+"""Links of a smaller probability are no variables."""
+
+
+_ITG_SIDES: list[tuple[list[int], list[int]]] = [
+    ([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1]),
+]  # fmt: skip
+
+
+def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.1)) -> Rules:
+    """Return an ITG: words together, a source word alone, a target word alone; two nonterminals straight, inverted."""
+    return make_rules(_ITG_SIDES, np.asarray(weights, np.float64), empty_sides=True)
+
+
+def mixed_rules() -> Rules:
+    """Up to three nonterminals in all orders, with a word of either side, or one of both, anywhere among them."""
+    sides: list[tuple[list[int], list[int]]] = [([ANY], [ANY])]
+    for size in (1, 2, 3):
+        source = [-1 - k for k in range(size)]
+        for order in permutations(source):
+            target = list(order)
+            with_word = [[*target[:k], ANY, *target[k:]] for k in range(size + 1)]
+            for k in range(size + 1):
+                mixed = [*source[:k], ANY, *source[k:]]
+                sides += [(mixed, other) for other in (target, *with_word)]
+            sides += [(source, other) for other in with_word]
+            if size > 1:
+                sides.append((source, target))
+    return make_rules(sides, np.array([1.0] + [0.1] * (len(sides) - 1)), empty_sides=False)
+
+
+GRAMMARS = {"itg": (itg_rules, True), "mixed": (mixed_rules, False)}
+"""Rules of each grammar, and whether nonterminals may have no words on one side."""
+
+
+def itg_edges(source: int, target: int) -> int:
+    """Return the edges of the whole chart of an ITG, of n words.
+
+    An edge with two nonterminals is two ends and a split on both sides, where neither part is empty on both sides; an
+    edge of words is a cell, or a word at a place of the other side.
+    """
+
+    def splits(words: int) -> int:
+        return (words + 1) * (words + 2) * (words + 3) // 6
+
+    def spans(words: int) -> int:
+        return (words + 1) * (words + 2) // 2
+
+    # Of straight splits, those whose left part is empty on both sides are spans of what is left; likewise the right
+    # part; those with both empty are counted twice.
+    apart = splits(source) * splits(target) - 2 * spans(source) * spans(target) + (source + 1) * (target + 1)
+    return 2 * apart + source * target + source * (target + 1) + (source + 1) * target
+
+
+def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the source words int32[n], the target words int32[m], and the types of each two of them int32[n, m]."""
+    source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
+    target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
+    types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
+    return source, target, types.reshape(len(source), len(target))
+
+
+class UniformSystem(PairSystem):
+    """A pair of whose links none is doubted: selections and means are the paper's [BPK09 §3.2, §3.3]."""
+
+    def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
+        """Return nothing: each step selects all links that were not selected, and a uniform part of the others."""
+
+
+class LinkedCorpus(NamedTuple):
+    """Pairs with their Model 1 and one-to-one links; how many links each type of two words has, each source word, and
+    each target word, float64."""
+
+    batch: ItgBatch
+    model1: Model1
+    links: list[NDArray[np.int32]]
+    type_links: NDArray[np.float64]
+    source_links: NDArray[np.float64]
+    target_links: NDArray[np.float64]
+
+    def size(self, pair: int) -> tuple[int, int]:
+        """Words of both sides."""
+        source, target, _ = words_of_pair(self.batch, pair)
+        return len(source), len(target)
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Return the word pairs of each pair: words of one side times words of the other."""
+        found: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
+        return found
+
+    def given(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1], the empty word last."""
+        model, (source, target, types) = self.model1, words_of_pair(self.batch, pair)
+        return (
+            np.vstack([model.target[types], model.null_target[target]]),
+            np.column_stack([model.source[types], model.null_source[source]]),
+        )
+
+    def words(self, pair: int) -> PairWords:
+        """Return the pair with emissions [P(e|f) P(f|e)]^½, words alone from the empty word; scaled.
+
+        P are relative frequencies of the links, with one link more of each word that is spread as Model 1 has it.
+        """
+        target, source = self.given(pair)
+        sources, targets, types = words_of_pair(self.batch, pair)
+        forward = (self.type_links[types] + target[:-1]) / (self.source_links[sources][:, None] + 1)
+        backward = (self.type_links[types] + source[:, :-1]) / (self.target_links[targets] + 1)
+        pairs = np.sqrt(forward * backward)
+        alone, others = np.sqrt(source[:, -1]) * 0.1, np.sqrt(target[-1]) * 0.1
+        return PairWords(
+            np.zeros(len(alone), np.int32),
+            np.zeros(len(others), np.int32),
+            pairs,
+            alone,
+            others,
+            2 / np.sqrt(np.maximum(pairs.max(axis=1), alone**2)),
+            2 / np.sqrt(np.maximum(pairs.max(axis=0), others**2)),
+        )
+
+    def system(self, grammar: str, pair: int, uniform: bool = False) -> PairSystem:
+        """Return the pair under a grammar, its variables the links; `uniform`: none of these is doubted."""
+        make, empty_sides = GRAMMARS[grammar]
+        kind = UniformSystem if uniform else PairSystem
+        return kind(make(), self.words(pair), self.links[pair], empty_sides)
+
+
+def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
+    """Read pairs and their links.
+
+    Links may have probabilities, as `hierogram align --score` writes them. They are made one-to-one: the most probable
+    first, or in their order, those that share a word with one before are left out. Raises `InputError`.
+    """
+    sides = [read_side(read_sentences(name)) for name in (source, target)]
+    batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
+    scores = [line.partition("|||")[2].split() for line in read_sentences(links)]
+    if len(scores) != batch.size:
+        raise InputError(f"{links} has {len(scores)} lines for {batch.size} pairs: give the links of these pairs")
+    texts = [line.partition("|||")[0].split() for line in read_sentences(links)]
+    read_links(links)  # Says what is wrong with a line.
+    variables = [_one_to_one(*line) for line in zip(texts, scores, strict=True)]
+    types, sources, targets = (np.zeros(int(of.max(initial=0)) + 1) for of in (batch.types, batch.source, batch.target))
+    for pair, own in enumerate(variables):
+        words = words_of_pair(batch, pair)
+        np.add.at(types, words[2][own[:, 0], own[:, 1]], 1)
+        np.add.at(sources, words[0][own[:, 0]], 1)
+        np.add.at(targets, words[1][own[:, 1]], 1)
+    return LinkedCorpus(batch, train_model1(batch), variables, types, sources, targets)
+
+
+def _one_to_one(links: list[str], scores: list[str]) -> NDArray[np.int32]:
+    pairs = [(int(i), int(x)) for i, x in (link.split("-") for link in links)]
+    known = dict(zip(pairs, map(float, scores), strict=True)) if scores else dict.fromkeys(pairs, 1.0)
+    chosen: list[tuple[int, int]] = []
+    for i, x in sorted((link for link in known if known[link] >= _LEAST), key=lambda link: (-known[link], link)):
+        if all(i != a and x != b for a, b in chosen):
+            chosen.append((i, x))
+    return np.array(sorted(chosen), np.int32).reshape(-1, 2)

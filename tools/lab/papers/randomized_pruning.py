@@ -1,0 +1,384 @@
+"""Draw Figure 4 of [BPK09]: what one mask costs beside the whole chart, and how far averages over masks are off.
+
+    hierogram align corpus.zh corpus.en --symmetrize union --score -o links
+    python -m hierogram.tools.lab.papers.randomized_pruning corpus.zh corpus.en links -o pruning.png
+
+Masks are compared with tic-tac-toe pruning [Zhang & Gildea 2005]; docs/model.md, section 8.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Annotated, NamedTuple, cast
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.progress import progress
+from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
+from hierogram.samplers.charts.hypergraph import score, total_of
+from hierogram.samplers.charts.pairs import PairTask, span_of, unmasked
+from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighed_mean
+from hierogram.tools.lab.measures.results import drawn, write_table
+from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, LinkedCorpus, itg_edges, read_corpus
+
+_cell = cast("Callable[[int, int], int]", span_of)
+"""The number of a span [i, j)."""
+
+
+def figures_of_merit(target: NDArray[np.float64], source: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Natural log of each bispan's figure of merit, float64[spans, (m+1)²], laid out as `PairTask.kept`.
+
+    `target` float64[n+1, m] is P(e_x | f_i), `source` float64[n, m+1] is P(f_i | e_x); the empty word comes last.
+    """
+    n, m = len(source), target.shape[1]
+    merit = np.full(((n + 1) * (n + 2) // 2, m + 1, m + 1), -np.inf)
+    sums = np.concatenate([np.zeros((1, m)), np.cumsum(target[:-1], axis=0)])
+    for j in range(n + 1):
+        for i in range(j + 1):
+            inside, outside = _divided(sums[j] - sums[i], sums[n], target[-1], j - i, n)
+            merit[_cell(i, j)] = outside[-1] + (inside - outside)[None, :] - (inside - outside)[:, None]
+    across = np.concatenate([np.zeros((n, 1)), np.cumsum(source[:, :-1], axis=1)], axis=1)
+    ends = np.array([(i, j) for j in range(n + 1) for i in range(j + 1)])
+    for y in range(m + 1):
+        for x in range(y + 1):
+            inside, outside = _divided(across[:, y] - across[:, x], across[:, m], source[:, -1], y - x, m)
+            gain = inside - outside
+            merit[:, x, y] += outside[-1] + gain[ends[:, 1]] - gain[ends[:, 0]]
+    merit[:, np.tril(np.ones((m + 1, m + 1), np.bool_), -1)] = -np.inf
+    return merit.reshape(len(merit), -1)
+
+
+def _divided(
+    within: NDArray[np.float64], whole: NDArray[np.float64], null: NDArray[np.float64], size: int, words: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums over the first words of a side, float64[words + 1]: natural logs of their probabilities from the words
+    inside a span of `size` of the other side's words, and from those outside."""
+    inside = np.log((within + null) / (size + 1))
+    outside = np.log((np.maximum(whole - within, 0) + null) / (words - size + 1))
+    return np.concatenate(([0], np.cumsum(inside))), np.concatenate(([0], np.cumsum(outside)))
+
+
+def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
+    """Return whether bispans have a figure of merit within `log_ratio` of the best one with the same source span, laid
+    out as `PairTask.kept`; the whole pair is kept."""
+    kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
+    kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
+    return kept
+
+
+LARGEST = 130
+"""Word pairs of the largest pairs whose chart is also filled as a whole, as in the paper."""
+_RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 37.0, 45.0, 50.0, 55.0, 60.0)
+"""Natural logs of the ratios at which tic-tac-toe pruning cuts."""
+_BUDGETS = 2.0 ** -np.arange(10, 0, -1)
+"""Shares of the whole chart's edges."""
+_COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256])
+"""Numbers of masks, the same of every pair: what makes the points of Figure 4 d."""
+_MOST_STEPS = 2_000
+_MOST_KNOWN = 100
+"""After n masks in a row whose charts were known, nothing new is looked for."""
+_NEAR = 0.08
+"""Pairs are of about a size where theirs differs by no more than this share."""
+
+COLUMNS = (
+    "grammar", "pair", "size", "exact edges", "mask edges", "exact seconds", "mask seconds", "half seconds", "masks",
+    "steps", "one mask", "half the work",
+)  # fmt: skip
+
+
+class PrunedPair(NamedTuple):
+    """A pair: edges and seconds of the whole chart and of one mask; seconds of all masks up to half the whole work, the
+    step that reaches it among them, the charts that were made, and the masks; errors of one mask and of all these;
+    errors of the masks within a budget, the last one half the whole work (NaN where one mask is more). Edges and error
+    by the number of masks, float64[counts, 2]. Of tic-tac-toe pruning at each ratio its share of the whole work, its
+    error, and that of masks at the same work, float64[ratios, 3]."""
+
+    grammar: str
+    pair: int
+    size: int
+    exact_edges: int
+    mask_edges: float
+    exact_seconds: float
+    mask_seconds: float
+    half_seconds: float
+    masks: int
+    steps: int
+    one: float
+    half: float
+    by_budget: NDArray[np.float64]
+    by_count: NDArray[np.float64]
+    tictactoe: NDArray[np.float64]
+
+
+def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: bool = False) -> PrunedPair:
+    """Return a pair of up to `LARGEST` word pairs, by the whole chart, by masks, and by tic-tac-toe pruning.
+
+    The work of masks includes all charts that are made to find the first derivations. `uniform`: one chain with the
+    paper's selections, and the plain mean of its steps.
+    """
+    n, m = corpus.size(pair)
+    system = corpus.system(grammar, pair, uniform)
+    chains = 1 if uniform else 2
+    nothing = np.zeros(system.variables, np.bool_)
+    system.build(nothing, nothing)
+    begun = time.process_time()
+    graph = system.build(nothing, nothing)
+    scores = score(graph)
+    exact_seconds = time.process_time() - begun
+    exact, edges = system.features(scores.expected), graph.edges
+    begun = time.process_time()
+    kernel = PruningKernel(system, pair, chains)
+    state = kernel.init(seed)
+    start_seconds, first = time.process_time() - begun, kernel.start.edges
+    steps: list[Pruned] = []
+    work: list[int] = []
+    seconds: list[float] = []
+    while not work or (
+        (first + sum(work) < edges / 2 or len(work) < _COUNTS[-1])
+        and any(work[-_MOST_KNOWN:])
+        and len(work) < _MOST_STEPS
+    ):
+        begun = time.process_time()
+        state, pruned = kernel.step(seed, state, len(work) // len(state.assigned) + 1)
+        seconds += [(time.process_time() - begun) / len(pruned)] * len(pruned)
+        steps += pruned
+        work += [one.edges for one in pruned]
+    spent = first + np.array(list(accumulate(work)))
+    # All steps of one number together: the masks of all chains.
+    half = min(len(work), (int(np.searchsorted(spent[chains - 1 :: chains], edges / 2)) + 1) * chains)
+    made = np.array(work[:half]) > 0
+
+    @cache
+    def of_first(done: int) -> float:
+        """Return the squared error of the first masks."""
+        some = steps[:done]
+        mean = np.mean([step.features for step in some], axis=0) if uniform else weighed_mean(some)
+        return float(((mean - exact) ** 2).sum())
+
+    def error(share: float) -> float:
+        """Return the error of the masks that take so much of the whole work; NaN where the first one is more."""
+        done = int(np.searchsorted(spent[:half], share * edges, side="right"))
+        return of_first(done) if done else np.nan
+
+    make, empty = GRAMMARS[grammar]
+    task = unmasked(make(), corpus.words(pair), empty)
+    return PrunedPair(
+        grammar, pair, n * m, edges, float(np.array(work[:half])[made].mean()), exact_seconds,
+        float(np.array(seconds[:half])[made].mean()), start_seconds + sum(seconds[:half]), int(made.sum()), half,
+        float(((steps[0].features - exact) ** 2).sum()), of_first(half),
+        np.array([error(share) for share in _BUDGETS]),
+        np.array([(spent[done - 1], of_first(done)) for done in np.minimum(_COUNTS, len(steps)).tolist()]),
+        np.array([(share, own, error(share)) for share, own in _tictactoe(corpus, pair, task, exact, edges)]),
+    )  # fmt: skip
+
+
+def _tictactoe(
+    corpus: LinkedCorpus, pair: int, task: PairTask, exact: NDArray[np.float64], edges: int
+) -> NDArray[np.float64]:
+    """Share of the whole work, and error, at each ratio, float64[ratios, 2]; without a derivation, of no features."""
+    merit = figures_of_merit(*corpus.given(pair))
+    builder = PairBuilder()
+    found = []
+    for ratio in _RATIOS:
+        some = task._replace(kept=kept_bispans(merit, ratio))
+        bitext = builder.build(some)
+        features = np.zeros(len(exact))
+        if total_of(bitext.graph) > 0:
+            expected = score(bitext.graph).expected
+            words = expected_emissions(bitext, expected, some)
+            uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], expected, len(task.rules.weight))
+            features = np.concatenate([words.links.ravel(), words.source_nulls, words.target_nulls, uses])
+        found.append((bitext.graph.edges / edges, float(((features - exact) ** 2).sum())))
+    return np.array(found)
+
+
+def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
+    """So many pairs of each fourth of the range of sizes, with two links at least."""
+    sizes = corpus.sizes()
+    linked = np.array([len(links) > 1 for links in corpus.links])
+    random = np.random.default_rng(seed)
+    for part in range(4):
+        inside = np.flatnonzero(linked & (sizes > part * LARGEST / 4) & (sizes <= (part + 1) * LARGEST / 4))
+        yield from random.permutation(inside)[:number].tolist()
+
+
+class Saving(NamedTuple):
+    """Pairs of about a size: how many, mean edges of whole charts and of a mask, the median of their
+    ratios, seconds of a mask, and the share of the shorter side's words that have a variable."""
+
+    size: int
+    pairs: int
+    exact_edges: float
+    mask_edges: float
+    median: float
+    mask_seconds: float
+    linked: float
+
+
+def saved(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) -> Saving:
+    """Return what masks save of charts, of some pairs of about a size; three masks each."""
+    near = np.abs(corpus.sizes() - size) <= _NEAR * size
+    linked = np.array([len(links) > 1 for links in corpus.links])
+    chosen = np.random.default_rng(seed).permutation(np.flatnonzero(near & linked))[:pairs].tolist()
+    exact, masks, seconds, share = [], [], 0.0, 0.0
+    for pair in chosen:
+        system = corpus.system(grammar, pair)
+        nothing = np.zeros(system.variables, np.bool_)
+        exact.append(itg_edges(*corpus.size(pair)) if grammar == "itg" else system.build(nothing, nothing).edges)
+        kernel = PruningKernel(system, pair)
+        state = kernel.init(seed)
+        begun, work = time.process_time(), 0
+        for plan in (1, 2, 3):
+            state, [pruned] = kernel.step(seed, state, plan)
+            work += pruned.edges
+        seconds += (time.process_time() - begun) / 3
+        masks.append(work / 3)
+        share += len(corpus.links[pair]) / min(corpus.size(pair))
+    number = max(1, len(chosen))
+    whole, some = np.array(exact, np.float64), np.array(masks)
+    median = float(np.median(whole / some)) if len(chosen) else 0.0
+    return Saving(
+        size, len(chosen), whole.sum() / number, some.sum() / number, median, seconds / number, share / number
+    )
+
+
+def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float, float]:
+    """By how much the error grows for 100 word pairs (least squares), and the standard error of that, which holds
+    where errors of larger pairs vary more."""
+    apart = size - size.mean()
+    found = float((apart * error).sum() / (apart**2).sum())
+    left = error - error.mean() - found * apart
+    return 100 * found, 100 * float(np.sqrt(((apart * left) ** 2).sum())) / float((apart**2).sum())
+
+
+def by_work(rows: Sequence[PrunedPair]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Figure 4 d: the share of all pairs' whole work, and the mean error, by the number of masks, which is the same of
+    every pair, and by the ratio of tic-tac-toe pruning; float64[counts, 2] and float64[ratios, 2]."""
+    edges = np.array([row.exact_edges for row in rows], np.float64)
+    masks = np.array([row.by_count for row in rows])
+    cut = np.array([row.tictactoe[:, :2] for row in rows])
+    masks[:, :, 0] /= edges.mean()
+    cut[:, :, 0] *= edges[:, None] / edges.mean()
+    return masks.mean(axis=0), cut.mean(axis=0)
+
+
+def draw(rows: Sequence[PrunedPair], path: Path) -> None:
+    """Return the figure: a, seconds; b, ratio of work; c, errors by size; d, errors by work."""
+    with drawn(path, 2, 2, size=(10, 8)) as axes:
+        for grammar in GRAMMARS:
+            own = [row for row in rows if row.grammar == grammar]
+            if not own:
+                continue
+            size = np.array([row.size for row in own])
+            axes[0, 0].semilogy(size, [1e3 * row.exact_seconds for row in own], ".", label=f"{grammar}: whole chart")
+            axes[0, 0].semilogy(size, [1e3 * row.mask_seconds for row in own], "x", label=f"{grammar}: one mask")
+            axes[0, 1].semilogy(size, [row.exact_edges / row.mask_edges for row in own], ".", label=grammar)
+            part = np.minimum((size - 1) * 4 // LARGEST, 3)
+            middle = [(k + 0.5) * LARGEST / 4 for k in range(4) if (part == k).any()]
+            for name, marker in (("one", "x--"), ("half", "o-")):
+                means = [np.mean([getattr(row, name) for row, p in zip(own, part, strict=True) if p == k])
+                         for k in range(4) if (part == k).any()]  # fmt: skip
+                axes[1, 0].plot(
+                    middle, means, marker, label=f"{grammar}: {'one mask' if name == 'one' else 'half the work'}"
+                )
+            masks, cut = by_work(own)
+            axes[1, 1].loglog(masks[:, 0], masks[:, 1], "o-", label=f"{grammar}: masks")
+            axes[1, 1].loglog(cut[:, 0], cut[:, 1], "x--", label=f"{grammar}: tic-tac-toe")
+        titles = ("a: milliseconds", "b: edges, whole chart over one mask", "c: squared error", "d: squared error")
+        for axis, title, below in zip(axes.flat, titles, (*["word pairs"] * 3, "share of the whole work"), strict=True):
+            axis.set_title(title)
+            axis.set_xlabel(below)
+            axis.legend(fontsize=7)
+
+
+def _tell(grammar: str, own: Sequence[PrunedPair]) -> None:
+    """Tables of one grammar."""
+    print(
+        grammar, "size", "exact/mask edges", "median", "exact/mask seconds", "masks", "steps", "half/exact seconds",
+        "one mask", "half the work", sep="\t",
+    )  # fmt: skip
+    for k in range(4):
+        part = [row for row in own if k * LARGEST / 4 < row.size <= (k + 1) * LARGEST / 4]
+        if part:
+            edges = sum(row.exact_edges for row in part) / sum(row.mask_edges for row in part)
+            median = np.median([row.exact_edges / row.mask_edges for row in part])
+            seconds = sum(row.exact_seconds for row in part) / sum(row.mask_seconds for row in part)
+            errors = [np.mean([getattr(row, name) for row in part]) for name in ("one", "half")]
+            size = np.mean([row.size for row in part])
+            numbers = (
+                f"{size:.0f}", f"{edges:.0f}", f"{median:.0f}", f"{seconds:.1f}",
+                f"{np.mean([row.masks for row in part]):.0f}", f"{np.mean([row.steps for row in part]):.0f}",
+                f"{sum(row.half_seconds for row in part) / sum(row.exact_seconds for row in part):.2f}",
+                *(f"{e:.4f}" for e in errors),
+            )  # fmt: skip
+            print("", *numbers, sep="\t")
+    sizes, one, half = (np.array([getattr(row, field) for row in own], np.float64) for field in ("size", "one", "half"))
+    within = np.array([row.by_budget[-1] for row in own])
+    within = np.where(np.isnan(within), one, within)
+    for said, seen in (("one mask", one), ("half the work", half), ("masks within half the work", within)):
+        found, deviation = slope(sizes, seen)
+        print("", f"error of {said} grows for 100 word pairs by", f"{found:.3f} ± {deviation:.3f}", sep="\t")
+    masks, cut = by_work(own)
+    print("", "every pair: share of work", "tic-tac-toe", "masks", "their number", sep="\t")
+    for share, error in cut:
+        if number := int((masks[:, 0] <= share).sum()):
+            print("", f"{share:.4f}", f"{error:.4f}", f"{masks[number - 1, 1]:.4f}", _COUNTS[number - 1], sep="\t")
+    print("", "masks of every pair", "share of work", "error", sep="\t")
+    for number, (share, error) in zip(_COUNTS, masks, strict=True):
+        print("", number, f"{share:.4f}", f"{error:.4f}", sep="\t")
+    by_budget = np.array([row.by_budget for row in own])
+    print("", "share of work", "masks", "pairs", sep="\t")
+    for share, errors in zip(_BUDGETS, by_budget.T, strict=True):
+        known = errors[~np.isnan(errors)]
+        print("", f"{share:.4f}", f"{known.mean():.4f}" if len(known) else "", len(known), sep="\t")
+    print("", "share of work", "tic-tac-toe", "pairs with a mask: tic-tac-toe", "masks", "pairs", sep="\t")
+    for ratio in np.array([row.tictactoe for row in own]).transpose(1, 0, 2):
+        both = ratio[~np.isnan(ratio[:, 2])]
+        means = [*ratio[:, :2].mean(axis=0), *(both[:, 1:].mean(axis=0) if len(both) else ())]
+        print("", *(f"{mean:.4f}" for mean in means), *([] if len(both) else ["", ""]), len(both), sep="\t")
+
+
+def main(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
+    links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs of each fourth of the sizes.")] = 25,
+    grammars: Annotated[str, typer.Option(help="Grammars whose whole charts are filled, with commas.")] = "itg,mixed",
+    near: Annotated[str, typer.Option(help="Sizes at which what an ITG's masks save is printed.")] = "121,400,900",
+    uniform: Annotated[bool, typer.Option(help="Select links as the paper does, and take plain means.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Figure; a table is put beside it.")
+    ] = Path("pruning.png"),
+) -> None:
+    """Measure and draw."""
+    corpus = read_corpus(source, target, links)
+    chosen = list(chosen_pairs(corpus, pairs, seed))
+    named = [grammar for grammar in grammars.split(",") if grammar]
+    sizes = [("itg", int(size)) for size in near.split(",") if size]
+    sizes += [(grammar, LARGEST) for grammar in named if grammar != "itg"]
+    print("grammar", "about", "pairs", "exact edges", "mask edges", "ratio", "median", "mask ms", "linked", sep="\t")
+    for grammar, size in sizes:
+        one = saved(corpus, grammar, size, 2 * pairs if grammar == "itg" else pairs, seed)
+        if one.pairs:
+            edges = f"{one.exact_edges:.0f}", f"{one.mask_edges:.0f}", f"{one.exact_edges / one.mask_edges:.0f}"
+            others = f"{one.median:.0f}", f"{1e3 * one.mask_seconds:.2f}", f"{one.linked:.2f}"
+            print(grammar, size, one.pairs, *edges, *others, sep="\t", flush=True)
+    rows = []
+    tasks = [(grammar, pair) for grammar in named for pair in chosen]
+    with progress("measure", "pairs") as shown:
+        for grammar, pair in tasks:
+            rows.append(measure(corpus, grammar, pair, seed, uniform))
+            shown.update(len(rows), len(tasks), len(rows))
+    write_table(output.with_suffix(".tsv"), COLUMNS, (row[: len(COLUMNS)] for row in rows), "\t")
+    draw(rows, output)
+    for grammar in named:
+        _tell(grammar, [row for row in rows if row.grammar == grammar])
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,301 @@
+"""The grammar that is exported by default beside its rivals: what each translates, over several chains.
+
+python -m hierogram.tools.lab.papers.rivals corpus.es corpus.en --work rivals --chains 4
+
+Weights are tuned for each grammar, as users do; and once, with Hiero's grammar and all features. What is found is kept
+in the folder, step by step; the same command goes on where it was interrupted.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.cli.common import plural, print_table
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exports.options import SMOOTHING, Counted
+from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.storage.options import Option
+from hierogram.tools.lab.comparison.pruning import ENTROPY, MASS, SIGNIFICANCE, Pruning
+from hierogram.tools.lab.papers.translations import (
+    AVERAGED,
+    DEFAULT,
+    HIERO,
+    MEANS,
+    SAMPLES,
+    Experiment,
+    ExperimentOptions,
+    Made,
+    Split,
+    System,
+    aligned,
+    begin,
+    timed_translations,
+)
+from hierogram.tools.translation.grammars import read_weights, write_weights
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.tuning.bleu import References, bleu_of
+from hierogram.tools.translation.tuning.options import EvaluationOptions
+
+TRANSLATION = "translation grammar"
+ALL = "all features"
+_TENTH = 10
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalOptions(ExperimentOptions):
+    """Options of the comparison."""
+
+    chains: Annotated[int, Option("Stores that learn, each with its own seed.", least=1)] = 4
+    iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 8
+    seeds: Annotated[
+        int, Option("Seeds of tuning for each grammar; their mean counts. 0: weights are tuned once.", least=0)
+    ] = 1
+    only: Annotated[
+        tuple[str, ...], Option("Only grammars of these names, or whose names hold one.", metavar="NAMES")
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RivalRow:
+    """A row of the table; figures are means over chains, `spread` is from the lowest BLEU to the highest.
+
+    `rules` of the whole grammar up to the scope; `bytes` of the file that is filtered for the held-out text; seconds to
+    write that file, and processor seconds to translate a sentence. `untuned`: BLEU with the built-in weights, `once`
+    with those that are tuned with the first grammar. `start_won`: how often the weights that tuning began with were the
+    best. `p` that its BLEU differs from that of the first row by chance, over sentences and chains; `p_of_means` that
+    it differs from that of posterior means.
+    """
+
+    name: str
+    chains: int
+    rules: float
+    share: float
+    bytes: float
+    export_seconds: float
+    seconds: float
+    bleu: float
+    spread: list[float]
+    chrf: float
+    once: float
+    untuned: float
+    start_won: int
+    p: float | None = None
+    p_of_means: float | None = None
+
+
+@with_options
+def main(
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A bitext, tokenised.")],
+    wanted: RivalOptions,
+) -> None:
+    """Learn, extract, prune, export, tune for each grammar, translate, and compare."""
+    experiment = begin(files, wanted)
+    table = RivalTable(wanted, experiment)
+    rows = table.compared([table.row(systems) for systems in table.rivals()])
+    content = json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
+    (wanted.work / "rivals.json").write_text(content + "\n")
+    say(rows, experiment.parts, wanted)
+
+
+class RivalTable:
+    """Hold what the comparison has to translate with, and what it has found so far."""
+
+    def __init__(self, wanted: RivalOptions, experiment: Experiment) -> None:
+        self.wanted, self._experiment = wanted, experiment
+        self._bitext = aligned(experiment.parts.files, wanted.work, wanted.threads)
+        self._equipment = experiment.equip(TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope))
+        self._statistics = [
+            References([tuple(line.split()) for line in own]) for own in experiment.parts.test.references
+        ]
+        self._found: dict[str, NDArray[np.float64]] = {}
+        self._rules_of_first = 0
+
+    def rivals(self) -> Sequence[Sequence[System]]:
+        """Return the grammars of each row: one, or one of each chain. Hiero with all features comes first."""
+        chains = range(1, self.wanted.chains + 1)
+        hiero = System(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
+        default = System(TRANSLATION, DEFAULT, Counted.TRANSLATION, features=None)
+        rules, ours = (self._rules(self._experiment.made(system, self._bitext)) for system in (hiero, default))
+        rows = [
+            [hiero],
+            [replace(default, chain=chain) for chain in chains],
+            [System(MEANS, DEFAULT, chain=chain) for chain in chains],
+            [System(f"{MEANS}, {ALL}", DEFAULT, features=None, smoothing=SMOOTHING, chain=chain) for chain in chains],
+            [System(HIERO, DEFAULT, heuristic=True)],
+            *(
+                [replace(hiero, name=f"{HIERO} {said} {by}", pruning=Pruning(by, number, self.wanted.max_scope))]
+                for said, by, number in (
+                    ("of our size by", MASS, ours),
+                    ("of our size by", SIGNIFICANCE, ours),
+                    ("of our size by", ENTROPY, ours),
+                    ("best tenth by", MASS, rules // _TENTH),
+                )
+            ),
+            [System(AVERAGED, SAMPLES)],
+            [System(f"{AVERAGED}, {ALL}", SAMPLES, features=None, smoothing=SMOOTHING)],
+        ]
+        only, names = self.wanted.only, {row[0].name for row in rows}
+        wanted = {name for part in only for name in ({part} & names or names) if part in name}
+        return [row for row in rows if not only or row[0] == hiero or row[0].name in wanted]
+
+    def row(self, systems: Sequence[System]) -> RivalRow:
+        """Return the row of a grammar, over its chains."""
+        made = [self._experiment.made(system, self._bitext) for system in systems]
+        found = [self._figures(one) for one in made]
+        name = systems[0].name
+        texts = [[tuple(line.split()) for line in read_sentences(str(one.output))] for one in made]
+        self._found[name] = np.array(
+            [[own.statistics(words) for own, words in zip(self._statistics, text, strict=True)] for text in texts]
+        )
+        self._rules_of_first = self._rules_of_first or self._rules(made[0])
+        bleu = [figures["tuned"] for figures in found]
+        rules = float(np.mean([self._rules(one) for one in made]))
+
+        def mean(name: str) -> float:
+            return float(np.mean([figures[name] for figures in found]))
+
+        return RivalRow(
+            name,
+            len(systems),
+            rules,
+            rules / max(self._rules_of_first, 1),
+            float(np.mean([one.file.stat().st_size for one in made])),
+            float(np.mean([one.seconds for one in made])),
+            mean("seconds"),
+            float(np.mean(bleu)),
+            [min(bleu), max(bleu)],
+            mean("chrf"),
+            mean("once"),
+            mean("untuned"),
+            sum(int(figures["start_won"]) for figures in found),
+        )
+
+    def compared(self, rows: Sequence[RivalRow]) -> list[RivalRow]:
+        """Return the rows with their p against the first one, and against posterior means where these are there."""
+
+        def p(name: str, other: str) -> float | None:
+            known = other in self._found and name != other
+            return p_of_difference(self._found[other], self._found[name]) if known else None
+
+        return [replace(row, p=p(row.name, rows[0].name), p_of_means=p(row.name, MEANS)) for row in rows]
+
+    def _rules(self, made: Made) -> int:
+        return sum(made.by_scope[: self.wanted.max_scope + 1])
+
+    def _figures(self, made: Made) -> dict[str, float]:
+        """Translate with a grammar, with weights that are tuned for it; return its figures."""
+        wanted, equipment = self.wanted, self._equipment
+
+        def find() -> dict[str, float]:
+            grammar = equipment.grammar(str(made.file))
+
+            def scores(weights: dict[str, float]) -> tuple[float, float, float]:
+                """Return BLEU, chrF and seconds a sentence."""
+                translator = equipment.translator(grammar, weights)
+                lines, seconds = timed_translations(translator, self._experiment.parts.test.sources, wanted.threads)
+                write_lines(made.output, lines)
+                options = EvaluationOptions(metrics=("bleu", "chrf"), tokenizer="none")
+                bleu, chrf = self._experiment.evaluated([("translation", lines)], options)
+                return bleu.scores[0].score, chrf.scores[0].score, seconds
+
+            untuned, _, _ = scores(equipment.weights)
+            once_file = wanted.work / "once.toml"
+            found = []
+            won = 0
+            once = None
+            if once_file.exists():
+                weights = read_weights(str(once_file))
+                by_once = scores(weights)
+                once = by_once[0]
+                found += [by_once] * (not wanted.seeds)
+            for seed in range(wanted.seeds or int(once is None), 0, -1):
+                weights, start_won = self._experiment.tuned(equipment, made, wanted.iterations, seed)
+                won += start_won
+                found.append(scores(weights))
+            write_weights(made.file.with_suffix(".toml"), weights)
+            if once is None:
+                write_weights(once_file, weights)
+                once = found[-1][0]
+            bleu, chrf, seconds = np.mean(found, axis=0).tolist()
+            return {
+                "untuned": untuned,
+                "once": once,
+                "chrf": chrf,
+                "seconds": seconds,
+                "tuned": bleu,
+                "start_won": float(won),
+            }
+
+        return self._experiment.kept.find(f"{made.system.named}: translations", find, made.output)
+
+
+def p_of_difference(
+    one: NDArray[np.float64],
+    other: NDArray[np.float64],
+    resamples: int = _RESAMPLES,
+    score: Callable[[NDArray[np.float64]], float] = lambda statistics: bleu_of(statistics).score,
+) -> float:
+    """Return how probable so large a difference in the mean score would be by chance, over sentences and chains.
+
+    Statistics float64[chains, sentences, …], of which `score` takes the sum: those of BLEU, unless said otherwise.
+    Sentences are drawn for both alike, chains for each by itself; what is compared is how often a resample's
+    difference, less that of all, is as large as that of all.
+    """
+    random = np.random.default_rng(1)
+
+    def mean(statistics: NDArray[np.float64], chains: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
+        return float(np.mean([score(statistics[chain][rows].sum(axis=0)) for chain in chains]))
+
+    sentences = one.shape[1]
+    whole = np.arange(sentences)
+    observed = mean(other, np.arange(len(other)), whole) - mean(one, np.arange(len(one)), whole)
+    larger = 0
+    for _ in range(resamples):
+        rows = random.integers(sentences, size=(sentences,))
+        drawn = mean(other, random.integers(len(other), size=(len(other),)), rows) - mean(
+            one, random.integers(len(one), size=(len(one),)), rows
+        )
+        larger += abs(drawn - observed) >= abs(observed)
+    return (larger + 1) / (resamples + 1)
+
+
+def say(rows: Sequence[RivalRow], parts: Split, wanted: RivalOptions) -> None:
+    """Print the table."""
+    columns = ["grammar", "rules", "share", "BLEU", "chains", "chrF", "p", "p of means", "once", "untuned"]
+    columns += ["s to write", "s a sentence"]
+    cells = [
+        [
+            row.name,
+            f"{row.rules:,.0f}",
+            f"{100 * row.share:.1f} %",
+            f"{row.bleu:.2f}",
+            f"{row.spread[0]:.2f} to {row.spread[1]:.2f}" if row.chains > 1 else "",
+            f"{row.chrf:.2f}",
+            *("" if p is None else f"{p:.3f}" for p in (row.p, row.p_of_means)),
+            f"{row.once:.2f}",
+            f"{row.untuned:.2f}",
+            f"{row.export_seconds:.0f}",
+            f"{row.seconds:.3f}",
+        ]
+        for row in rows
+    ]
+    print_table(columns, cells, numeric=range(1, len(columns)))
+    print()
+    won = sum(row.start_won for row in rows)
+    tuned = f"for each grammar, {plural(wanted.seeds, 'seed')}" if wanted.seeds else "once"
+    print(
+        f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
+        f"{len(parts.test.sources):,} to test with; weights tuned {tuned}, "
+        f"`once` with {rows[0].name} alone, `untuned` as built in; the weights that tuning began with won "
+        f"{plural(won, 'time')}"
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,221 @@
+"""Figures 5 and 6 of [CFGŠ14], and two comparisons of its §5: stratified sampling, and the processes.
+
+python -m hierogram.tools.lab.papers.sampling figure-5 corpus.zh corpus.en align.gdfa
+python -m hierogram.tools.lab.papers.sampling figure-6 corpus.zh corpus.en align.gdfa
+python -m hierogram.tools.lab.papers.sampling stratified corpus.zh corpus.en align.gdfa
+python -m hierogram.tools.lab.papers.sampling processes corpus.zh corpus.en align.gdfa
+
+The clock runs while pairs are sampled, not while kernels are compiled.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.kinds.kind import TrialOptions
+from hierogram.daemon.learning.kinds.pairs import load_pairs
+from hierogram.daemon.learning.kinds.synchronous import PhraseTrial
+from hierogram.samplers.counts.models import Model
+from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.grammar.schedules import PairSchedule, Schedule
+from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
+from hierogram.samplers.synchronous.sweeps import METROPOLIS
+from hierogram.storage.records import WAITING, PairRow
+from hierogram.tools.lab.measures import results
+from hierogram.tools.lab.measures.results import BitextFile, Corpus, drawn, timed
+from hierogram.tools.lab.measures.sampling import SETTINGS, model_over, read_batch
+
+_EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
+
+
+_DEFAULT = TrialOptions(threads=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to sample: a model, a schedule, how chains run, and for how many sweeps at most.
+
+    What stands before the sweep `counted_from` (at another temperature than 1) does not count as reaching a goal.
+    """
+
+    label: str
+    schedule: PairSchedule
+    model: str = PITMAN_YOR
+    strength: float = 5.0
+    discount: float = 0.5
+    how: TrialOptions = _DEFAULT
+    most: int = 1_000_000
+    counted_from: int = 0
+
+
+class Point(NamedTuple):
+    """A chain after a sweep: processor seconds of sampling so far (of all cores), natural-log likelihood."""
+
+    label: str
+    seed: int
+    sweep: int
+    seconds: float
+    log_likelihood: float
+
+
+def run(batch: Batch, ways: Sequence[Way], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
+    """Every way with every seed; seed by seed, so that what else the machine does falls on all alike.
+
+    Kernels are compiled, or loaded, before the clock starts.
+    """
+    models = {way.label: model_over(batch, way.model, way.strength, way.discount) for way in ways}
+    few = load_pairs([_EXAMPLE], SETTINGS).batch
+    for way in ways:
+        for _ in _chain(few, models[way.label], way, 1, 2):
+            pass
+    for seed in seeds:
+        for way in ways:
+            end = None
+            for end in _chain(batch, models[way.label], way, seed, sweeps):
+                yield end
+            if end is not None:
+                said = f"{way.label}, seed {seed}: {end.log_likelihood:,.0f} in {end.seconds:.1f} s of processor time"
+                print(said, file=sys.stderr, flush=True)
+
+
+def _chain(batch: Batch, model: Model, way: Way, seed: int, sweeps: int) -> Iterator[Point]:
+    trial = PhraseTrial(model, batch, way.schedule, replace(way.how, seed=seed))
+    seconds = 0.0
+    yield Point(way.label, seed, 0, 0.0, trial.log_likelihood())
+    for sweep in range(1, min(sweeps, way.most) + 1):
+        seconds += timed(trial.sweep, time.process_time)[0]
+        yield Point(way.label, seed, sweep, seconds, trial.log_likelihood())
+    trial.close()
+
+
+def write_table(points: Sequence[Point], path: Path) -> None:
+    """One line for each chain and sweep."""
+    rows = ([*point[:3], f"{point.seconds:.4f}", f"{point.log_likelihood:.3f}"] for point in points)
+    results.write_table(path, Point._fields, rows)
+
+
+def curves_of(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
+    """By label: float64[seeds, sweeps + 1, 2], seconds and log-likelihood."""
+    chains: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    for point in points:
+        chain = chains.setdefault(point.label, {}).setdefault(point.seed, [])
+        chain.append((point.seconds, point.log_likelihood))
+    return {label: np.array(list(by_seed.values())) for label, by_seed in chains.items()}
+
+
+class Reached(NamedTuple):
+    """When a way reaches a log-likelihood, mean over the seeds that do: sweeps, seconds, and how many seeds do."""
+
+    sweeps: float
+    seconds: float
+    seeds: int
+
+
+def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
+    """When the chains of a way first stand at a goal, or each at its own; sweeps before `counted_from` do not count."""
+    goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
+    firsts = []
+    for chain, own in zip(curve, goals, strict=True):
+        stands = np.flatnonzero(chain[counted_from:, 1] >= own)
+        if len(stands):
+            firsts.append((counted_from + int(stands[0]), chain))
+    if not firsts:
+        return Reached(float("nan"), float("nan"), 0)
+    sweeps = [sweep for sweep, _ in firsts]
+    return Reached(float(np.mean(sweeps)), float(np.mean([chain[k, 0] for k, chain in firsts])), len(firsts))
+
+
+def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) -> None:
+    """Means over the seeds, with the range of all, against sweeps and seconds, as PNG; earlier sweeps are left out."""
+    with drawn(path, 1, 2, size=(11, 4.2), sharey=True) as panels:
+        for (label, curve), style in zip(curves_of(points).items(), cycle(("-", "--", "-.", ":")), strict=False):
+            shown = curve[:, first_sweep:]
+            middle, low, high = shown.mean(axis=0), shown[:, :, 1].min(axis=0), shown[:, :, 1].max(axis=0)
+            sweeps = np.arange(first_sweep, first_sweep + len(middle))
+            for panel, places in zip(panels, (sweeps, middle[:, 0]), strict=True):
+                panel.plot(places, middle[:, 1], style, label=label)
+                panel.fill_between(places, low, high, alpha=0.2)
+        for panel, label in zip(panels, ("sweeps", "sampling, processor seconds"), strict=True):
+            panel.set_xlabel(label)
+            panel.grid(alpha=0.3)
+        panels[0].set_ylabel("log-likelihood")
+        panels[1].legend(loc="lower right")
+        panels[0].figure.suptitle(title)
+
+
+_EXACT = TrialOptions(exact=True)
+_EVERY = Schedule(0, 0)
+_STRENGTH = 100.0
+"""α of the paper's experiments on convergence [CFGŠ14 §4.3]."""
+
+FIGURES = {
+    "figure-5": (
+        Way("top-down", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
+        Way("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, how=replace(_EXACT, method=METROPOLIS)),
+    ),
+    "figure-6": (
+        Way("with density factor", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
+        Way("without density factor", _EVERY, DIRICHLET, _STRENGTH, how=replace(_EXACT, density=False)),
+    ),
+    "stratified": (
+        Way("stratified", Schedule(), how=_EXACT),
+        Way("every level from the first sweep", _EVERY, how=_EXACT),
+    ),
+    "processes": (
+        Way("Pitman-Yor, by length", Schedule(), how=_EXACT),
+        Way("Dirichlet, by length (d = 0)", Schedule(), how=_EXACT, discount=0.0),
+        Way("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, how=_EXACT),
+    ),
+}
+"""Ways that are drawn beside each other: Figures 5 and 6, §5.3, and §5.4.3, where each process has its likelihood.
+
+The paper compares the first two processes."""
+_FIRST_SWEEP = {"figure-6": 10}
+"""Sweeps before it are left out of a figure."""
+
+
+def report(points: Sequence[Point]) -> str:
+    """Return where each way stands at the beginning, after ten sweeps and at the end: means over the runs."""
+    rows = []
+    for label, curve in curves_of(points).items():
+        middle = curve.mean(axis=0)
+        early = min(10, len(middle) - 1)
+        deviation = curve[:, -1, 1].std(ddof=1) if len(curve) > 1 else np.nan
+        rows.append(
+            f"{label}: {middle[0, 1]:,.0f}, {middle[early, 1]:,.0f} after {early} sweeps, {middle[-1, 1]:,.0f} "
+            f"(deviation {deviation:,.0f}) after {len(middle) - 1} in {middle[-1, 0]:.1f} s"
+        )
+    return "\n".join(rows)
+
+
+def main(
+    what: Annotated[str, typer.Argument(metavar="FIGURE", help=f"What is drawn: {', '.join(FIGURES)}.")],
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
+    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first n pairs.")] = None,
+    sweeps: Annotated[int, typer.Option(min=2, help="Sweeps of each run.")] = 100,
+    runs: Annotated[int, typer.Option(min=1, help="Runs that are averaged.")] = 5,
+    figure: Annotated[Path | None, typer.Option(help="PNG to write; the table of all points is beside it.")] = None,
+) -> None:
+    """Draw log-likelihood against sweeps and seconds, and print where each way stands."""
+    if what not in FIGURES:
+        raise typer.BadParameter(f"there is no {what!r}; there are {', '.join(FIGURES)}", param_hint="FIGURE")
+    batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
+    points = list(run(batch, FIGURES[what], sweeps, range(1, runs + 1)))
+    path = figure or Path(f"{what}.png")
+    write_table(points, path.with_suffix(".csv"))
+    draw(points, path, f"{batch.size:,} pairs, mean of {runs} runs", min(_FIRST_SWEEP.get(what, 0), sweeps - 1))
+    print(report(points))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,125 @@
+"""Compare schedules: where chains settle, and when they are there; log-likelihood against sweeps and seconds.
+
+python -m hierogram.tools.lab.papers.schedules corpus.zh corpus.en align.gdfa --figure schedules.png
+
+Each way is run with five seeds. The goal of a seed is where the schedule of [CFGŠ14 §5.3], ten sweeps for each of seven
+levels, stands after 100 sweeps.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.learning.kinds.kind import TrialOptions
+from hierogram.samplers.grammar.schedules import Schedule, quick_schedule, stratified_schedule
+from hierogram.samplers.grammar.settings import RANDOM
+from hierogram.storage.options import Option
+from hierogram.tools.lab.measures.results import BitextFile, Corpus
+from hierogram.tools.lab.measures.sampling import read_batch
+from hierogram.tools.lab.papers.sampling import Point, Way, curves_of, draw, reached, run, write_table
+
+PAPER = "ten sweeps a level, 7 levels"
+_PAPER_SWEEPS = 100
+_EVERY = Schedule(0, 0)
+_RISING = Schedule(1, 13)
+_RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} sweeps"
+
+
+def ways(threads: int, most: int) -> dict[str, Way]:
+    """Return the candidates by short names; all but the paper's make at most n sweeps."""
+    cut = TrialOptions(threads=threads)
+    coins = replace(cut, start=RANDOM)
+    quick = quick_schedule()
+    return {
+        "paper": Way(PAPER, Schedule(), how=cut),
+        "rising": Way("one sweep a level, 13 levels", _RISING, how=cut, most=most),
+        "cut": Way("every level, all cut", _EVERY, how=cut, most=most),
+        "random": Way("every level, random cuts", _EVERY, how=coins, most=most),
+        "drawn": Way(
+            f"quick, draws that do not leave: {_RISES}",
+            replace(quick, leaving=False),
+            how=coins,
+            most=most,
+            counted_from=quick.sweeps,
+        ),
+        "quick": Way(f"quick: {_RISES}", quick, how=coins, most=most, counted_from=quick.sweeps),
+        "stratified": Way(
+            f"stratified: two levels a sweep, {_RISES}",
+            stratified_schedule(),
+            how=cut,
+            most=most,
+            counted_from=quick.sweeps,
+        ),
+    }
+
+
+def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
+    """When each way stands where the paper's does after 100 sweeps, and where it settles, as Markdown.
+
+    `counted_from` by label. Settled is the mean of a chain's last quarter; the deviation is that between chains.
+    """
+    curves = curves_of(points)
+    last = min(_PAPER_SWEEPS, curves[PAPER].shape[1] - 1)
+    goals = curves[PAPER][:, last, 1]
+    whole = float(curves[PAPER][:, last, 0].mean())
+    rows = [
+        f"| schedule | sweeps to the goal | processor seconds | of the paper's {last} sweeps | seeds | settled | ± |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for label, curve in curves.items():
+        found = reached(curve, goals.tolist(), counted_from.get(label, 0))
+        settled = curve[:, -(curve.shape[1] // 4) :, 1].mean(axis=1)
+        rows.append(
+            f"| {label} | {found.sweeps:.0f} | {found.seconds:.1f} | {found.seconds / whole:.0%} | "
+            f"{found.seeds} of {len(curve)} | {settled.mean():,.0f} | {settled.std():,.0f} |"
+        )
+    return "\n".join(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOptions:
+    """Options of the comparison."""
+
+    pairs: Annotated[int | None, Option("Only the first n pairs.", least=1)] = None
+    sweeps: Annotated[int, Option("Sweeps by the schedule of the paper.", least=2)] = _PAPER_SWEEPS
+    most: Annotated[int, Option("Sweeps by the others.", least=2)] = 50
+    only: Annotated[
+        tuple[str, ...],
+        Option(
+            "Ways besides that of the paper.",
+            values=("rising", "cut", "random", "drawn", "quick", "stratified"),
+            shown="all",
+        ),
+    ] = ()
+    seeds: Annotated[int, Option("Chains of each way.", least=1)] = 5
+    threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 2
+
+
+@with_options
+def main(
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
+    figure: Annotated[Path, typer.Option(help="PNG to write; the table of all points is beside it.")] = Path(
+        "schedules.png"
+    ),
+    *,
+    what: ScheduleOptions,
+) -> None:
+    """Sample a bitext by each schedule, and draw how the log-likelihood rises."""
+    batch = read_batch(Corpus(str(source), str(target), str(alignment), what.pairs))
+    known = ways(what.threads, what.most)
+    chosen = [way for name, way in known.items() if name == "paper" or not what.only or name in what.only]
+    points = list(run(batch, chosen, what.sweeps, range(1, what.seeds + 1)))
+    write_table(points, figure.with_suffix(".csv"))
+    title = f"{batch.size:,} pairs, Pitman-Yor process, {what.seeds} seeds"
+    draw(points, figure, title, min(5, what.sweeps - 1, what.most - 1))
+    print(table(points, {way.label: way.counted_from for way in chosen}))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,363 @@
+"""Draw Figure 1 and fill Table 1 of [BC10]: how fast the ITG's samplers mix, from each start.
+
+    python -m hierogram.tools.lab.papers.slice_sampling corpus.zh corpus.en --work slices --pairs 200 --seeds 5
+
+Every row is a sampler and a start, as the mean and the spread of the seeds. P_f and P_e stay the words' relative
+frequencies and the strengths what they are at the start, so ln P is one function of the derivations for all runs. What
+is found is kept in the folder, run by run; the same command goes on where it was interrupted.
+
+With --phrases emissions may be phrases, as those of the paper's local sampler, for every sampler; and rows *of words*
+emit words alone under the same model, as the paper's slices do.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.learning.alignment.aligning import Aligned, align
+from hierogram.daemon.learning.alignment.evaluation import GoldLinks, links_of, read_gold
+from hierogram.daemon.learning.alignment.evaluation import evaluate as evaluate_links
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.samplers.alignment.bitext import Side, read_side
+from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
+from hierogram.samplers.alignment.options import GDFA
+from hierogram.samplers.grammar.numbers import LONGEST_ITG_PHRASE
+from hierogram.samplers.itg.batch import ItgBatch, make_batch
+from hierogram.samplers.itg.model import ItgSettings, make_base
+from hierogram.samplers.itg.model1 import Model1, train_model1
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKernel, ItgState, build, plan_of
+from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
+from hierogram.samplers.itg.summaries import LinkSums, add_links, empty_links
+from hierogram.storage.options import Option
+from hierogram.tools.lab.measures.results import Kept, check_settings, drawn, write_table
+from hierogram.tools.lab.papers.translations import Experiment, Split, System, split
+from hierogram.tools.translation.options import TranslateOptions
+
+_MAX_SCOPE = 2
+_SPAN, _POPS = 20, 200
+_ITERATIONS = 5
+
+
+def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int) -> dict[str, str]:
+    """BLEU and half its 95 % interval, as text, by the names of the links.
+
+    From each file of links a store of phrases is learned; posterior means translate. Weights are tuned once, with the
+    first grammar; the weight of target words is fitted to each. What the folder has already is taken.
+    """
+    experiment = Experiment(parts, folder, _MAX_SCOPE, threads, "translated.json")
+    made = []
+    for name, path in links.items():
+        system = System(name, name.replace(" ", "-").replace("=", "-"))
+        made.append(experiment.made(system, [*parts.files, str(path)]))
+    options = TranslateOptions(span=_SPAN, pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0)
+    experiment.translated(made, options, _ITERATIONS)
+    scores = experiment.scored(made)
+    return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in scores}
+
+
+LONGEST = 40
+"""Longer pairs are left out, as in the paper."""
+HELD_OUT_WORDS = 29
+"""Words of a held-out sentence, at most."""
+STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
+"""The paper samples no strengths: these stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItgChain:
+    """A sampler, a of its slices, and a start: a row of Table 1. `START` as a sampler makes no sweep. `words`: whether
+    it emits words alone where the model has phrases.
+    """
+
+    sampler: str
+    shape: float
+    start: str
+    words: bool = False
+
+    @property
+    def name(self) -> str:
+        """As the paper names its rows."""
+        slices = f" a={self.shape:.2f}" if self.sampler in (SLICE, FLAT) else ""
+        return f"{self.sampler}{slices} {self.start.upper()}{' of words' if self.words else ''}"
+
+
+START = "start"
+CHAINS = (
+    ItgChain(START, 1.0, LEFT_BRANCHING),
+    ItgChain(START, 1.0, MODEL1),
+    ItgChain(START, 1.0, LINKS),
+    ItgChain(GIBBS, 1.0, LEFT_BRANCHING),
+    ItgChain(GIBBS, 1.0, MODEL1),
+    ItgChain(GIBBS, 1.0, LINKS),
+    ItgChain(SLICE, 0.25, MODEL1),
+    ItgChain(SLICE, 0.15, LEFT_BRANCHING),
+    ItgChain(SLICE, 0.15, MODEL1),
+    ItgChain(SLICE, 0.15, LINKS),
+    ItgChain(SLICE, 0.10, MODEL1),
+    ItgChain(FLAT, 0.25, MODEL1),
+    ItgChain(FLAT, 0.15, LEFT_BRANCHING),
+    ItgChain(FLAT, 0.15, MODEL1),
+    ItgChain(FLAT, 0.15, LINKS),
+    ItgChain(FLAT, 0.10, MODEL1),
+    ItgChain(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
+    ItgChain(EXHAUSTIVE, 1.0, MODEL1),
+)
+"""The rows of Table 1, slices from M4, flat slices, and the sampler that the paper could not run."""
+_OF_PHRASES = [chain for chain in CHAINS if chain.shape in (0.15, 1.0)]
+WITH_PHRASES = (
+    *_OF_PHRASES,
+    *(replace(chain, words=True) for chain in _OF_PHRASES if chain.sampler in (GIBBS, SLICE, FLAT)),
+)
+"""The same where emissions may be phrases, with a = 0.15; and of words alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceOptions:
+    """Options of the table."""
+
+    work: Annotated[Path, Option("Folder for all that is found; what is there already is taken.", metavar="FOLDER")]
+    pairs: Annotated[int | None, Option("Only the first n pairs.", least=1)] = None
+    sweeps: Annotated[int, Option("Sweeps of the slice and local samplers.", least=1)] = 100
+    exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 leaves it out.", least=0)] = 20
+    least_shape: Annotated[
+        float, Option("Leave out slices of a smaller a, which take longest.", least=0, flags=("--least-a",))
+    ] = 0.0
+    seeds: Annotated[int, Option("Seeds, from 1 on.", least=1)] = 1
+    phrases: Annotated[int, Option("Words on a side of a phrase, at most.", least=1, most=LONGEST_ITG_PHRASE)] = 1
+    gold: Annotated[Path | None, Option("Manual links of all pairs.", metavar="FILE")] = None
+    test: Annotated[int, Option("Sentences to test translations with; 0 leaves BLEU out.", least=0)] = 0
+    tuning: Annotated[int, Option("Sentences to tune translations on.", least=1)] = 200
+    threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
+    figure: Annotated[Path | None, Option("PNG to draw; the curves stand beside it as .csv.", metavar="FILE")] = None
+
+    def of_results(self) -> dict[str, Any]:
+        """Return the options that results depend on, as plain values."""
+        beside = ("work", "least_shape", "seeds", "threads", "figure")
+        return {name: str(value) for name, value in asdict(self).items() if name not in beside}
+
+
+@dataclass(frozen=True, slots=True)
+class Bitext:
+    """Pairs to sample, also as those that emit words alone, Model 1 of them, links of the default aligner, and of these
+    one for each word for M4; manual links of the first pairs if any.
+    """
+
+    sentences: tuple[list[str], list[str]]
+    source: Side
+    target: Side
+    batch: ItgBatch
+    of_words: ItgBatch
+    model1: Model1
+    aligned: Aligned
+    links: NDArray[np.int32]
+    gold: list[GoldLinks]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A chain with one seed: seconds of processor time until each sweep's end, ln P after each sweep (from 0),
+    the share of proposals that were accepted, and the error rate if there are manual links.
+    """
+
+    chain: ItgChain
+    seed: int
+    seconds: list[float]
+    log_likelihood: list[float]
+    acceptance: float
+    aer: float | None
+
+
+def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None, phrases: int = 1) -> Bitext:
+    """Return the first pairs of at most `LONGEST` words a side; with manual links all pairs. `phrases` have so many
+    words.
+    """
+    sides = read_sentences(str(source)), read_sentences(str(target))
+    kept = [
+        pair for pair in zip(*sides, strict=True)
+        if gold is not None or max(len(side.split()) for side in pair) <= LONGEST
+    ][:pairs]  # fmt: skip
+    sentences = [pair[0] for pair in kept], [pair[1] for pair in kept]
+    sides_read = read_side(sentences[0]), read_side(sentences[1])
+    columns = sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset
+    batch, of_words = make_batch(*columns, longest_phrase=phrases), make_batch(*columns)
+    aligned = align(*sentences, Request(symmetrization=GDFA))
+    found = aligned.links
+    links = one_to_one(found.source, found.target, aligned.posterior, found.offset, batch.source_offset)
+    manual = read_gold(str(gold))[:pairs] if gold is not None else []
+    return Bitext(sentences, *sides_read, batch, of_words, train_model1(batch), aligned, links, manual)
+
+
+def begin(bitext: Bitext, chain: ItgChain, seed: int) -> tuple[ItgKernel, ItgState]:
+    """Return a chain before its first sweep."""
+    settings = ItgSettings(chain.shape, STRENGTHS, sampled_strengths=False, sampled_words=False)
+    method = SLICE if chain.sampler == START else chain.sampler
+    kernel = build(bitext.of_words if chain.words else bitext.batch, settings, method, bitext.model1)
+    state = kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
+    if chain.words:
+        # The model of phrases, of which words are one length.
+        base = make_base(bitext.batch, bitext.model1, settings)
+        of_words = base._replace(lexical=base.lexical[: len(bitext.of_words.type_source)].copy())
+        state = kernel.resume(state.derivations, of_words)
+    return kernel, state
+
+
+def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path | None = None) -> dict[str, Any]:
+    """One chain over all pairs: a `Run` as plain values; the last sample's links go to a file."""
+    kernel, state = begin(bitext, chain, seed)
+    sums = empty_links(bitext.batch)
+    seconds, likelihood = [0.0], [kernel.log_likelihood(state)]
+    proposed = accepted = 0
+    for sweep in range(1, sweeps + 1):
+        started = time.process_time()
+        state, info = kernel.step(seed, state, plan_of(bitext.batch, sweep))
+        seconds.append(seconds[-1] + time.process_time() - started)
+        likelihood.append(kernel.log_likelihood(state))
+        proposed, accepted = proposed + info.proposed, accepted + info.accepted
+        if bitext.gold and sweep > sweeps // 2:
+            add_links(bitext.batch, state.derivations, sums)
+    last = empty_links(bitext.batch)
+    add_links(bitext.batch, state.derivations, last)
+    if links is not None:
+        write_lines(links, _aligned(bitext, last, implied=True).lines())
+    aer = None
+    if bitext.gold:
+        found = _aligned(bitext, sums if sweeps else last, implied=False).lines()
+        pairs = [links_of(line) for line in found]
+        aer = evaluate_links(bitext.gold, pairs[: len(bitext.gold)]).aer
+    return {
+        "seconds": [round(value, 4) for value in seconds],
+        "log_likelihood": [round(value, 3) for value in likelihood],
+        "acceptance": accepted / max(proposed, 1),
+        "aer": aer,
+    }
+
+
+def _aligned(bitext: Bitext, sums: LinkSums, implied: bool) -> Aligned:
+    samples = LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
+    return Aligned(*decode_links(samples, bitext.source, bitext.target, implied=implied))
+
+
+def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
+    """Return the table, a line for each sampler and start; BLEU by the rows' names, as text."""
+    lines = [
+        "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | AER | BLEU |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    if DEFAULT_MODEL in bleu:
+        lines.append(f"| {DEFAULT_MODEL} | | | | | | | | {bleu[DEFAULT_MODEL]} |")
+    for chain in dict.fromkeys(run.chain for run in runs):
+        some = [run for run in runs if run.chain == chain]
+        ends = [run.log_likelihood[-1] for run in some]
+        rates = [run.aer for run in some if run.aer is not None]
+        sweeps = len(some[0].seconds) - 1
+        seconds = accepted = ""
+        aer = f"{np.mean(rates):.4f}" if rates else ""
+        if sweeps:
+            seconds = f"{np.mean([run.seconds[-1] / sweeps for run in some]):.3f}"
+            accepted = f"{np.mean([run.acceptance for run in some]):.4f}"
+        lines.append(
+            f"| {chain.name} | {seconds} | {accepted} | {np.mean([r.log_likelihood[0] for r in some]):,.0f} "
+            f"| {np.mean(ends):,.0f} | {min(ends):,.0f} | {max(ends):,.0f} | {aer} "
+            f"| {bleu.get(chain.name, '')} |"
+        )
+    return lines
+
+
+def draw(runs: Sequence[Run], path: Path) -> None:
+    """ln P against sweeps and against seconds, a line for each sampler and start (its first seed), as PNG."""
+    from matplotlib import colormaps
+
+    with drawn(path, 1, 2, size=(12, 4.6), sharey=True) as panels:
+        first = {run.chain.name: run for run in reversed(runs) if len(run.seconds) > 1}
+        colours = {name: colormaps["tab20"](number) for number, name in enumerate(sorted(first))}
+        for name, run in sorted(first.items()):
+            panels[0].plot(range(len(run.log_likelihood)), run.log_likelihood, label=name, color=colours[name])
+            panels[1].plot(run.seconds[1:], run.log_likelihood[1:], color=colours[name])
+        for panel, label in zip(panels, ("samples", "processor time, s"), strict=True):
+            panel.set_xlabel(label)
+            panel.set_xscale("symlog" if panel is panels[0] else "log")
+            panel.grid(alpha=0.3)
+        panels[0].set_ylabel("log-likelihood")
+        panels[0].legend(loc="lower right", fontsize=8)
+
+
+@with_options
+def main(
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A bitext, tokenised.")],
+    wanted: SliceOptions,
+) -> None:
+    """Sample raw pairs by every sampler from every start; print Table 1, draw Figure 1."""
+    if len(files) != len(("source", "target")):
+        raise UsageError(f"a bitext is two files, not {len(files)}")
+    if wanted.gold is not None and wanted.test:
+        raise UsageError("--gold and --test exclude each other: manual links are those of all pairs, none held out")
+    wanted.work.mkdir(parents=True, exist_ok=True)
+    check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
+    parts = None
+    if wanted.test:
+        parts = split(files, wanted.work, tuning=wanted.tuning, test=wanted.test, longest=HELD_OUT_WORDS)
+    source, target = map(Path, parts.files if parts is not None else files)
+    bitext = read_bitext(source, target, wanted.pairs, wanted.gold, wanted.phrases)
+    runs, links = _sample_all(bitext, wanted)
+    figure = wanted.figure or wanted.work / "figure.png"
+    rows = (
+        (done.chain.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}")
+        for done in runs
+        for sweep, (spent, value) in enumerate(zip(done.seconds, done.log_likelihood, strict=True))
+    )
+    write_table(figure.with_suffix(".csv"), ("sampler", "seed", "sweep", "seconds", "log_likelihood"), rows)
+    draw(runs, figure)
+    bleu = {} if parts is None else _translate_all(bitext, parts, links, wanted)
+    print("\n".join(rows_of(runs, bleu)))
+
+
+def _sample_all(bitext: Bitext, wanted: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
+    """All runs, and the files of the links of their first seed's last sample, by the chains' names."""
+    kept = Kept(wanted.work / "found.json")
+    # Compiling is no part of sampling: a pair of one word has it done.
+    tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2), gold=[])
+    tiny = replace(tiny, of_words=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
+    runs: list[Run] = []
+    links: dict[str, Path] = {}
+    for chain in CHAINS if wanted.phrases == 1 else WITH_PHRASES:
+        sweeps = {START: 0, EXHAUSTIVE: wanted.exhaustive}.get(chain.sampler, wanted.sweeps)
+        if (chain.sampler == EXHAUSTIVE and not sweeps) or chain.shape < wanted.least_shape:
+            continue
+        sample(tiny, chain, 1, min(sweeps, 1))
+        of_chain = []
+        for seed in range(1, wanted.seeds + 1):
+            name = f"{chain.name}, seed {seed}"
+            path = wanted.work / f"{name.replace(', ', '-').replace(' ', '-')}.align"
+            found = kept.find(name, partial(sample, bitext, chain, seed, sweeps, path), path)
+            of_chain.append(Run(chain, seed, **found))
+            links.setdefault(chain.name, path)
+        runs += of_chain
+        print("\n".join(rows_of(of_chain, {})[2:]), flush=True)
+    return runs, links
+
+
+def _translate_all(bitext: Bitext, parts: Split, links: dict[str, Path], wanted: SliceOptions) -> dict[str, str]:
+    """BLEU of the grammars that follow from links, those of the default aligner first; as text, by their names."""
+    files = []
+    for side, lines in zip(("source", "target"), bitext.sentences, strict=True):
+        files.append(str(wanted.work / f"sampled.{side}"))
+        write_lines(Path(files[-1]), lines)
+    first = wanted.work / f"{DEFAULT_MODEL}.align"
+    write_lines(first, bitext.aligned.lines())
+    learned = Split(files, parts.tuning, parts.test, bitext.batch.size)
+    return bleu_of({DEFAULT_MODEL: first, **links}, learned, wanted.work, wanted.threads)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,365 @@
+"""Small languages: what is translated after a thousand verses, or four thousand, of a language with rich morphology.
+
+    python -m hierogram.tools.lab.papers.small_languages ../shared/data/bible-nt --languages sw,wo --train 1000 --work small
+
+The folder holds `nt.CODE`: a verse a line, `BOOK.CHAPTER.VERSE`, a tab, and raw text. Verses are drawn from all books
+but one, and verses of that one are translated, with the built-in weights and a language model of the verses that were
+learned from. Raw text goes in and comes out: stores divide it into tokens by the languages' rules. Each cell of the
+table has a process of its own; what is found is kept in the folder, and the same command goes on where it was
+interrupted.
+"""
+
+import multiprocessing
+import random
+import resource
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import hierogram as hg
+from hierogram.daemon.cli.common import print_table
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.daemon.text.texts import pipeline_of
+from hierogram.storage.options import Option
+from hierogram.storage.records import JOINS
+from hierogram.tools.lab.measures.results import Figures, Kept, check_settings, drawn
+from hierogram.tools.translation.text_translator import TextTranslator
+
+ENGLISH = "en"
+_LONGEST = 361
+_NGRAM = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TextWay:
+    """A way to learn and to translate: options of the decoder, order of the language model, and joins that make parts
+    of the words of each side (0: they stay whole, None: as suits them); without any it is a store of words."""
+
+    decoder: dict[str, Any]
+    order: int = 3
+    joins: tuple[int | None, int | None] | None = None
+
+
+WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
+"""The way of large stores: words, and what is not known is copied; the same with known words that stand in for unknown
+ones, and lengths that are fitted; parts of words on both sides; on those that are rich in forms."""
+WAYS = {
+    WORDS: TextWay({}),
+    FITTED: TextWay({"alike": 0.75, "small": True}),
+    PARTS: TextWay({}, joins=(JOINS, JOINS)),
+    CHOSEN: TextWay({}, joins=(None, None)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallOptions:
+    """Options of the table."""
+
+    work: Annotated[Path, Option("Folder for all that is made; what is there already is taken.", metavar="FOLDER")]
+    languages: Annotated[tuple[str, ...], Option("Languages beside English, by their codes.", metavar="CODES")] = (
+        "sw", "wo", "jiv", "qu", "ppk",
+    )  # fmt: skip
+    train: Annotated[tuple[str, ...], Option("Verses to learn from, several numbers.", metavar="NUMBERS")] = (
+        "1000", "4000",
+    )  # fmt: skip
+    ways: Annotated[tuple[str, ...], Option("Ways to do it.", metavar="NAMES")] = tuple(WAYS)
+    book: Annotated[str, Option("The book that is translated.")] = "ACT"
+    test: Annotated[int, Option("Verses of it, evenly spaced.", least=1)] = 350
+    seed: Annotated[int, Option("Seed of what is drawn to learn from, and of the store.", least=1)] = 1
+    draft: Annotated[
+        int, Option("Draft so many verses of the book, and learn each block that is corrected; 0: none.", least=0)
+    ] = 0
+    block: Annotated[int, Option("Verses that are corrected, and learned from, at once.", least=1)] = 10
+    figure: Annotated[Path | None, Option("Picture of drafting, PNG.", metavar="FILE")] = None
+    threads: Annotated[int, Option("Threads of each process.", least=1)] = 1
+
+    def of_results(self) -> dict[str, Any]:
+        """Return the options that each result depends on."""
+        return {"book": self.book, "test": self.test, "seed": self.seed}
+
+
+@dataclass(frozen=True, slots=True)
+class Verses:
+    """Raw text to learn from and to translate, source and target each."""
+
+    train: list[tuple[str, str]]
+    test: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Name what is measured at once: a direction, verses to learn from, a way."""
+
+    source: str
+    target: str
+    train: int
+    way: str
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}, {self.train}, {self.way}"
+
+
+def read_verses(folder: Path, language: str) -> dict[str, str]:
+    """Return the verses of a language by their names."""
+    lines = (line.partition("\t") for line in read_sentences(str(folder / f"nt.{language}")))
+    return {name: text for name, _, text in lines if text.strip()}
+
+
+def divided(folder: Path, cell: Cell, wanted: SmallOptions, in_order: bool = False) -> Verses:
+    """Return the verses that both languages have: some drawn from other books, and some of the test's book.
+
+    With `in_order` those are the first ones, to be drafted.
+    """
+    source, target = (read_verses(folder, language) for language in (cell.source, cell.target))
+    both = [name for name in source if name in target]
+    book = [name for name in both if name.startswith(f"{wanted.book}.")]
+    others = [name for name in both if not name.startswith(f"{wanted.book}.")]
+    if not book or len(others) < cell.train:
+        raise UsageError(f"{cell}: there are {len(book)} verses of {wanted.book}, and {len(others)} others")
+    random.Random(wanted.seed).shuffle(others)
+    most = min(wanted.test, len(book))
+    evenly = book[: wanted.draft] if in_order else [book[k * len(book) // most] for k in range(most)]
+    return Verses(*([(source[name], target[name]) for name in names] for names in (others[: cell.train], evenly)))
+
+
+def of_plain_text(lines: list[str], references: list[str]) -> tuple[float, float]:
+    """Return chrF++ and BLEU of raw text."""
+    from sacrebleu import corpus_bleu, corpus_chrf
+
+    return corpus_chrf(lines, [references], word_order=2).score, corpus_bleu(lines, [references]).score
+
+
+def _ngrams(lines: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
+    for line in lines:
+        words = line.split()
+        yield from zip(*(words[k:] for k in range(size)), strict=False)
+
+
+def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
+    """Return the share of the test's n-grams of a size that the training text has, too."""
+    known = {*_ngrams(train, size)}
+    found = [ngram in known for ngram in _ngrams(test, size)]
+    return sum(found) / max(len(found), 1)
+
+
+class _Learned:
+    """A store that has learned from verses in one of the ways, and what it takes to translate with it."""
+
+    def __init__(self, cell: Cell, wanted: SmallOptions, train: Sequence[tuple[str, str]], stack: ExitStack) -> None:
+        self._way, self._threads = WAYS[cell.way], wanted.threads
+        self._folder = wanted.work / str(cell).replace(", ", "-")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for old in self._folder.glob("*.db*"):
+            old.unlink()
+        words = hg.open(
+            self._folder / "store.db", create=True, languages=(cell.source, cell.target), tokenize=True,
+            max_tokens=_LONGEST, seed=wanted.seed,
+        )  # fmt: skip
+        store = stack.enter_context(words)
+        store.add(train)
+        if self._way.joins is not None:
+            store = stack.enter_context(store.in_parts(self._folder / "parts.db", joins=self._way.joins))
+        self._store = store
+        self._targets = [target for _, target in train]
+        store.learn(threads=self._threads).run()
+
+    def learn(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Learn from more verses."""
+        self._store.add(pairs)
+        self._targets += [target for _, target in pairs]
+        self._store.learn(0, threads=self._threads).run()
+
+    def translator(self) -> TextTranslator:
+        """Return what translates text with all that is learned until now."""
+        text, model = self._folder / "target", self._folder / "target.lm"
+        write_lines(text, self._targets)
+        hg.lm(text, model, store=self._store, order=self._way.order)
+        return hg.Decoder(self._store, lm=model, **self._way.decoder).texts()
+
+    def tokens(self, sources: Iterable[str]) -> list[str]:
+        """Return source texts as words with spaces between them."""
+        return [*map(pipeline_of(self._store.settings()).to_words().source.tokens, sources)]
+
+    def keep(self, lines: Sequence[str], references: Sequence[str]) -> None:
+        """Write translations and references to the cell's folder."""
+        write_lines(self._folder / "output", lines)
+        write_lines(self._folder / "reference", references)
+
+
+def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
+    """Learn, translate, and compare with the references; returns the figures of a cell."""
+    verses = divided(folder, cell, wanted)
+    test, references = ([pair[side] for pair in verses.test] for side in (0, 1))
+    started = time.process_time()
+    with ExitStack() as stack:
+        learned = _Learned(cell, wanted, verses.train, stack)
+        done_learning, learning_peak = time.process_time(), _peak_mb()
+        lines = [found.text for found in learned.translator().translate_all(test, threads=wanted.threads)]
+        done = time.process_time()
+        known, asked = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
+    learned.keep(lines, references)
+    chrf, bleu = of_plain_text(lines, references)
+    return {
+        "chrf": chrf,
+        "bleu": bleu,
+        "unknown": 1 - overlap(known, asked, 1),
+        "overlap": overlap(known, asked, _NGRAM),
+        "length": sum(map(len, lines)) / sum(map(len, references)),
+        "learn_seconds": done_learning - started,
+        "translate_seconds": done - done_learning,
+        "learn_mb": learning_peak,
+        "mb": _peak_mb(),
+    }
+
+
+def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
+    """Translate a book from its beginning, a block at a time, each before its references are learned.
+
+    Returns the chrF++ of all blocks so far, and the share of characters that need not be typed, where learning goes on
+    and where the store stands still; and the seconds from a block's references to translations that use them.
+    """
+    verses = divided(folder, cell, wanted, in_order=True)
+    book, references = verses.test, [target for _, target in verses.test]
+    blocks = [book[k : k + wanted.block] for k in range(0, len(book), wanted.block)]
+    growing, standing, seconds = list[str](), list[str](), list[float]()
+    with ExitStack() as stack:
+        learned = _Learned(cell, wanted, verses.train, stack)
+        first = translator = learned.translator()
+
+        def lines(translator: TextTranslator, block: Sequence[tuple[str, str]]) -> list[str]:
+            return [translator.translate(source).text for source, _ in block]
+
+        standing += [line for block in blocks for line in lines(first, block)]
+        for block in blocks:
+            growing += lines(translator, block)
+            started = time.process_time()
+            learned.learn(block)
+            translator = learned.translator()
+            seconds.append(time.process_time() - started)
+    ends = [min(k + wanted.block, len(book)) for k in range(0, len(book), wanted.block)]
+    return {
+        "verses": ends,
+        "growing": [of_plain_text(growing[:end], references[:end])[0] for end in ends],
+        "standing": [of_plain_text(standing[:end], references[:end])[0] for end in ends],
+        "growing_saved": saved(growing, references),
+        "standing_saved": saved(standing, references),
+        "seconds": seconds,
+    }
+
+
+def saved(lines: Sequence[str], references: Sequence[str]) -> float:
+    """Return the share of the references' characters that translations spare: all but the edits that make them."""
+    edits = sum(min(_edits(line, own), len(own)) for line, own in zip(lines, references, strict=True))
+    return 1 - edits / max(sum(map(len, references)), 1)
+
+
+def _edits(one: str, other: str) -> int:
+    """Return the number of characters that are put in, taken out or changed to make one line of another."""
+    letters = np.array(list(map(ord, other)), np.int64)
+    places = np.arange(len(other) + 1)
+    row = places.copy()
+    for number, letter in enumerate(map(ord, one), 1):
+        best = np.minimum(row[1:] + 1, row[:-1] + (letters != letter))
+        # Letters that are put in, one after the other, from the cheapest place before.
+        row = np.minimum.accumulate(np.concatenate([[number], best]) - places) + places
+    return int(row[-1])
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def _apart(work: Callable[[Path, Cell, SmallOptions], Figures], *given: Any) -> Figures:
+    """Return the figures of some work in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *given).result()
+
+
+@with_options
+def main(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the verses.")],
+    wanted: SmallOptions,
+) -> None:
+    """Measure, and print the table; or draft, and print how far learning from corrections takes it."""
+    wanted.work.mkdir(parents=True, exist_ok=True)
+    check_settings(wanted.work / "settings.json", wanted.of_results())
+    kept, rows = Kept(wanted.work / "found.json"), list[tuple[Cell, Figures]]()
+    for train in map(int, wanted.train):
+        for language in wanted.languages:
+            for source, target in ((ENGLISH, language), (language, ENGLISH)):
+                for way in wanted.ways:
+                    cell = Cell(source, target, train, way)
+                    if not wanted.draft:
+                        rows.append((cell, kept.find(str(cell), partial(_apart, measure, folder, cell, wanted))))
+                    elif source == ENGLISH:
+                        name = f"{cell}, {wanted.draft} drafted by {wanted.block}"
+                        rows.append((cell, kept.find(name, partial(_apart, draft, folder, cell, wanted))))
+    if wanted.draft:
+        _say_drafts(rows)
+        if wanted.figure is not None:
+            _draw(rows, wanted.figure)
+    else:
+        _say(rows)
+
+
+def _say_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
+    columns = ["direction", "verses", "way", "drafted", "chrF++ growing", "standing", "saved growing", "standing", "s"]
+    cells = [
+        [
+            f"{cell.source}-{cell.target}",
+            f"{cell.train:,}",
+            cell.way,
+            f"{found['verses'][-1]:,}",
+            *(f"{found[name][-1]:.2f}" for name in ("growing", "standing")),
+            *(f"{100 * found[name]:.1f} %" for name in ("growing_saved", "standing_saved")),
+            f"{np.median(found['seconds']):.1f}",
+        ]
+        for cell, found in rows
+    ]
+    print_table(columns, cells, numeric=(1, *range(3, len(columns))))
+
+
+def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
+    """Draw chrF++ of what is drafted so far, a panel for each direction."""
+    with drawn(path, 1, len(rows), size=(3 * len(rows), 3), squeeze=False, sharex=True) as panels:
+        for panel, (cell, found) in zip(panels[0], rows, strict=True):
+            panel.plot(found["verses"], found["growing"], label="learns each block")
+            panel.plot(found["verses"], found["standing"], label="stands still", linestyle="--")
+            panel.set_title(f"{cell.source} to {cell.target}, {cell.train:,} verses", fontsize=9)
+            panel.set_xlabel("verses drafted")
+        panels[0][0].set_ylabel("chrF++ so far")
+        panels[0][0].legend(fontsize=8)
+
+
+def _say(rows: Sequence[tuple[Cell, Figures]]) -> None:
+    columns = ["direction", "verses", "way", "chrF++", "BLEU", "unknown", "4-grams known", "length"]
+    columns += ["s to learn", "s to translate", "MB to learn", "MB"]
+    cells = [
+        [
+            f"{cell.source}-{cell.target}",
+            f"{cell.train:,}",
+            cell.way,
+            f"{found['chrf']:.2f}",
+            f"{found['bleu']:.2f}",
+            f"{100 * found['unknown']:.1f} %",
+            f"{100 * found['overlap']:.1f} %",
+            f"{found['length']:.2f}",
+            *(f"{found[name]:.0f}" for name in ("learn_seconds", "translate_seconds", "learn_mb", "mb")),
+        ]
+        for cell, found in rows
+    ]
+    print_table(columns, cells, numeric=(1, *range(3, len(columns))))
+
+
+if __name__ == "__main__":
+    typer.run(main)

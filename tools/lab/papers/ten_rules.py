@@ -1,0 +1,75 @@
+"""Find the ten rules of Figure 3 of [CGB09] again: 50 trees of a grammar that no context-free grammar can stand for.
+
+python -m hierogram.tools.lab.papers.ten_rules
+"""
+
+from random import Random
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.cli.common import plural
+from hierogram.daemon.learning.kinds.trees import sample_treebank
+from hierogram.samplers.grammar.schedules import Annealing
+from hierogram.samplers.grammar.settings import UNIFORM
+
+RULES = {
+    "(S (A))",
+    "(S (B))",
+    *(f"({head} ({below}) ({below}))" for head in "AB" for below in "AB"),
+    *(f"({head} ({below} {head.lower()}) ({below} {head.lower()}))" for head in "AB" for below in "AB"),
+}
+"""S expands to A or B; their two children are both A or both B, and where these are words, the words agree with the
+grandparent. All rules of a label are equally likely."""
+
+_LONGEST = 200
+_TEMPERATURE = 3.0
+"""Where annealing begins, as in the paper."""
+
+
+def _tree(random: Random, label: str) -> str:
+    """A random tree below a label."""
+    below = random.choice("AB")
+    if random.random() < 0.5:
+        return f"({label} {_tree(random, below)} {_tree(random, below)})"
+    return f"({label} ({below} {label.lower()}) ({below} {label.lower()}))"
+
+
+def treebank(seed: int, trees: int = 50) -> list[str]:
+    """Return random trees of at most 200 words."""
+    random = Random(seed)
+    found: list[str] = []
+    while len(found) < trees:
+        try:
+            text = f"(S {_tree(random, random.choice('AB'))})"
+        except RecursionError:
+            continue
+        if text.count(" a)") + text.count(" b)") <= _LONGEST:
+            found.append(text)
+    return found
+
+
+def fragments_of(seed: int, sweeps: int) -> dict[str, int]:
+    """Return the fragments in which a chain over such trees ends, with their uses, annealed to T = 1."""
+    annealing = Annealing(sweeps, _TEMPERATURE)
+    chain = sample_treebank(treebank(seed), base=UNIFORM, seed=seed, annealing=annealing, sweeps=0)
+    return {fragment.fragment: fragment.uses for fragment in chain.fragments()}
+
+
+def main(
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of trees and chains, from 1 on.")] = 10,
+    sweeps: Annotated[int, typer.Option(min=1, help="Sweeps while the temperature falls from 3 to 1.")] = 2000,
+) -> None:
+    """Learn from 50 trees for each seed; print the rules that were found, and those that are not the grammar's."""
+    exact = 0
+    for seed in range(1, seeds + 1):
+        found = fragments_of(seed, sweeps)
+        exact += set(found) == RULES
+        print(f"seed {seed}: {plural(len(set(found) & RULES), 'rule')} of 10, {len(set(found) - RULES)} others")
+    print(f"{exact} of {plural(seeds, 'seed')} end in exactly the ten rules; the last one:")
+    for fragment, uses in sorted(found.items(), key=lambda one: (-one[1], one[0])):
+        print(uses, fragment, "" if fragment in RULES else "(not of the grammar)", sep="\t")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,452 @@
+"""Grammars of one bitext, compared by what they translate: learned, extracted, tuned, translated with, and scored.
+
+What is made stays in a folder, and what is there already is taken.
+"""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from hierogram.daemon.cli.common import note, plural
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.options import MIN_EXPECTED, Counted, ExportOptions
+from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
+from hierogram.daemon.learning.alignment.aligning import align
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs
+from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
+from hierogram.daemon.learning.learning import ALIGNED, learn
+from hierogram.daemon.learning.residents import ResidentBatch, read_batches
+from hierogram.daemon.progress import progress
+from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.daemon.text.reading import Input
+from hierogram.samplers.alignment.options import GDFA
+from hierogram.samplers.forests.averages import add_trees
+from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK, STRATIFIED
+from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.options import Option
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
+from hierogram.tools.lab.comparison.pruning import Pruning
+from hierogram.tools.lab.measures.results import Kept, check_settings, timed
+from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, write_weights
+from hierogram.tools.translation.language_models.files import make as make_model
+from hierogram.tools.translation.language_models.options import EstimationOptions
+from hierogram.tools.translation.language_models.word_classes import learn_classes
+from hierogram.tools.translation.opening import TranslationResources, equip
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.translating import Translator
+from hierogram.tools.translation.tuning.evaluation import MetricScores, SystemScore, evaluate
+from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
+from hierogram.tools.translation.tuning.runs import GrammarDecoder
+from hierogram.tools.translation.tuning.tuning import tune
+
+FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
+"""Features that all grammars of the table have."""
+
+PAIRS, START, SAMPLES, DEFAULT, DIRICHLETS = "pairs", "start", "samples", "default", "dirichlets"
+"""Stores of pairs alone, of the state in which sampling begins, of eight samples merged, of default settings, and of a
+Dirichlet process for each length of rules, d = 0 [CFGŠ14 §5.4.2]; the others have models' names, and the default
+schedule; the one Dirichlet process of all rules `quick`."""
+
+HIERO, AVERAGED, MEANS = "Hiero", "averaged", "posterior means"
+WORDS = "words"
+_TRIALS = 8
+_LM_ORDER = 3
+_RESAMPLES = 1000
+_BESIDE_RESULTS = ("work", "threads", "chains", "only", "classes", "without_dirichlet", "figure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOptions:
+    """Options of every comparison of translations."""
+
+    work: Annotated[Path, Option("Folder for all that is made; what is there already is taken.", metavar="FOLDER")]
+    tuning: Annotated[int, Option("Sentences to tune on.", least=1)] = 400
+    test: Annotated[int, Option("Sentences to test with.", least=1)] = 400
+    longest: Annotated[int, Option("Words of a held-out sentence, at most.", least=1)] = 29
+    references: Annotated[int, Option("References that a test sentence has at least.", least=1)] = 1
+    pairs: Annotated[int | None, Option("Pairs to take of the bitext, evenly spaced.", least=1, shown="all")] = None
+    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0)] = 2
+    pops: Annotated[int, Option("Places popped for each span.", least=0)] = 200
+    threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
+
+    def of_results(self) -> dict[str, Any]:
+        """Return the options that results depend on."""
+        return {name: value for name, value in asdict(self).items() if name not in _BESIDE_RESULTS}
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A grammar: its name, the store that it comes from, and how it is taken out of it.
+
+    `features` None: all. `smoothing` None: as exports have it. `pruning` says which rules of a heuristic grammar stay.
+    `chain` is the seed of the store, whose nonterminals are refined by so many word `classes`.
+    """
+
+    name: str
+    store: str
+    counted: Counted = Counted.MEANS
+    hiero: bool = False
+    heuristic: bool = False
+    singletons: bool = True
+    features: tuple[str, ...] | None = FEATURES
+    smoothing: float | None = None
+    pruning: Pruning | None = None
+    chain: int = 1
+    classes: int = 1
+
+    @property
+    def named(self) -> str:
+        """Its name among the grammars of all chains."""
+        return self.name if self.chain == 1 else f"{self.name}, chain {self.chain}"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A grammar as a file, with the rules that can match the held-out sentences; how many rules it has by scope, and
+    the seconds in which it was written."""
+
+    system: System
+    file: Path
+    by_scope: list[int]
+    seconds: float
+
+    @property
+    def output(self) -> Path:
+        """The file of its translations."""
+        return self.file.with_suffix(".out")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Source sentences, and of each its references; where there are fewer of some, the others are empty."""
+
+    sources: list[str]
+    references: list[list[str]]
+
+    def columns(self) -> list[list[str]]:
+        """References as files have them: the first of each sentence, the second, …"""
+        most = max(map(len, self.references))
+        return [[own[k] if k < len(own) else "" for own in self.references] for k in range(most)]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Files to learn from (two, or three with the alignment), sentences to tune on and to test with."""
+
+    files: list[str]
+    tuning: HeldOut
+    test: HeldOut
+    pairs: int
+
+
+def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest: int, references: int = 1) -> Split:
+    """Divide a bitext by its source sentences, evenly spaced; what is to be learned from goes to the folder.
+
+    `tuning` and `test` sentences are held out, of `longest` words at most; those of the test have `references` or more.
+    Raises `InputError` where there are too few sentences, or files of different lengths.
+    """
+    columns = [read_sentences(file) for file in files]
+    if len({len(lines) for lines in columns}) != 1:
+        raise InputError(f"{' and '.join(files)} differ in their numbers of lines")
+    pairs: dict[str, list[int]] = {}
+    for number, line in enumerate(columns[0]):
+        pairs.setdefault(line, []).append(number)
+
+    def references_of(source: str) -> list[str]:
+        found = dict.fromkeys(columns[1][number] for number in pairs[source])
+        return [line for line in found if line.strip()]
+
+    def is_short(line: str) -> bool:
+        return 0 < len(line.split()) <= longest
+
+    suited = [source for source in pairs if is_short(source) and all(map(is_short, references_of(source)))]
+    several = [source for source in suited if len(references_of(source)) >= references]
+    tested = _spaced(several, test)
+    chosen = set(tested)
+    tuned = _spaced([source for source in suited if source not in chosen], tuning)
+    if len(tested) < test or len(tuned) < tuning:
+        raise InputError(
+            f"{files[0]}: only {len(several):,} and {len(suited):,} sentences can be held out: ask for less"
+        )
+    chosen.update(tuned)
+    left = [number for number, line in enumerate(columns[0]) if line not in chosen]
+    names = []
+    for side, lines in zip(("source", "target", "align"), columns, strict=False):
+        path = folder / f"train.{side}"
+        write_lines(path, (lines[number] for number in left))
+        names.append(str(path))
+    for_tuning, for_test = (HeldOut(part, [references_of(source) for source in part]) for part in (tuned, tested))
+    return Split(names, for_tuning, for_test, len(left))
+
+
+def _spaced(items: list[str], wanted: int) -> list[str]:
+    """Return n of the items, evenly spaced; all where there are fewer."""
+    return items if len(items) <= wanted else [items[k * len(items) // wanted] for k in range(wanted)]
+
+
+def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
+    """Return the files of a bitext with those of its alignment, which is made unless it is there."""
+    if len(files) > len(("source", "target")):
+        return list(files)
+    path = folder / "train.align"
+    if not path.exists():
+        with progress("align", "sweeps") as shown:
+            source, target = map(read_sentences, files)
+            request = Request(threads=threads, symmetrization=GDFA)
+            found = align(source, target, request, lambda done, total: shown.update(done, total, done))
+        write_lines(path, found.lines())
+    return [*files, str(path)]
+
+
+def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1, classes: int = 1) -> str:
+    """URL of the store that a system's samples come from, made unless it is there; `chain` is its seed, `classes` are
+    those of target words, learned from its pairs.
+    """
+    if name == PAIRS:
+        name = PITMAN_YOR
+    if classes > 1:
+        name = f"{name}-{classes}-classes"
+    path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
+    url = f"sqlite:///{path.absolute()}"
+    if path.exists():
+        return url
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    settings = Settings(
+        model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
+        discount=0.0 if name == DIRICHLETS else Settings().discount,
+        # By strata a Dirichlet process stays with the short rules that it meets first.
+        schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
+        seed=chain,
+        classes=() if classes == 1 else learn_classes(read_sentences(files[1]), classes),
+    )
+    with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
+        with Input(list(files)) as source:
+            ingest(store, source)
+        with progress(f"learn, {name}", "pairs") as shown:
+            options = LearnOptions(threads, lambda now: shown.update(now.done, now.total, now.done))
+            if name in (START, SAMPLES):
+                _commit_samples(store, options, settings.levels if name == SAMPLES else 0)
+            else:
+                learn(store, options=options)
+    new.rename(path)
+    return url
+
+
+def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
+    """Take a store's pairs through levels of the schedule `paper`, and commit as their means those of the samples.
+
+    The samples are the state in which sampling begins (every node cut, a random edge at each), and those after
+    each of the levels: with defaults the 0th, 10th, …, 70th. Without levels no sample is averaged.
+    """
+    sweeps = store.settings().sweeps_per_level
+    with holding_lease(store, "table 2"), Learner(store, options) as learner:
+        learner.total = store.count_pairs(ALIGNED) * levels * sweeps
+        for rows in read_batches(store, ALIGNED):
+            batch = learner.open(rows)
+            if levels:
+                _add_sample(batch)
+            for level in range(1, levels + 1):
+                learner.sweep(batch, np.full(len(rows), level * sweeps), leave_open=True)
+                _add_sample(batch)
+            batch.commit(store, [], learner.chain.labels(), None)
+
+
+def _add_sample(batch: ResidentBatch) -> None:
+    assert isinstance(batch.loaded, LoadedPairs)
+    add_trees(batch.averages, batch.loaded.batch, batch.state, np.ones(batch.loaded.size, np.bool_))
+
+
+def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
+        shape = ("scope", "minimal_uses")
+        load_rules(database, snapshot, None, system.counted, (*shape, "hiero"))
+        if system.counted is Counted.TRANSLATION:
+            load_pair_uses(database, snapshot, None, system.counted, shape, MIN_EXPECTED, linked=False)
+        only = "WHERE hiero > 0" if system.hiero else ""
+        numbers = database.numbers(f"(SELECT scope FROM rules {only})", ["scope"])
+    return [int(number) for number in np.bincount(numbers[:, 0].astype(np.int64), minlength=1)]
+
+
+def timed_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
+    """Return the translations of sentences, and processor seconds a sentence, once kernels are loaded."""
+    translator.translate(sources[0])
+    seconds, lines = timed(
+        lambda: [found.text for found in translator.translate_all(sources, threads=threads)], time.process_time
+    )
+    return lines, seconds / len(sources)
+
+
+class Experiment:
+    """A folder in which grammars are made of one bitext, and compared by what they translate."""
+
+    def __init__(self, parts: Split, folder: Path, max_scope: int, threads: int, found: str = "found.json") -> None:
+        """Begin, or go on; `found` names the file of what was found."""
+        self.parts, self.folder, self.max_scope, self.threads = parts, folder, max_scope, threads
+        self.kept = Kept(folder / found)
+        self._held_out = folder / "held-out.source"
+        write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
+
+    def made(self, system: System, bitext: Sequence[str]) -> Made:
+        """Return a system's grammar, made of a bitext with its links as far as it can match held-out sentences."""
+        name = system.named.replace(",", "").replace("'", "").replace(" ", "-").replace("=", "-")
+        path = self.folder / f"{name}.cdec"
+
+        def make() -> list[Any]:
+            url = learned_store(self.folder, system.store, bitext, self.threads, system.chain, system.classes)
+            seconds, by_scope = timed(lambda: self.write(system, url, path))
+            note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
+            return [by_scope, seconds]
+
+        return Made(system, path, *self.kept.find(f"{system.named}: rules by scope, seconds", make, path))
+
+    def write(self, system: System, url: str, path: Path) -> list[int]:
+        """Write a grammar of a store; how many rules it has by scope."""
+        options = ExportOptions(
+            format="cdec",
+            features=system.features,
+            means=system.counted is Counted.MEANS,
+            drawn=system.counted is Counted.DRAWN,
+            smoothing=system.smoothing,
+            hiero=system.hiero,
+            max_scope=self.max_scope,
+            filter_for=self._held_out,
+        )
+        path.unlink(missing_ok=True)
+        with open_store(url) as store:
+            if system.heuristic:
+                return export_heuristic(store, path, options, singletons=system.singletons, pruning=system.pruning)[1]
+            export(store, path, options)
+            with store.snapshot() as snapshot:
+                return _by_scope(snapshot, system)
+
+    def equip(self, options: TranslateOptions) -> TranslationResources:
+        """Return all but a grammar to translate with, the target side's language model among it."""
+        model = self.folder / "target.lm"
+        if not model.exists():
+            with progress("lm", "n-grams") as shown:
+                make_model([self.parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), shown)
+        return equip(replace(options, lm=str(model)))
+
+    def tuned(
+        self, equipment: TranslationResources, made: Made, iterations: int, seed: int = 1
+    ) -> tuple[dict[str, float], bool]:
+        """Return weights that are tuned with one grammar, and whether they are those that tuning began with."""
+        held = self.parts.tuning
+        options = TuningOptions(iterations=iterations, seed=seed)
+        references = [[tuple(line.split()) for line in own] for own in held.references]
+        with progress("tune", "sentences") as shown:
+            decode = GrammarDecoder(
+                equipment,
+                equipment.grammar(str(made.file)),
+                held.sources,
+                shown,
+                best=options.best,
+                rounds=options.iterations + 1,
+                threads=self.threads,
+            )
+            found = tune(decode, references, decode.start(), options, decode.words)
+        return decode.by_name(found.weights), found.best == 0
+
+    def translated(
+        self, made: Sequence[Made], options: TranslateOptions, iterations: int
+    ) -> dict[str, tuple[float, float]]:
+        """Translate with each grammar into its file; return seconds a sentence and the weight of words, by name.
+
+        Weights are tuned once, with the first grammar; the weight of target words is fitted to each, since a grammar of
+        other rules makes translations of other lengths under the same weights. Seconds are of processors, one thread.
+        """
+        equipment = self.equip(options)
+        tuned = self.folder / "weights.toml"
+        if not tuned.exists():
+            for one in made:
+                one.output.unlink(missing_ok=True)
+            write_weights(tuned, self.tuned(equipment, made[0], iterations)[0])
+        equipment = replace(equipment, weights=read_weights(str(tuned)))
+        found = {}
+        for one in made:
+            name, own = one.system.name, partial(self._translate, equipment, one)
+            seconds, words = self.kept.find(f"{name}: seconds a sentence, weight of words", own, one.output)
+            found[name] = seconds, words
+        return found
+
+    def _translate(self, equipment: TranslationResources, made: Made) -> list[float]:
+        grammar = equipment.grammar(str(made.file))
+        words = self._fitted_words(equipment, grammar)
+        translator = equipment.translator(grammar, {**equipment.weights, WORDS: words})
+        lines, seconds = timed_translations(translator, self.parts.test.sources, 1)
+        write_lines(made.output, lines)
+        return [seconds, words]
+
+    def _fitted_words(self, equipment: TranslationResources, grammar: TranslationGrammar) -> float:
+        """Fit the weight of words, between 0 and twice what it is: translations have as many words as the references.
+
+        Of several references the one whose length is closest counts. All other weights stay.
+        """
+        held = self.parts.tuning
+        sizes = [[len(line.split()) for line in own] for own in held.references]
+        start = middle = equipment.weights[WORDS]
+        low, high = min(0.0, 2 * start), max(0.0, 2 * start)
+        for _ in range(_TRIALS):
+            translator = equipment.translator(grammar, {**equipment.weights, WORDS: middle})
+            lengths = [
+                len(found.text.split()) for found in translator.translate_all(held.sources, threads=self.threads)
+            ]
+            closest = [min(own, key=lambda size: abs(size - n)) for n, own in zip(lengths, sizes, strict=True)]
+            short = sum(closest) - sum(lengths)
+            if not short:
+                break
+            low, high = (middle, high) if short > 0 else (low, middle)
+            middle = (low + high) / 2
+        return middle
+
+    def evaluated(self, outputs: Sequence[tuple[str, list[str]]], options: EvaluationOptions) -> list[MetricScores]:
+        """Score translations of the test sentences, by their names."""
+        references = [(f"reference {k + 1}", lines) for k, lines in enumerate(self.parts.test.columns())]
+        with progress("evaluate", "metrics") as shown:
+            return evaluate(outputs, references, options, shown)
+
+    def scored(self, made: Sequence[Made]) -> list[SystemScore]:
+        """Return the BLEU of what grammars have translated, each beside the first one."""
+        outputs = [(one.system.name, read_sentences(str(one.output))) for one in made]
+        options = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
+        [found] = self.evaluated(outputs, options)
+        return list(found.scores)
+
+
+def begin(files: Sequence[str], wanted: ExperimentOptions) -> Experiment:
+    """Begin an experiment with a bitext, or with some pairs of it, evenly spaced; or go on with it.
+
+    Raises `UsageError` where the folder has results that were asked for otherwise, and as `split`.
+    """
+    work = wanted.work
+    work.mkdir(parents=True, exist_ok=True)
+    check_settings(work / "settings.json", {"files": files, **wanted.of_results()})
+    if wanted.pairs is not None:
+        cut = []
+        for side, path in zip(("source", "target", "align"), files, strict=False):
+            lines = read_sentences(path)
+            most = min(wanted.pairs, len(lines))
+            cut.append(str(work / f"pairs.{side}"))
+            write_lines(Path(cut[-1]), (lines[k * len(lines) // most] for k in range(most)))
+        files = cut
+    parts = split(
+        files,
+        work,
+        tuning=wanted.tuning,
+        test=wanted.test,
+        longest=wanted.longest,
+        references=wanted.references,
+    )
+    return Experiment(parts, work, wanted.max_scope, wanted.threads)

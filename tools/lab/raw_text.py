@@ -1,0 +1,140 @@
+"""Raw text through every door of a store: BLEU and links beside those of text that was divided into tokens by hand.
+
+    python -m hierogram.tools.lab.raw_text doors ../shared/data/tatoeba-fr-en --work /tmp/raw
+    python -m hierogram.tools.lab.raw_text joined ../shared/data/tatoeba-fr-en/corpus.* ../shared/data/bible-nt/nt.*
+
+For `doors` the folder holds `corpus.fr` and `corpus.en`, tokens separated by spaces, of which raw text is made by
+sacremoses. One store takes the raw text and divides it, another one takes the same divided by hand. Tokens are compared
+with tokens, text with text (sacreBLEU's 13a). `joined` divides the lines of files into tokens and joins these again;
+the ending of a file's name is its language, and a line of tokens is joined first.
+"""
+
+import json
+import random
+import unicodedata
+import urllib.request
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.text.languages import NO_BREAK, language_of
+from hierogram.daemon.text.lines import write_lines
+from hierogram.daemon.text.texts import looks
+from hierogram.tools.lab.measures.results import run_command, serving
+
+LANGUAGES = ("fr", "en")
+
+app = typer.Typer(add_completion=False)
+
+
+def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:
+    """Write raw text and the same divided by hand, both languages, for learning, tuning and testing."""
+    from sacremoses import MosesDetokenizer, MosesTokenizer
+
+    sides = [(corpus / f"corpus.{language}").read_text().splitlines() for language in LANGUAGES]
+    chosen = random.Random(1).sample(range(len(sides[0])), pairs + 2 * held_out)
+    parts = {"train": chosen[:pairs], "dev": chosen[pairs:-held_out], "test": chosen[-held_out:]}
+    for language, lines in zip(LANGUAGES, sides, strict=True):
+        joined, divided = MosesDetokenizer(lang=language), MosesTokenizer(lang=language)
+        for part, numbers in parts.items():
+            raw = [str(joined.detokenize(lines[k].split())) for k in numbers]
+            write_lines(folder / f"{part}.raw.{language}", raw)
+            by_hand = [divided.tokenize(line, return_str=True, escape=False) for line in raw]
+            write_lines(folder / f"{part}.hand.{language}", by_hand)
+
+
+def _bleu(folder: Path, translations: str, text: bool = False) -> float:
+    against, tokenizer = ("test.raw.en", "13a") if text else ("test.hand.en", "none")
+    options = ("--metrics", "bleu", "--tokenizer", tokenizer, "--json")
+    [found] = json.loads(run_command("evaluate", translations, "-r", against, *options, folder=folder))
+    return float(found["scores"][0]["score"])
+
+
+def _served(folder: Path) -> None:
+    """Have a daemon translate the raw text of the test set and align pairs of it; writes what it answers."""
+    with serving('store = "raw.db"\n[translating]\nlm = "raw.lm"\n[http]\nport = 0\n', folder=folder) as address:
+        lines = (folder / "test.raw.fr").read_text().splitlines()
+        found: list[str] = []
+        for start in range(0, len(lines), 100):
+            body = json.dumps({"sentences": lines[start : start + 100]}).encode()
+            asked = urllib.request.Request(f"{address}/v1/translate", body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(asked) as answer:
+                found += [one["translation"] for one in json.load(answer)["sentences"]]
+    write_lines(folder / "served.out", found)
+
+
+@app.command()
+def joined(files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="Files of text.")]) -> None:
+    """Print for each file how many lines are the same when they are divided into tokens and joined again."""
+    for path in files:
+        rules = language_of(path.suffix[1:])
+        lines = [line.rpartition("\t")[2].split() for line in path.read_text().splitlines()]
+        tokens = looks(True, [" ".join(words) for words in lines])
+        texts = [rules.join(words) if tokens else unicodedata.normalize("NFC", " ".join(words)) for words in lines]
+        same = sum(
+            rules.join(rules.tokens(text)).replace(NO_BREAK, " ") == text.replace(NO_BREAK, " ") for text in texts
+        )
+        print(f"{path.name:12} {100 * same / len(texts):6.2f} % of {len(texts):,} lines")
+
+
+@app.command()
+def doors(
+    corpus: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the corpus.")],
+    work: Annotated[Path, typer.Option(help="Folder for all that is made.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs to learn from.")] = 12_000,
+    held_out: Annotated[int, typer.Option(min=1, help="Pairs to tune on, and as many to test with.")] = 500,
+    sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after the burn-in.")] = 30,
+) -> None:
+    """Print a line for each door; BLEU of tokens and of text are not to be compared, as 13a divides text otherwise."""
+    from sacremoses import MosesDetokenizer
+
+    folder = work
+    folder.mkdir(parents=True, exist_ok=True)
+    make_texts(corpus, folder, pairs, held_out)
+    for kind, options in (("raw", ("--languages", "fr,en", "--tokenize")), ("hand", ())):
+        store = ("--store", f"{kind}.db")
+        run_command(*store, "init", *options, folder=folder)
+        run_command(*store, "ingest", f"train.{kind}.fr", f"train.{kind}.en", folder=folder)
+        run_command(*store, "learn", "--sweeps", str(sweeps), folder=folder)
+        run_command(*store, "export", "-o", f"{kind}.cdec.gz", folder=folder)
+    run_command("lm", "train.hand.en", "-o", "hand.lm", folder=folder)
+    run_command("lm", "train.raw.en", "-o", "raw.lm", "--store", "raw.db", folder=folder)
+    same = (folder / "hand.lm").read_bytes() == (folder / "raw.lm").read_bytes()
+    print(f"lm --store raw.db       the same file as by hand: {same}")
+    (folder / "bare.cdec.gz").write_bytes((folder / "raw.cdec.gz").read_bytes())
+    doors: dict[str, tuple[str, ...]] = {
+        "by hand": ("translate", "hand.db", "test.hand.fr", "--lm", "hand.lm"),
+        "raw, not divided": ("translate", "hand.db", "test.raw.fr", "--lm", "hand.lm", "--tokenized"),
+        "translate, to tokens": ("translate", "raw.db", "test.raw.fr", "--lm", "raw.lm", "--no-text"),
+        "translate, store": ("translate", "raw.db", "test.raw.fr", "--lm", "raw.lm"),
+        "translate, export": ("translate", "raw.cdec.gz", "test.raw.fr", "--lm", "raw.lm"),
+        "translate --tokenize": (
+            "translate", "bare.cdec.gz", "test.raw.fr", "--lm", "raw.lm", "--tokenize", "fr,en",
+        ),
+    }  # fmt: skip
+    for number, (door, command) in enumerate(doors.items()):
+        run_command(*command, "-o", f"{number}.out", folder=folder)
+        text = number > 2
+        bleu = _bleu(folder, f"{number}.out", text)
+        print(f"{door:22}  BLEU {bleu:.2f} of {'text' if text else 'tokens'}", flush=True)
+    by_hand = MosesDetokenizer(lang="en")
+    translated = (folder / "0.out").read_text().splitlines()
+    write_lines(folder / "joined.out", [str(by_hand.detokenize(line.split())) for line in translated])
+    print(f"{'by hand, joined':22}  BLEU {_bleu(folder, 'joined.out', True):.2f} of text")
+    tuned = {}
+    for kind in ("hand", "raw"):
+        texts = (f"dev.{kind}.fr", "-r", f"dev.{kind}.en", "--lm", f"{kind}.lm", "-o", f"{kind}.toml")
+        found = run_command("tune", f"{kind}.db", *texts, "--iterations", "1", "--json", folder=folder)
+        tuned[kind] = json.loads(found)["rounds"][0]["bleu"]
+    print(f"tune, first round       by hand {tuned['hand']:.2f}, raw {tuned['raw']:.2f}")
+    divided = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
+    links = [run_command("align", f"test.{k}.fr", f"test.{k}.en", *how, folder=folder) for k, how in divided.items()]
+    print(f"align --tokenize        the same links as by hand: {links[0] == links[1]}")
+    # Last, as a daemon samples on.
+    _served(folder)
+    print(f"{'/v1/translate':22}  BLEU {_bleu(folder, 'served.out', True):.2f} of text")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,158 @@
+"""Build the documents as a site: README and docs/, notebooks, and a reference made of docstrings; links are checked.
+
+python -m hierogram.tools.lab.site -o site
+
+Needs the extra `site`. Links to sources, which are no pages, become plain names.
+"""
+
+import argparse
+import inspect
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hierogram
+from hierogram.daemon.exceptions import UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+README, REFERENCE = "index.md", "reference.md"
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+_TOP = ("CONTRIBUTING.md", "CHANGELOG.md")
+
+
+def pages() -> dict[str, str]:
+    """Return the site's pages of Markdown, by their paths in it."""
+    found = {README: (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")}
+    for name in _TOP:
+        found[name] = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        place = path.relative_to(ROOT / "docs")
+        up = "../" * (len(place.parts) - 1)
+        text = path.read_text(encoding="utf-8")
+        for name, other in (("README.md", README), *((name, name) for name in _TOP)):
+            text = text.replace(f"]({up}../{name}", f"]({up}{other}")
+        found[str(place)] = text
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        found[f"notebooks/{path.stem}.md"] = notebook_page(json.loads(path.read_text(encoding="utf-8")))
+    found[REFERENCE] = reference()
+    return {name: _plain_sources(name, text.replace(".ipynb)", ".md)")) for name, text in found.items()}
+
+
+def _plain_sources(page: str, text: str) -> str:
+    """Leave of links that lead out of the site no more than their text."""
+
+    def kept(link: re.Match[str]) -> str:
+        picture, shown, target = link.groups()
+        place = (ROOT / "docs" / page).parent / target.partition("#")[0]
+        outside = not picture and "://" not in target and not target.startswith("#")
+        inside = place.suffix == ".md" or place.resolve().is_relative_to(ROOT / "docs")
+        return shown if outside and not inside else link.group()
+
+    return _LINK.sub(kept, text)
+
+
+def notebook_page(notebook: dict[str, Any]) -> str:
+    """Return a notebook as Markdown: texts, cells, and what these show."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            data = output.get("data", {})
+            if "text/html" in data:
+                parts.append("".join(data["text/html"]))
+            else:
+                shown = "".join(output.get("text") or data["text/plain"]).rstrip()
+                parts.append(f"```text\n{shown}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def reference() -> str:
+    """Return the reference of the library: each public name, its signature, and its docstring."""
+    parts = ["# Reference", "All names of `import hierogram as hg`; [From Python](library.md) shows them at work."]
+    for name in sorted(hierogram._MODULES, key=str.lower):
+        parts += _described(name, getattr(hierogram, name))
+    return "\n\n".join(parts) + "\n"
+
+
+def _described(name: str, thing: Any) -> Iterator[str]:
+    yield f"## {name}"
+    yield from _documented(f"hg.{name}", thing)
+    if inspect.isclass(thing) and not issubclass(thing, Exception):
+        for method, value in vars(thing).items():
+            if method.startswith("_") or not (inspect.isfunction(value) or isinstance(value, property)):
+                continue
+            yield f"### {name}.{method}"
+            yield from _documented(f"{name}.{method}", value)
+
+
+def _documented(shown: str, thing: Any) -> Iterator[str]:
+    if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, Exception)):
+        signature = re.sub(r"\b(hierogram|numpy|typing|collections)\.(\w+\.)*", "", str(inspect.signature(thing)))
+        # Annotations that stand in quotes.
+        signature = re.sub(r"((?:: |-> ))'([^']*)'", r"\1\2", signature)
+        # Declarations of options are for the command line.
+        signature = re.sub(r"Annotated\[(.*?), Option\(.*?\)\]", r"\1", signature)
+        yield f"```python\n{shown}{signature}\n```"
+    yield inspect.getdoc(thing) or ""
+
+
+def llms_text(found: dict[str, str]) -> str:
+    """Return what llms.txt says: each page, and its first sentence or line."""
+    lines = ["# Hierogram", "", "> Learn synchronous grammars from growing parallel corpora.", "", "## Pages", ""]
+    for name, text in found.items():
+        title, _, rest = text.partition("\n")
+        paragraphs = re.sub(r"```.*?```", "", rest, flags=re.DOTALL).split("\n\n")
+        prose = next((" ".join(part.split()) for part in paragraphs if part.lstrip()[:1].isalnum()), "")
+        lines.append(
+            f"- [{title.lstrip('# ')}]({name}): {_LINK.sub(lambda link: link[2], prose).split('. ')[0].rstrip('.:')}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def stage(folder: Path) -> None:
+    """Write what the site is built of."""
+    found = pages()
+    for name, text in found.items():
+        path = folder / "pages" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "figures", folder / "pages" / "figures")
+    (folder / "pages" / "llms.txt").write_text(llms_text(found), encoding="utf-8")
+    (folder / "zensical.toml").write_text(
+        '[project]\nsite_name = "Hierogram"\ndocs_dir = "pages"\nsite_dir = "site"\nuse_directory_urls = false\n'
+    )
+
+
+def build(output: Path) -> None:
+    """Build the site; raises `UsageError` where a link leads nowhere, or the builder is not installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        stage(Path(folder))
+        command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if ran.returncode:
+            said = re.sub(r"\x1b\[[0-9;]*m", "", ran.stdout + ran.stderr).partition("Traceback")[0].strip()
+            raise UsageError(f"the site cannot be built (it needs the extra `site`):\n{said}")
+        shutil.copytree(Path(folder) / "site", output, dirs_exist_ok=True)
+        # What llms.txt names.
+        shutil.copytree(Path(folder) / "pages", output, dirs_exist_ok=True)
+
+
+def main() -> None:
+    """Build the site into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, default=Path("site"))
+    build(parser.parse_args().output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""Tree-substitution grammars beside the PCFG of the same treebank: scores over several seeds, sizes, learning curves.
+
+    python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --figure learning.png
+    python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --labels 2,4
+
+The treebank is split by order into training, development and test trees. Every run is written to the results as soon
+as it is done, and a run that is there already is not repeated, so an interrupted comparison goes on where it was.
+With `--labels`, TSGs whose labels are divided into sub-labels are scored, too; p is how probable so large a difference
+in F1 from undivided labels would be by chance.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.text.treebanks.reading import read_trees
+from hierogram.daemon.text.treebanks.transformations import (
+    Transformations,
+    cleaned,
+    restored,
+    transformed,
+    vocabulary_of,
+)
+from hierogram.daemon.text.treebanks.trees import Tree, read_tree, words_of
+from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
+from hierogram.samplers.grammar.settings import UNIFORM
+from hierogram.storage.options import Option
+from hierogram.tools.lab.measures.results import Kept, drawn
+from hierogram.tools.lab.papers.rivals import p_of_difference
+from hierogram.tools.treebanks.approximation import approximate
+from hierogram.tools.treebanks.evaluation import evaluate
+from hierogram.tools.treebanks.grammars import Prior, TreeGrammar, context_free
+from hierogram.tools.treebanks.parsing import Parser
+from hierogram.tools.treebanks.requests import MER, MPD, MPP
+
+PCFG, TSG = "PCFG", "TSG"
+BASE_NAMES = {UNIFORM: "P_M", PCFG_BASE: "P_C"}
+"""Base distributions as the paper names them."""
+SAMPLED_MER = "mer, sampled"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run: a grammar of the first `train` trees, scored on `test` trees after the first `skip`.
+
+    `seed` 0 is the PCFG; a TSG is sampled for `annealing` + `sweeps` sweeps over the base distribution `base`, each
+    label divided into that many `labels`.
+    """
+
+    treebank: str
+    train: int
+    skip: int
+    test: int
+    seed: int
+    annealing: int
+    sweeps: int
+    base: str
+    draws: int
+    rare: int
+    labels: int = 1
+
+
+def run(task: Task) -> dict[str, Any]:
+    """Learn and score: what the run gave, for the results."""
+    how = Transformations(rare=task.rare)
+    trees = [cleaned(tree, how) for tree in read_trees(task.treebank, task.skip + task.test)]
+    gold = trees[task.skip :]
+    binary = [transformed(tree, how) for tree in trees[: task.train]]
+    vocabulary = vocabulary_of(map(words_of, binary), task.rare)
+    train = [vocabulary.in_tree(tree) for tree in binary]
+    priors: dict[str, Prior] | None = None
+    curve: list[tuple[int, float, int]] = []
+    started = time.perf_counter()
+    if task.seed == 0:
+        grammar = context_free(TreeGrammar([(tree, 1.0) for tree in train]))
+    else:
+        grammar, priors, curve = sampled_grammar(train, task)
+    learned = time.perf_counter() - started
+    scores = parsed_scores(grammar, priors, gold, how, task)
+    return {
+        "task": asdict(task),
+        "grammar": TSG if task.seed else PCFG,
+        "rules": len(grammar.fragments),
+        "curve": curve,
+        "learning_seconds": learned,
+        **scores,
+    }
+
+
+def sampled_grammar(
+    train: Sequence[Tree], task: Task
+) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
+    """Sample; returns the grammar of the last sweep, its priors, its curve: sweep, log-likelihood, fragments."""
+    from hierogram.daemon.learning.kinds.trees import TreeChain, sample_treebank
+    from hierogram.samplers.grammar.schedules import Annealing
+
+    curve: list[tuple[int, float, int]] = []
+    every = max(1, (task.annealing + task.sweeps) // 40)
+
+    def report(sweep: int, chain: TreeChain) -> None:
+        if sweep % every == 0:
+            curve.append((sweep, chain.log_likelihood(), len(chain.fragments())))
+
+    chain = sample_treebank(
+        [str(tree) for tree in train],
+        base=task.base,
+        seed=task.seed,
+        annealing=Annealing(task.annealing),
+        sweeps=task.sweeps,
+        sub_labels=task.labels,
+        report=report,
+    )
+    fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]
+    return TreeGrammar(fragments), {label: Prior(*prior) for label, prior in chain.priors().items()}, curve
+
+
+def parsed_scores(
+    grammar: TreeGrammar, priors: dict[str, Prior] | None, gold: Sequence[Tree], how: Transformations, task: Task
+) -> dict[str, Any]:
+    """Score by method, sentences parsed in a second by MER, and how many had no parse.
+
+    The PCFG has its relative frequencies.
+    """
+    known = approximate(grammar, how.root, priors, smoothed=task.seed > 0, base=task.base)
+    exact = Parser(known, how.root, 0, task.seed)
+    found: dict[str, list[Tree]] = {}
+    flat = 0
+    seconds = 0.0
+    for number, tree in enumerate(gold):
+        words = words_of(tree)
+        started = time.perf_counter()
+        parsed = exact.parse(words, number, (MER,))
+        if number > 0:
+            # The first sentence may wait for the compiler.
+            seconds += time.perf_counter() - started
+        flat += not parsed.found
+        guesses = {**parsed.trees, **exact.parse(words, number, (MPD,)).trees}
+        if task.draws:
+            drawn = Parser(known, how.root, task.draws, max(1, task.seed)).parse(words, number, (MPP, MER)).trees
+            guesses |= {MPP: drawn[MPP], SAMPLED_MER: drawn[MER]}
+        for method, guess in guesses.items():
+            found.setdefault(method, []).append(restored(guess, how))
+    scores = {
+        method: {which: asdict(score) for which, score in evaluate(gold, guesses).items()}
+        for method, guesses in found.items()
+    }
+    brackets = {
+        method: [_brackets(*pair) for pair in zip(gold, guesses, strict=True)] for method, guesses in found.items()
+    }
+    speed = (len(gold) - 1) / max(seconds, 1e-9)
+    return {"scores": scores, "brackets": brackets, "sentences_per_second": speed, "flat": flat}
+
+
+def _brackets(right: Tree, guess: Tree) -> list[int]:
+    """Return the brackets of a sentence that are in both trees, in the right one, and in the found one."""
+    score = evaluate([right], [guess])["all"]
+    return [score.matched, score.right, score.found]
+
+
+def f1_of(brackets: NDArray[np.float64]) -> float:
+    """Return F1 of sums over sentences."""
+    matched, right, found = brackets.tolist()
+    return float(2 * matched / (right + found))
+
+
+METHODS = {
+    MPD: "MPD, best derivation",
+    MPP: "MPP, tree drawn most often",
+    SAMPLED_MER: "MER, from draws",
+    MER: "MER, exact expectations",
+}
+
+
+def named(row: dict[str, Any]) -> str:
+    """Return the name of a run's grammar, with its base distribution and number of sub-labels if it has some."""
+    task = row["task"]
+    divided = f", k = {task['labels']}" if task["labels"] > 1 else ""
+    return f"{TSG}, {BASE_NAMES[task['base']]}{divided}" if row["grammar"] == TSG else PCFG
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the scores as Markdown: means over the seeds, with standard deviations, and where labels are divided p."""
+    divided = any(row["task"]["labels"] > 1 for row in rows)
+    lines = [
+        f"| grammar | rules | tree | precision | recall | F1 | F1, ≤ 40 words | exact |{' p |' if divided else ''}",
+        f"|---|---|---|---|---|---|---|---|{'---|' if divided else ''}",
+    ]
+    for kind in dict.fromkeys(map(named, rows)):
+        mine = [row for row in rows if named(row) == kind]
+        undivided = mine[0]["task"] | {"labels": 1}
+        others = [
+            row
+            for row in rows
+            if row["grammar"] == TSG
+            and row["task"] == undivided | {name: row["task"][name] for name in ("seed", "treebank")}
+        ]
+        for method, name in METHODS.items():
+            scores = [row["scores"][method] for row in mine if method in row["scores"]]
+            if not scores:
+                continue
+            cells = [
+                _cell([100 * score[part][figure] for score in scores])
+                for part, figure in (
+                    ("all", "precision"), ("all", "recall"), ("all", "f1"), ("up_to_cutoff", "f1"), ("all", "exact"),
+                )
+            ]  # fmt: skip
+            rules = _cell([row["rules"] for row in mine], "{:,.0f}")
+            if divided:
+                cells.append(_p(others, mine, method) if mine[0]["task"]["labels"] > 1 else "")
+            lines.append(f"| {kind} | {rules} | {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _p(others: Sequence[dict[str, Any]], mine: Sequence[dict[str, Any]], method: str) -> str:
+    one, other = (np.array([row["brackets"][method] for row in rows], np.float64) for rows in (others, mine))
+    p = p_of_difference(one, other, score=f1_of)
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
+    if len(values) == 1:
+        return form.format(values[0])
+    return f"{form.format(mean(values))} ± {form.format(stdev(values))}"
+
+
+def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path: Path) -> None:
+    """Log-likelihood and grammar size against sweeps, and F1 against the number of training trees where there is any;
+    as PNG."""
+
+    number = 3 if growing else 2
+    with drawn(path, 1, number, size=(4.7 * number, 4.2)) as panels:
+        for row in runs:
+            if row["curve"]:
+                sweeps, likelihoods, sizes = zip(*row["curve"], strict=True)
+                panels[0].plot(sweeps, likelihoods, label=f"{named(row)}, seed {row['task']['seed']}")
+                panels[1].plot(sweeps, sizes)
+        panels[0].set(xlabel="sweeps", ylabel="log-likelihood")
+        panels[0].legend(loc="lower right")
+        panels[1].set(xlabel="sweeps", ylabel="fragments in use")
+        if growing:
+            for kind, method, style in ((PCFG, MPD, "s--"), (TSG, MPD, "o-."), (TSG, MER, "o-")):
+                mine = sorted((row for row in growing if row["grammar"] == kind), key=lambda row: row["task"]["train"])
+                trees = [row["task"]["train"] for row in mine]
+                f1 = [100 * row["scores"][method]["all"]["f1"] for row in mine]
+                panels[2].plot(trees, f1, style, label=f"{kind}, {method.upper()}")
+            panels[2].set(xlabel="training trees", ylabel="F1, development trees")
+            panels[2].legend(loc="lower right")
+        for panel in panels:
+            panel.grid(alpha=0.3)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs that are compared."""
+
+    train: Annotated[int, Option("Training trees, the first of the file.", least=1)] = 2000
+    dev: Annotated[int, Option("Development trees, the next; the learning curve is scored on them.", least=0)] = 200
+    test: Annotated[int, Option("Test trees, those after.", least=1)] = 400
+    seeds: Annotated[int, Option("Seeds, from 1.", least=1)] = 5
+    annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", least=0)] = 400
+    sweeps: Annotated[int, Option("Sweeps after that.", least=0)] = 50
+    bases: Annotated[tuple[str, ...], Option("Base distributions.", values=(UNIFORM, PCFG_BASE), shown="both")] = ()
+    draws: Annotated[int, Option("Derivations to draw for MPP; 0 leaves it out.", least=0)] = 1000
+    rare: Annotated[int, Option("Words seen that often or less become classes.", least=0)] = 1
+    labels: Annotated[
+        tuple[str, ...], Option("Sub-labels of each label, beside TSGs without.", metavar="NUMBERS", shown="none")
+    ] = ()
+    jobs: Annotated[int, Option("Processes at a time.", least=1)] = 2
+
+    def task(self, trees: str, chain: tuple[str, int, int], train: int, evaluated: tuple[int, int], draws: int) -> Task:
+        """Return a run of a base distribution, a number of sub-labels and a seed, 0 for the PCFG, on the first `train`
+        trees.
+
+        It is scored on those after `evaluated[0]`, `evaluated[1]` of them.
+        """
+        (base, labels, seed), (skip, number) = chain, evaluated
+        return Task(trees, train, skip, number, seed, self.annealing, self.sweeps, base, draws, self.rare, labels)
+
+
+@with_options
+def compare(
+    runs: Runs,
+    treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
+    results: Annotated[Path, typer.Option(help="Runs, JSON; those that are there are not repeated.")],
+    figure: Annotated[Path | None, typer.Option(help="Learning curves to draw, PNG.")] = None,
+) -> None:
+    """Score TSGs of several seeds and the PCFG on a treebank, and write the table as Markdown."""
+    trees = str(treebank)
+    train, dev = runs.train, runs.dev
+    bases = [base for base in BASE_NAMES if base in (runs.bases or BASE_NAMES)]
+    chains = [
+        (bases[-1], 1, 0),
+        *((base, k, seed) for base in bases for k in (1, *map(int, runs.labels)) for seed in range(1, runs.seeds + 1)),
+    ]
+    tasks = [
+        runs.task(trees, chain, train, (train + dev, runs.test), runs.draws if chain[-1] else 0) for chain in chains
+    ]
+    sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
+    growing = [runs.task(trees, (bases[-1], 1, seed), size, (train, dev), 0) for size in sizes for seed in (0, 1)]
+    kept = Kept(results)
+    every = [*tasks, *growing]
+    names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in every]
+    with ProcessPoolExecutor(runs.jobs) as pool:
+        made = {name: pool.submit(run, task) for name, task in zip(names, every, strict=True) if name not in kept}
+        rows: list[Any] = [kept.find(name, made[name].result if name in made else dict) for name in names]
+    print(table(rows[: len(tasks)]))
+    for row in rows[: len(tasks)]:
+        task, flat = row["task"], row["flat"]
+        print(
+            f"{named(row)} seed {task['seed']}: {row['rules']:,} rules in {row['learning_seconds']:.0f} s, "
+            f"MER {row['sentences_per_second']:.1f} sentences/s, {flat} without a parse"
+        )
+    if figure:
+        draw(rows[: len(tasks)], rows[len(tasks) :], figure)
+
+
+if __name__ == "__main__":
+    typer.run(compare)

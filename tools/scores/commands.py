@@ -1,0 +1,145 @@
+"""The command that scores sentence pairs under what a store has learned: score."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.cli.common import (
+    FOUND,
+    AsJson,
+    chosen_store,
+    interruptible,
+    note,
+    note_text,
+    plural,
+    print_table,
+)
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.progress import progress
+from hierogram.storage.options import Option
+from hierogram.tools.scores.records import Misfit, PairScore, ScoreOptions
+
+if TYPE_CHECKING:
+    from hierogram.daemon.library.store import GrammarStore, ScoredPair
+
+
+_COLUMNS = ("pair", "doubt", "evidence", "log P", "unseen", "odd source", "odd target", "source", "target")
+
+
+@with_options
+def score(
+    context: typer.Context,
+    options: ScoreOptions,
+    files: Annotated[
+        list[str] | None,
+        Option("Files to score; the stored pairs, if none.", metavar="[SOURCE TARGET]", positional=True),
+    ] = None,
+    pair: Annotated[list[int] | None, Option("Only this stored pair; may be repeated.", metavar="NUMBER")] = None,
+    after: Annotated[
+        int, Option("Only pairs, or lines of files, after this one: to go on with.", least=0, metavar="NUMBER")
+    ] = 0,
+    keep: Annotated[bool, Option("Have the store keep the scores of its pairs.")] = False,
+    kept: Annotated[bool, Option("Tell the scores that the store keeps, and make none.")] = False,
+    tokenized: Annotated[bool, Option("Files hold tokens separated by spaces: leave them as they are.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score pairs: how probable each is under all that the store has learned, and what of it is unexplained.
+
+    Of a stored pair, what it has itself added to the store's counts is taken out first. A pair of low evidence is
+    likely to be noise, and so is one with a word that does not belong. Where more than one of --doubt, below and
+    misfit is given, pairs are told for any of them. With --json an object a line as soon as it is known, with the
+    probable links of words, and in little memory. Exits with 1 if a line of a file has no score, as where a side is
+    empty.
+    """
+    if files and (keep or kept):
+        raise UsageError("--keep and --kept are for stored pairs: name no files")
+    if keep and kept:
+        raise UsageError("--kept makes no scores that could be kept: give --keep alone")
+    if files and (len(files) != 2 or pair):
+        raise UsageError("name two files, SOURCE TARGET, or none and perhaps a --pair")
+
+    rows: list[ScoredPair] = []
+    number = unscored = 0
+    with (
+        interruptible("what was not told is not scored"),
+        chosen_store(context) as opened,
+        progress("score", "pairs") as shown,
+    ):
+        total = len(pair) if pair else None if files else opened.store.count_pairs()
+
+        def report(doing: str, done: int, total: int | None) -> None:
+            shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
+
+        if kept:
+            found = opened.kept_scores(pair or (), after)
+        else:
+            texts = _read(opened, files, tokenized) if files else None
+            found = opened.score(
+                texts, ids=pair or (), after=after, keep=keep, tokenized=tokenized, options=options, progress=report
+            )  # fmt: skip
+        for number, scored in enumerate(found, 1):
+            shown.update(number, total, number)
+            unscored += scored.score is None
+            if scored.score and not _is_told(scored.score, options):
+                continue
+            if as_json:
+                told = {"line" if files else "pair": scored.number, "source": scored.source, "target": scored.target}
+                told |= dataclasses.asdict(scored.score) if scored.score else {"problem": scored.problem}
+                print(json.dumps(told, ensure_ascii=False))
+            else:
+                rows.append(scored)
+    if not as_json:
+        print_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
+        note(f"{plural(len(rows), 'pair')} of {number:,}")
+    if unscored:
+        note(f"hierogram: {plural(unscored, 'line')} without a score")
+        raise typer.Exit(FOUND)
+
+
+def _is_told(score: PairScore, options: ScoreOptions) -> bool:
+    """Return whether the pair is as doubtful as is asked for, in one way or the other."""
+    if options.below is None and options.misfit is None and options.doubt is None:
+        return True
+    if options.doubt is not None and score.doubt >= options.doubt:
+        return True
+    if options.below is not None and score.evidence < options.below:
+        return True
+    worst = [misfit.odds for misfit in (score.source_misfit, score.target_misfit) if misfit is not None]
+    return options.misfit is not None and max(worst, default=-math.inf) >= options.misfit
+
+
+def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[tuple[str, str]]:
+    from hierogram.daemon.library.texts import texts_of
+    from hierogram.daemon.text.reading import read_pairs
+
+    texts, sides = texts_of(store, None, tokenized), read_pairs(files)
+    for side, name, lines in zip((texts.source, texts.target), files, sides, strict=True):
+        note_text(side, name, lines, tokenized)
+    return zip(*sides, strict=True)
+
+
+def _cells(scored: "ScoredPair") -> list[str]:
+    found = scored.score
+    if found is None:
+        return [str(scored.number), "", "", "", "", "", "", scored.source, scored.target]
+    return [
+        str(scored.number),
+        f"{found.doubt:.2f}",
+        f"{found.evidence:.3f}",
+        f"{found.log_probability:.3f}",
+        f"{found.unseen:.2f}",
+        _word(found.source_misfit, scored.source),
+        _word(found.target_misfit, scored.target),
+        scored.source,
+        scored.target,
+    ]
+
+
+def _word(misfit: Misfit | None, words: str) -> str:
+    """Return the word that belongs least, and its log-odds."""
+    return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.odds:.1f}"

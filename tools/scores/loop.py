@@ -1,0 +1,109 @@
+"""The loop that scores settled pairs, and scores them again where their rules have changed much."""
+
+import time
+from collections.abc import Callable
+
+from hierogram.daemon.exceptions import NothingLearnedError
+from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag, StoppedError
+from hierogram.samplers.grammar.settings import SYNCHRONOUS
+from hierogram.storage.records import SETTLED
+from hierogram.storage.store import Store
+from hierogram.tools.scores.compiling import compile_scores
+from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.records import KeepOptions, ScoreOptions
+from hierogram.tools.scores.scoring import Scorer, due, keep_scores
+
+_READ_AT_ONCE = 500
+_SCORED_AT_ONCE = 20
+"""Pairs after which the loop rests."""
+_LOOK_SECONDS = 1.0
+_LONGEST_WAIT = 1.0
+
+
+class _Pace:
+    """Keeps a thread to a share of one core: after each piece of work it rests as long as that takes."""
+
+    def __init__(self, share: float, stop: StopFlag, beat: Heartbeat) -> None:
+        self._share = share
+        self._stop = stop
+        self._beat = beat
+        self._worked = time.thread_time()
+
+    def rest(self, *_: object) -> None:
+        """Rest for the work since the last rest; raises `StoppedError` where the loop shall end."""
+        worked = time.thread_time() - self._worked
+        left = worked * (1 - self._share) / self._share
+        while left > 0 and not self._stop.is_set():
+            self._beat()
+            self._stop.wait(min(left, _LONGEST_WAIT))
+            left -= _LONGEST_WAIT
+        self._beat()
+        if self._stop.is_set():
+            raise StoppedError
+        self._worked = time.thread_time()
+
+
+class ScoringLoop(Loop):
+    """The loop of the daemon that scores settled pairs: a round over all of them, then the next.
+
+    What the store has learned is read at the start of a round. A pair is scored where it has no score, or where its
+    rules have changed much since. All of it takes no more than a share of one core.
+    """
+
+    name = "score"
+    sections: frozenset[str] = frozenset({"scores"})
+
+    def __init__(self, store: Store, options: Callable[[], KeepOptions], log: Callable[..., object]) -> None:
+        self._store = store
+        self._options = options
+        self._log = log
+
+    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
+        """Run until it shall end; see `Loop.run`."""
+        options = self._options()
+        of_two_languages = self._store.settings().grammar == SYNCHRONOUS
+        seen, again = -1, 0.0
+        while not stop.is_set():
+            position = self._store.position()
+            if of_two_languages and options.share and position != seen and time.monotonic() >= again:
+                try:
+                    done = self._round(options, stop, beat)
+                except StoppedError:
+                    return
+                if done is not None:
+                    seen, again = position, time.monotonic() + options.pause_seconds
+                    self._log("pairs scored", pairs=done)
+            beat.well()
+            stop.wait(_LOOK_SECONDS)
+
+    def _round(self, options: KeepOptions, stop: StopFlag, beat: Heartbeat) -> int | None:
+        """Score what is due; return how many pairs, None where there is nothing to do, or too much."""
+        status = self._store.status()
+        pairs = sum(status.pairs.values())
+        if not status.pairs.get(SETTLED) or pairs > options.most_pairs:
+            return None
+        pace = _Pace(options.share, stop, beat)
+
+        def wait() -> None:
+            beat()
+            if stop.wait(_LOOK_SECONDS):
+                raise StoppedError
+
+        compile_scores(self._store.engine.url.render_as_string(hide_password=False), wait)
+        try:
+            learned = Learned(self._store, pace.rest)
+        except NothingLearnedError:
+            return None
+        pace.rest()
+        scorer = Scorer(learned, ScoreOptions(), pace.rest)
+        after, done = 0, 0
+        while rows := self._store.pairs(after, _READ_AT_ONCE, (SETTLED,)):
+            after = rows[-1].id
+            wanted = list(due(self._store, scorer, rows))
+            pace.rest()
+            for begin in range(0, len(wanted), _SCORED_AT_ONCE):
+                some = wanted[begin : begin + _SCORED_AT_ONCE]
+                keep_scores(self._store, scorer, some, scorer.score_stored(some))
+                done += len(some)
+                pace.rest()
+        return done

@@ -1,0 +1,272 @@
+"""Scores of pairs: their probability under all derivations of the learned grammar, mixed with a base.
+
+docs/model.md, section 8, has the equations.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.charts.dense import LACKING
+from hierogram.samplers.scores.lexicon import FEATURES, make_facts
+from hierogram.samplers.scores.scorer import (
+    DERIVATION,
+    FACTS,
+    INDEPENDENT,
+    LINKS,
+    LOG_PROBABILITY,
+    PIECES,
+    UNSEEN,
+    Pairs,
+    Scored,
+    Sizes,
+    Space,
+    list_features,
+    make_space,
+    score_pairs,
+    weigh_derivations,
+)
+from hierogram.storage.database.transactions import now
+from hierogram.storage.records import PairRow
+from hierogram.storage.records.pairs import ScoreRow
+from hierogram.storage.store import Store
+from hierogram.tools.scores.doubts import Usual, doubt, usual_of
+from hierogram.tools.scores.learned import Learned, Report
+from hierogram.tools.scores.misfits import Learnt, classifiers_of, learn, spoil
+from hierogram.tools.scores.records import Link, Misfit, PairScore, ScoreOptions
+
+MOST_WORDS = 1_000
+"""Words of the longest side that is scored."""
+_SAMPLE = 200
+"""Pairs from which it is learned what scores are usual."""
+SCORED_AT_ONCE = 200
+"""Pairs that one call of the kernels scores."""
+
+
+class StoredScore(NamedTuple):
+    """A stored pair's score, and the mean log-probability of the rules of its derivation; None where it has none."""
+
+    score: PairScore
+    derivation: float | None
+
+
+class Scorer:
+    """Scores pairs under what a store has learned. Several threads may use it."""
+
+    def __init__(self, learned: Learned, options: ScoreOptions, report: Report = lambda *_: None) -> None:
+        self.learned = learned
+        self._options = options
+        self._spaces: list[tuple[Sizes, Space]] = []
+        report("learning which words belong", 0, None)
+        self._classifiers = classifiers_of((self._learn(0), self._learn(1)))
+        self._usual = Usual((0.0, 1.0), (0.0, 1.0))
+        some = [one.score for one in self.score_stored(learned.examples[:_SAMPLE])]
+        self._usual = usual_of([score.evidence for score in some], [score.log_probability for score in some])
+
+    def with_options(self, options: ScoreOptions) -> "Scorer":
+        """Return a scorer that knows the same, with other options."""
+        other = copy.copy(self)
+        if options.exact != self._options.exact:
+            other._spaces = []
+        other._options = options
+        return other
+
+    def score_stored(self, rows: Sequence[PairRow]) -> list[StoredScore]:
+        """Return the scores of stored pairs; what a pair's own derivation, links and words have added is taken out."""
+        pairs = self.learned.pairs_of(rows)
+        scored = self._scored(pairs)
+        derivations = map(_number_or_none, scored.numbers[:, DERIVATION].tolist())
+        texts = [(row.source.split(" "), row.target.split(" ")) for row in rows]
+        return list(map(StoredScore, self._summed_up(pairs, scored, texts), derivations))
+
+    def score(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[PairScore]:
+        """Return the scores of pairs that are not stored. All sides have words, at most `MOST_WORDS`."""
+        pairs = self.learned.pairs_of_texts(texts)
+        return self._summed_up(pairs, self._scored(pairs), texts)
+
+    def derivations(self, rows: Sequence[PairRow]) -> list[float | None]:
+        """Return the mean log-probability of the rules of each stored pair's derivation, by the other pairs.
+
+        Rules that no other pair uses count as the rarest. None where there is no derivation.
+        """
+        found = np.empty(len(rows))
+        pairs = self.learned.pairs_of(rows)
+        sizes, space = self._take(pairs)
+        weigh_derivations(pairs, self.learned.rules, space, found)
+        self._spaces.append((sizes, space))
+        return list(map(_number_or_none, found.tolist()))
+
+    def _take(self, pairs: Pairs) -> tuple[Sizes, Space]:
+        """Return memory that no other thread has, with room for the words and links of these pairs."""
+        firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
+        longest = max(int(np.diff(first).max(initial=1)) for first in firsts)
+        links = int(np.diff(pairs.link_first).max(initial=1))
+        try:
+            sizes, space = self._spaces.pop()
+        except IndexError:
+            sizes, space = Sizes(0, 0, 1 << 12, 1 << 14), None
+        if space is None or longest > sizes.longest or links > sizes.links:
+            sizes = sizes._replace(longest=max(longest, sizes.longest), links=max(links, sizes.links))
+            space = self._space(sizes)
+        return sizes, space
+
+    def _space(self, sizes: Sizes) -> Space:
+        return make_space(self.learned.rules, self.learned.lexicon, sizes, self._options.exact)
+
+    def _scored(self, pairs: Pairs) -> Scored:
+        number = len(pairs.source_first) - 1
+        links = int((np.diff(pairs.source_first) * np.diff(pairs.target_first)).sum())
+        scored = Scored(
+            np.empty((number, FACTS)), np.empty((number, 2, 2)), np.empty((links, 2), np.int32), np.empty(links)
+        )
+        sizes, space = self._take(pairs)
+        known = self.learned.rules, self.learned.lexicon, self._classifiers, self._options.exact, self._options.links
+        done, written = 0, 0
+        while True:
+            done, written = score_pairs(done, pairs, *known, space, scored, written)
+            if done == number:
+                break
+            lacking = int(space.room.sizes[LACKING])
+            more = {"seats": 2 * lacking} if lacking > 0 else {"rules": -2 * lacking}
+            sizes = sizes._replace(**more)
+            space = self._space(sizes)
+        self._spaces.append((sizes, space))
+        return scored
+
+    def _summed_up(
+        self, pairs: Pairs, scored: Scored, texts: Sequence[tuple[Sequence[str], Sequence[str]]]
+    ) -> list[PairScore]:
+        tokens = np.diff(pairs.source_first) + np.diff(pairs.target_first)
+        numbers = scored.numbers
+        ends = np.cumsum(numbers[:, LINKS]).astype(np.int64).tolist()
+        columns = zip(
+            tokens.tolist(),
+            (numbers[:, LOG_PROBABILITY] / tokens).tolist(),
+            ((numbers[:, LOG_PROBABILITY] - numbers[:, INDEPENDENT]) / tokens).tolist(),
+            np.minimum(numbers[:, UNSEEN] / tokens, 1.0).tolist(),
+            numbers[:, PIECES].astype(np.int64).tolist(),
+            scored.misfits.tolist(),
+            [0, *ends],
+            ends,
+            texts,
+            strict=False,
+        )
+        every = list(map(Link, *scored.links[: ends[-1]].T.tolist(), scored.probabilities[: ends[-1]].tolist()))
+        return [
+            PairScore(
+                size, doubt(self._usual, evidence, log_probability, *sides), log_probability, evidence, unseen, pieces,
+                pieces == 1, _misfit(*source), _misfit(*target), tuple(every[first:last]),
+            )
+            for size, log_probability, evidence, unseen, pieces, (source, target), first, last, sides in columns
+        ]  # fmt: skip
+
+    def _learn(self, side: int) -> Learnt | None:
+        """Learn what tells words of a side that do not belong from others, by stored pairs with some replaced."""
+        learned = self.learned
+        random = np.random.default_rng([learned.settings.seed, side])
+        pairs = learned.pairs_of(learned.examples)
+        kept = self._features(pairs, side)
+        words, first = (pairs.target, pairs.target_first) if side else (pairs.source, pairs.source_first)
+        spoiled = words.copy()
+        replaced = np.zeros(len(words), np.bool_)
+        for begin, end in zip(first.tolist(), first[1:].tolist(), strict=False):
+            spoiled[begin:end], places = spoil(words[begin:end], learned.tokens[side], random)
+            replaced[[begin + place for place in places]] = True
+        changed = pairs._replace(target=spoiled) if side else pairs._replace(source=spoiled)
+        return learn(kept, self._features(changed, side)[replaced])
+
+    def _features(self, pairs: Pairs, side: int) -> NDArray[np.float64]:
+        first = pairs.target_first if side else pairs.source_first
+        found = np.empty((int(first[-1]), FEATURES))
+        longest = max(int(np.diff(one).max(initial=1)) for one in (pairs.source_first, pairs.target_first))
+        facts = make_facts(longest, int(np.diff(pairs.link_first).max(initial=1)))
+        list_features(pairs, self.learned.lexicon, side, facts, found)
+        return found
+
+
+def _number_or_none(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def _misfit(position: float, odds: float) -> Misfit | None:
+    return None if math.isnan(odds) else Misfit(int(position), odds)
+
+
+_CHANGED = 0.5
+"""Rules have changed much where the mean log-probability of those that a derivation uses has moved by this."""
+
+
+def scored_texts(
+    scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]
+) -> list[tuple[int, str, str, PairScore | None, str | None]]:
+    """Return the number of each pair that is not stored, its sides, and its score, or why it has none."""
+    problems = [_problem(source, target) for _, source, target in lines]
+    sound = [line for line, problem in zip(lines, problems, strict=True) if problem is None]
+    scores = iter(scorer.score([(source, target) for _, source, target in sound]) if sound else [])
+    return [
+        (number, " ".join(source), " ".join(target), None if problem else next(scores), problem)
+        for (number, source, target), problem in zip(lines, problems, strict=True)
+    ]
+
+
+def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
+    """Return why a pair has no score; None where it has one."""
+    if not source or not target:
+        return "a side is empty"
+    if max(len(source), len(target)) > MOST_WORDS:
+        return f"a side has more than {MOST_WORDS:,} words"
+    return None
+
+
+def keep_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:
+    """Have the store keep these scores of stored pairs."""
+    moment = now()
+    kept = []
+    for row, (score, derivation) in zip(rows, scores, strict=True):
+        kept.append(
+            ScoreRow(
+                row.id,
+                scorer.learned.position,
+                moment,
+                score.tokens,
+                score.doubt,
+                score.log_probability,
+                score.evidence,
+                score.unseen,
+                score.pieces,
+                score.exact,
+                *_misfit_columns(score.source_misfit),
+                *_misfit_columns(score.target_misfit),
+                " ".join(f"{link.source}-{link.target}:{link.probability:.3f}" for link in score.links),
+                derivation,
+            )
+        )
+    store.keep_scores(kept)
+
+
+def due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
+    """Yield the pairs without a score, and those whose rules have changed much since they were scored.
+
+    Pairs that are newer than what is known of the store wait for the next round.
+    """
+    kept = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
+    for row, present in zip(rows, scorer.derivations(rows), strict=True):
+        if row.id > scorer.learned.last_pair:
+            continue
+        score = kept.get(row.id)
+        if score is not None:
+            before = score.derivation
+            if before is None or present is None:
+                if before is present:
+                    continue
+            elif abs(present - before) <= _CHANGED:
+                continue
+        yield row
+
+
+def _misfit_columns(misfit: Misfit | None) -> tuple[float | None, int | None]:
+    return (None, None) if misfit is None else (misfit.odds, misfit.position)

@@ -1,0 +1,399 @@
+"""The commands that translate and parse, and make what they need: translate, tune, lm, parse."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hierogram.daemon.cli.common import (
+    AsJson,
+    chosen_store,
+    grammar_and_sentences,
+    interruptible,
+    named_store,
+    note,
+    note_text,
+    plural,
+    print_json,
+    print_table,
+)
+from hierogram.daemon.cli.flags import Without, with_options
+from hierogram.daemon.exceptions import ExportError, InputError, UsageError
+from hierogram.daemon.progress import progress
+from hierogram.samplers.grammar.settings import PCFG
+from hierogram.storage.options import Option, OptionError
+from hierogram.tools.translation.language_models.options import EstimationOptions
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.tuning.options import TuningOptions
+from hierogram.tools.treebanks.requests import ParseRequest
+
+if TYPE_CHECKING:
+    from hierogram.daemon.library.texts import Decoder
+    from hierogram.tools.translation.text_translator import TextTranslation
+
+
+STANDARD = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateOutput:
+    """Say what is written of translations."""
+
+    output: Annotated[
+        str, Option("Translations to write; .gz or .zst compresses.", flags=("--output", "-o"), metavar="FILE")
+    ] = STANDARD
+    best: Annotated[
+        int, Option("Translations of each sentence; with several, `number ||| words ||| features ||| score`.", least=1)
+    ] = 1
+    text: Annotated[
+        bool | None,
+        Option(
+            "Text in, text out: words with their spaces, capital letters and tags. With --no-text translations are "
+            "tokens.",
+            flags=("--text/--no-text",), shown="where text is divided",
+        ),
+    ] = None  # fmt: skip
+    html: Annotated[bool, Option("FILE is one HTML document, and so is its translation.", expert=True)] = False
+    json: Annotated[
+        bool, Option("A JSON object a sentence: translations, tokens, features, alignments, derivations.")
+    ] = False
+    alignments: Annotated[
+        Path | None, Option("Links of source and target words, a line a sentence.", metavar="FILE")
+    ] = None
+    svg: Annotated[Path | None, Option("A picture of each sentence's derivation, N.svg.", metavar="FOLDER")] = None
+    threads: Annotated[int, Option("Threads; 0: one a core. The translations do not depend on them.", least=0)] = 0
+
+    def __post_init__(self) -> None:
+        """Raise `OptionError` where options contradict each other."""
+        if self.html and self.text is False:
+            raise OptionError("html", "translations of HTML are text, and --no-text asks for tokens: give one of them")
+
+    def format(self, usual: str) -> str:
+        """Return what text is, by these options, or else as is `usual`."""
+        if self.html:
+            return "html"
+        return usual if self.text is None else "text" if self.text else "tokens"
+
+
+@with_options
+def translate(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        Option(
+            "GRAMMAR: an export, of any format of rules, a packed grammar, or a store; without it, the store. "
+            "FILE: sentences, one a line; - is standard input.",
+            metavar="[GRAMMAR] FILE",
+            positional=True,
+        ),
+    ],
+    options: TranslateOptions,
+    wanted: TranslateOutput,
+) -> None:
+    """Translate sentences with a grammar; translations line for line.
+
+    Sentences are divided into tokens as the grammar's store does it, or by --tokenize; then translations are text
+    again. A line may hold several sentences; an empty one stays empty. Words that no rule translates alone may be
+    passed through. From standard input each line is translated as it comes; with a
+    store, by what it has learned until then.
+    """
+    from hierogram.daemon.library.texts import Decoder
+    from hierogram.daemon.text.lines import read_sentences
+    from hierogram.tools.translation.text_translator import TOKENS
+
+    with ExitStack() as stack, interruptible("the rest was not translated"):
+        grammar, sentences = grammar_and_sentences(context, files, stack)
+        if options.tokenized and (wanted.text or wanted.html):
+            raise UsageError("--tokenized says that the text is tokens, --text and html that it is not: give one")
+        decoder = Decoder(grammar, options=options)
+        _tell(decoder)
+        writer = stack.enter_context(_Writer(wanted, sentences))
+        texts = decoder.texts()
+        format = wanted.format(texts.usual)
+        side = (texts.translator.texts if format == TOKENS else texts.texts).source
+        if sentences == STANDARD and not wanted.html:
+            # Each line as soon as it is there.
+            for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
+                line = typed.decode(errors="replace").rstrip("\r\n")
+                if number == 1:
+                    note_text(side, "<stdin>", [line], options.tokenized)
+                writer.write(number, decoder.translate(line, wanted.best, format=format))
+            return
+        lines = read_sentences(sentences)
+        if wanted.html:
+            lines = ["\n".join(lines)]
+        note_text(side, sentences, lines, options.tokenized)
+        with progress("translate", "sentences") as shown:
+            done = decoder.translate_all(lines, wanted.best, wanted.threads, format=format)
+            for number, translation in enumerate(done, 1):
+                writer.write(number, translation)
+                shown.update(number, len(lines), number)
+        if wanted.output != STANDARD:
+            note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
+
+
+def _tell(decoder: "Decoder") -> None:
+    """Note what of the grammar and of the weights is not used."""
+    grammar = decoder.translator().grammar
+    if grammar.circular:
+        note(f"{plural(grammar.circular, 'rule')} left out whose source side is empty or a single nonterminal")
+    if grammar.wide:
+        note(f"{plural(grammar.wide, 'rule')} left out of a larger scope: --max-scope takes more")
+    if unused := decoder.resources.unused(grammar):
+        note(f"{decoder.resources.options.weights}: the grammar has no feature {', '.join(unused)}")
+
+
+class _Writer:
+    """Writes translations in what was asked for, in order; a context manager."""
+
+    def __init__(self, wanted: TranslateOutput, name: str) -> None:
+        self.wanted = wanted
+        self._name = name
+        self._stack = ExitStack()
+        self._put: Any = None
+        self._links: Any = None
+
+    def __enter__(self) -> "_Writer":
+        from hierogram.daemon.compressing import written
+
+        wanted = self.wanted
+        if wanted.output != STANDARD:
+            self._put = self._stack.enter_context(written(Path(wanted.output)))
+        if wanted.alignments is not None:
+            self._links = self._stack.enter_context(written(wanted.alignments))
+        if wanted.svg is not None:
+            try:
+                wanted.svg.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ExportError(f"{wanted.svg}: cannot be made: {error.strerror or error}") from error
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def write(self, number: int, translation: "TextTranslation") -> None:
+        """The translations of line `number`."""
+        if translation.divided:
+            words = plural(len(translation.translation.source), "word")
+            told = f"in {translation.translation.parts} parts"
+            if translation.paragraphs:
+                told = f"{plural(translation.divided, 'sentence')} in parts"
+            note(f"{self._name}: line {number} has {words}: translated {told}")
+        lines = self._lines(number, translation)
+        if self._put is None:
+            sys.stdout.write("".join(line + "\n" for line in lines))
+            sys.stdout.flush()
+        else:
+            self._put.write("".join(line + "\n" for line in lines).encode())
+        if self._links is not None:
+            self._links.write((" ".join(f"{i}-{j}" for i, j in translation.alignment()) + "\n").encode())
+        if self.wanted.svg is not None and translation.candidates:
+            self._draw(self.wanted.svg / f"{number}.svg", number, translation)
+
+    def _lines(self, number: int, translation: "TextTranslation") -> Sequence[str]:
+        if self.wanted.json:
+            import json
+
+            from hierogram.tools.translation.text_translator import as_plain
+
+            return [json.dumps({"line": number} | as_plain(translation), ensure_ascii=False)]
+        if self.wanted.best == 1:
+            return [translation.text]
+        return [
+            f"{number} ||| {text} ||| "
+            + " ".join(f"{name}={value:.9g}" for name, value in candidate.features.items())
+            + f" ||| {candidate.score:.9g}"
+            for text, candidate in zip(translation.texts, translation.candidates, strict=False)
+        ]
+
+    def _draw(self, path: Path, number: int, translation: "TextTranslation") -> None:
+        from hierogram.daemon.learning.drawing import draw
+
+        try:
+            path.write_text(draw(translation.derivation()), encoding="utf-8")
+        except InputError as error:
+            note(f"{self._name}: line {number}: {error}")
+        except OSError as error:
+            raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+@with_options
+def tune(
+    context: typer.Context,
+    output: Annotated[
+        str, Option("Weights to write, a TOML file for `translate`.", flags=("--output", "-o"), metavar="FILE")
+    ],
+    options: Annotated[TranslateOptions, Without(("glossary", "markup"))],
+    tuning: TuningOptions,
+    files: Annotated[
+        list[str] | None,
+        Option(
+            "GRAMMAR: as for `translate`; without it, the store. FILE: sentences to tune on, one a line, that the "
+            "grammar has not learned from; without it, pairs of the store that are held back.",
+            metavar="[GRAMMAR] [FILE]",
+            positional=True,
+        ),
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        Option(
+            "References, line for line; may be given again. A line that is empty in one has a reference less.",
+            metavar="FILE",
+            flags=("--reference", "-r"),
+        ),
+    ] = None,
+    threads: Annotated[int, Option("Threads; 0: one a core. The weights do not depend on them.", least=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Tune the weights of features to BLEU by pairwise ranking (PRO); scipy is needed (extra `tune`).
+
+    In each round the sentences are translated, and weights are trained that put better candidates above worse ones.
+    Sentences and references are divided into tokens as the grammar's store does it, or by --tokenize.
+    The weights of the best round are written, with the scores of all rounds. --weights says where to begin; where these
+    win, the report says so. Without files some pairs of the store are tuned on: they are taken out of a copy of it, and
+    its other pairs make the language model.
+    """
+    from hierogram.tools.translation.tuning.tuning import need_scipy
+
+    need_scipy()
+    from hierogram.daemon.library.quality import tune as find_weights
+
+    with ExitStack() as stack, interruptible("no weights were written"):
+        if files:
+            if not reference:
+                raise UsageError("name the references of the sentences, line for line: -r FILE")
+            grammar, sentences = grammar_and_sentences(context, files, stack)
+        elif options.lm is not None:
+            raise UsageError("--lm goes with a FILE: without one the language model is made of the store's pairs")
+        else:
+            grammar, sentences = stack.enter_context(chosen_store(context)), None
+        tuned = find_weights(
+            grammar, sentences, reference or [], output, options=tuning, translate=options, threads=threads, advise=note
+        )
+    if as_json:
+        print_json(tuned._asdict())
+        return
+    rows = [
+        [f"{number}", f"{own['bleu']:.2f}", f"{own['ratio']:.3f}", f"{own['candidates']:,}", f"{own['sentences']:,}"]
+        for number, own in enumerate(tuned.rounds, 1)
+    ]
+    print_table(["round", "BLEU", "ratio", "candidates", "sentences"], rows, numeric=range(5))
+    note(f"{output}: weights of round {tuned.best_round}, with BLEU {tuned.rounds[tuned.best_round - 1]['bleu']:.2f}")
+    if tuned.start_won:
+        note("the starting weights won: no round translated better, so they are what was written")
+
+
+@with_options
+def lm(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        Option(
+            "Text, a sentence a line; gzip and zstd are unpacked, - is standard input.",
+            metavar="FILE...",
+            positional=True,
+        ),
+    ],
+    output: Annotated[
+        list[str],
+        Option(
+            "Language model to write, may be given again: an ARPA file if it ends in .arpa, .gz or .zst, else "
+            "the binary form that decoding maps into memory.",
+            metavar="FILE",
+            flags=("--output", "-o"),
+        ),
+    ],
+    options: EstimationOptions,
+    tokenize: Annotated[
+        str | None, Option("Divide text into tokens, by the rules of a language: en.", metavar="LANGUAGE")
+    ] = None,
+    tokenized: Annotated[bool, Option("Text is tokens separated by spaces: leave it as it is.")] = False,
+    convert: Annotated[bool, Option("FILE is a language model, ARPA or binary: write it in another form.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate an n-gram language model by interpolated modified Kneser-Ney smoothing.
+
+    Tokens are separated by spaces or tabs, where --tokenize or --store does not say what divides text into tokens;
+    empty lines are passed over. <s> and </s> are added, <unk> gets its share.
+    Memory is bounded, whatever the size of the text: what does not fit goes to files beside the output.
+    """
+    if convert and (len(files) > 1 or options != EstimationOptions() or tokenize is not None or tokenized):
+        raise UsageError("--convert takes one FILE, and none of the options of estimation")
+    from hierogram.daemon.library.quality import lm as estimate
+    from hierogram.daemon.library.store import open
+    from hierogram.tools.translation.language_models.estimation import Report
+    from hierogram.tools.translation.language_models.files import convert as write_again
+
+    with interruptible("no language model was written"), ExitStack() as stack:
+        if convert:
+            named = write_again(files[0], [*map(Path, output)], stack.enter_context(progress("lm", "n-grams")))
+            report = Report(0, 0, named.counts(), 0, [])
+        else:
+            url = named_store(context)
+            store = None if url is None else stack.enter_context(open(url))
+            report = estimate(
+                files, output, tokenize=tokenize, tokenized=tokenized, store=store, options=options, advise=note
+            )
+    for order in report.without_discounts:
+        note(f"the text is too small to estimate the discounts of {order}-grams: they are 0.5, 1 and 1.5")
+    if as_json:
+        print_json({"outputs": output, **report._replace(beginning=())._asdict()})
+        return
+    ngrams = " + ".join(f"{number:,}" for number in report.ngrams)
+    unknown = f", {report.unknown:,} of them <unk>" if report.unknown else ""
+    text = f" of {plural(report.sentences, 'sentence')}, {plural(report.words, 'word')}{unknown}"
+    for name in output:
+        note(f"{name}: {ngrams} n-grams" + ("" if convert else text))
+
+
+@with_options
+def parse(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        Option(
+            "GRAMMAR: lines of `(NP (DT the) (NN)) ||| 17`, fragment and count, or a store of trees; without it, "
+            "the store. FILE: sentences, one a line; - is standard input.",
+            metavar="[GRAMMAR] FILE",
+            positional=True,
+        ),
+    ],
+    request: ParseRequest,
+    output: Annotated[
+        str,
+        Option(
+            "Trees to write; .gz or .zst compresses; - is standard output.", metavar="FILE", flags=("--output", "-o")
+        ),
+    ] = STANDARD,
+) -> None:
+    """Parse sentences with a grammar of tree fragments; trees in brackets, line for line.
+
+    Tokens are separated by spaces. Words that the grammar does not know are parsed as their class. A sentence without
+    a parse gets a flat tree, and an empty line stays empty.
+    """
+    from hierogram.daemon.library.texts import parse as find_trees
+    from hierogram.daemon.text.lines import read_sentences, write_lines
+
+    with interruptible("no trees were written"), ExitStack() as stack:
+        grammar, sentences = grammar_and_sentences(context, files, stack)
+        lines = read_sentences(sentences)
+        if request.base is None and isinstance(grammar, str):
+            note(
+                f"{grammar}: a file does not say which base distribution its grammar was trained with: "
+                f"smoothing with {PCFG} (--base names another)"
+            )
+        shown = stack.enter_context(progress("parse", "sentences"))
+        parsed = find_trees(lines, grammar, options=request, progress=lambda done: shown.update(done, len(lines), done))
+        flat = [number for number, one in enumerate(parsed, 1) if not one.found]
+        for number in flat:
+            note(f"{sentences}: line {number}: no parse: its tree is flat")
+        trees = [one.tree for one in parsed]
+        if output == STANDARD:
+            sys.stdout.writelines(tree + "\n" for tree in trees)
+            return
+        write_lines(Path(output), trees)
+    note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} of them without a parse")

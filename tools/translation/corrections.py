@@ -1,0 +1,97 @@
+"""Hold what people say a text means: a pair of its own, learned as every pair is, and known word for word at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from html import escape
+from unicodedata import normalize
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.given import GivenPairs
+from hierogram.daemon.text.ingest import check_takes, ingest
+from hierogram.daemon.text.texts import pipeline_of
+from hierogram.samplers.grammar.kinds import PAIRS
+from hierogram.storage.browsing.looking import NamedPair, pairs_named
+from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.store import Store
+
+CORPUS = "corrections"
+"""Corpus of what people corrected."""
+
+Withdraw = Callable[[Sequence[int]], object]
+"""Has pairs leave the store, and waits for it for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A correction as it was taken: the number of its pair, and those of the pairs whose place it takes."""
+
+    pair: int
+    replaced: list[int]
+
+
+class Corrections:
+    """Corrections of a store: a pair each in the corpus `corrections`, whose id begins as that of all of its text.
+
+    The newest of a text holds. It is stored before the older ones leave, so that a correction is always known. May be
+    used from several threads.
+    """
+
+    def __init__(self, store: Store, reader: Reader, withdraw: Withdraw) -> None:
+        self._store = store
+        self._reader = reader
+        self._withdraw = withdraw
+
+    def known(self, text: str, html: bool = False) -> str | None:
+        """Return what the newest correction of this very text says, as it is written; None without one.
+
+        A capital letter begins what it begins in the text. In `html`, what says the same as text is text.
+        """
+        # Whoever only corrects needs none of it.
+        from hierogram.tools.translation.casing import capitalized, first_cased
+
+        found = self._found(text)
+        if not found:
+            return None
+        written = pipeline_of(self._store.settings()).running().target.text_of(found[0].target)
+        if first_cased(text).isupper():
+            written = capitalized(written)
+        return escape(written, quote=False) if html and escape(text, quote=False) == text else written
+
+    def put(self, text: str, translation: str, origin: str) -> Correction:
+        """Take a correction in place of those of the same text; raises `InputError` where it makes no pair."""
+        check_takes(self._store, PAIRS)
+        earlier = self._found(text)
+        own = _half(text) + _half(translation)
+        if earlier and earlier[0].external_id == own:
+            return Correction(earlier[0].id, [])
+        if any(pair.external_id == own for pair in earlier):
+            # It was said before what it replaces now, and would be taken for known while it leaves.
+            self._withdraw([pair.id for pair in earlier])
+        texts = pipeline_of(self._store.settings())
+        source, target = _line(text), _line(translation)
+        if texts.rules is None:
+            # The store takes tokens, and people write text.
+            source, target = texts.running().pair(source, target)
+        given = GivenPairs([{"source": source, "target": target, "id": own}], origin)
+        report = ingest(self._store, given, CORPUS)
+        if report.first_rejected:
+            raise InputError(f"it cannot be stored: {report.first_rejected[0].message}")
+        newest, *older = self._found(text)
+        left = [pair.id for pair in older]
+        if left:
+            self._store.request_withdrawals(left)
+        return Correction(newest.id, left)
+
+    def _found(self, text: str) -> list[NamedPair]:
+        with self._reader.look() as look:
+            return pairs_named(look, CORPUS, _half(text))
+
+
+def _line(text: str) -> str:
+    return normalize("NFC", " ".join(text.split()))
+
+
+def _half(text: str) -> str:
+    """Return half of a correction's id, by its text but for white space: those of a text stand side by side."""
+    return blake2b(_line(text).encode("utf-8", "replace"), digest_size=16).hexdigest()

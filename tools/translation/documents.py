@@ -1,0 +1,246 @@
+"""Running text as paragraphs to translate, and what stands between them: plain text by lines, HTML by its blocks."""
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hierogram.daemon.text.kept import TAG, Kept, kept_in
+from hierogram.tools.translation.fixed_words import MARKED
+
+TEXT, HTML = "text", "html"
+"""What running text is written in."""
+
+
+@dataclass
+class Pair:
+    """A beginning and an ending tag, where they stand in a paragraph's text, and the pairs between them."""
+
+    opening: str
+    closing: str
+    start: int
+    end: int = 0
+    inside: "list[Pair]" = field(default_factory=list)
+
+
+@dataclass
+class Paragraph:
+    """Text to be translated as a whole: in NFC, without the tags that come in pairs.
+
+    `kept` are parts that stay as they are, `given` those among them with translations of their own, by their start.
+    `written` makes of text what the document has for it.
+    """
+
+    text: str
+    kept: list[Kept] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    given: dict[int, list[str]] = field(default_factory=dict)
+    is_html: bool = False
+
+    def written(self, text: str) -> str:
+        """Return text as the document writes it."""
+        return html.escape(text, quote=False) if self.is_html else text
+
+
+Part = str | Paragraph
+
+
+def divide(text: str, format: str, markup: bool = False) -> list[Part]:
+    """Return the paragraphs of a text, and what stands between them; with `markup`, some have given translations."""
+    if format == HTML:
+        return _Blocks(markup).parts(text)
+    parts: list[Part] = []
+    for number, line in enumerate(_LINE_END.split(text)):
+        if number % 2 or not line:
+            parts.append(line)
+        else:
+            parts += _paragraphs(_pieces(line, markup), is_html=False)
+    return parts
+
+
+_LINE_END = re.compile("(\r\n|[\n\r\v\f\u0085\u2028\u2029])")
+_TEXT, _OPEN, _CLOSE, _KEPT, _GIVEN = range(5)
+
+
+class _Piece(NamedTuple):
+    """A stretch of a paragraph: text, a tag by its name, what is kept, or what has given translations."""
+
+    kind: int
+    written: str
+    name: str = ""
+    given: tuple[str, ...] = ()
+
+
+def _pieces(text: str, markup: bool) -> list[_Piece]:
+    """Return a line of plain text by pieces."""
+    if "<" not in text:
+        return [_Piece(_TEXT, text)]
+    pieces, at = [], 0
+    for match in (MARKED if markup else TAG).finditer(text):
+        if match.start() < at:
+            continue
+        between = text[at : match.start()]
+        pieces += _pieces(between, False) if markup else [_Piece(_TEXT, between)]
+        pieces.append(_given(match) if markup else _tag(match))
+        at = match.end()
+    return [*pieces, *(_pieces(text[at:], False) if markup else [_Piece(_TEXT, text[at:])])]
+
+
+def _given(match: re.Match[str]) -> _Piece:
+    return _Piece(_GIVEN, match["inside"], given=tuple(map(html.unescape, match["given"].split("||"))))
+
+
+def _tag(match: re.Match[str]) -> _Piece:
+    name = match["name"].lower()
+    if match["empty"] or (name in _VOID and not match["close"]):
+        return _Piece(_KEPT, match.group())
+    return _Piece(_CLOSE if match["close"] else _OPEN, match.group(), name)
+
+
+def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[Part]:
+    """Yield the paragraph that pieces are; in HTML, tags without their other half stand between several."""
+    partner = _partners(pieces)
+    inside, start = 0, 0
+    for k, piece in enumerate(pieces):
+        if piece.kind in (_OPEN, _CLOSE):
+            if k in partner:
+                inside += 1 if piece.kind == _OPEN else -1
+            elif is_html and not inside:
+                yield from _paragraph(pieces, start, k, partner, is_html)
+                yield piece.written
+                start = k + 1
+    yield from _paragraph(pieces, start, len(pieces), partner, is_html)
+
+
+def _partners(pieces: list[_Piece]) -> dict[int, int]:
+    """Return the places of tags that belong together, each by the other; those between them have theirs there, too."""
+    partner: dict[int, int] = {}
+    opened: list[int] = []
+    for k, piece in enumerate(pieces):
+        if piece.kind == _OPEN:
+            opened.append(k)
+        elif piece.kind == _CLOSE:
+            for place in range(len(opened) - 1, -1, -1):
+                if pieces[opened[place]].name == piece.name:
+                    partner[k], partner[opened[place]] = opened[place], k
+                    del opened[place:]
+                    break
+    return partner
+
+
+def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], is_html: bool) -> Iterator[Part]:
+    made = Paragraph("", is_html=is_html)
+    opened: list[Pair] = []
+    for k in range(start, end):
+        piece, at = pieces[k], len(made.text)
+        if piece.kind == _TEXT:
+            text = unicodedata.normalize("NFC", html.unescape(piece.written) if is_html else piece.written)
+            found = kept_in(text, tags=False)
+            made.kept += [Kept(at + one.start, at + one.end, made.written(one.written)) for one in found]
+            made.text += text
+        elif k in partner and piece.kind == _OPEN:
+            pair = Pair(piece.written, pieces[partner[k]].written, at)
+            (opened[-1].inside if opened else made.pairs).append(pair)
+            opened.append(pair)
+        elif k in partner:
+            opened.pop().end = at
+        else:
+            made.kept.append(Kept(at, at + len(piece.written), piece.written))
+            if piece.kind == _GIVEN:
+                made.given[at] = list(piece.given)
+            made.text += piece.written
+    if made.text or made.pairs:
+        yield made
+
+
+def _names(*lines: str) -> frozenset[str]:
+    return frozenset(name for line in lines for name in line.split())
+
+
+_VOID = _names("area base br col embed hr img input link meta param source track wbr")
+_INLINE = _names(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark meter output progress",
+    "q ruby rb rp rt s samp small span strike strong sub sup time tt u var wbr x g ph it bpt ept",
+)
+_AS_IT_IS = _names(
+    "script style pre textarea svg math code kbd samp var iframe object canvas video audio template noscript"
+)
+_HTML_PIECE = re.compile(
+    r"<!--.*?(?:-->|$)|<[!?][^>]*>"
+    r"|<(?P<close>/)?(?P<name>[A-Za-z][\w:.-]*)"
+    r"(?P<rest>(?:\s+[^\s<>\"'=/]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s<>\"'=]+))?)*\s*)(?P<empty>/)?>",
+    re.DOTALL,
+)
+_NOT_TRANSLATED = re.compile(
+    r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*(?:"[^"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)""",
+    re.IGNORECASE,
+)
+
+
+class _Blocks:
+    """Divides HTML: inline tags are of a paragraph, all others stand between."""
+
+    def __init__(self, markup: bool) -> None:
+        self._markup = markup
+        self._parts: list[Part] = []
+        self._pieces: list[_Piece] = []
+
+    def parts(self, text: str) -> list[Part]:
+        """Return the parts of a document."""
+        at = 0
+        while match := (_MARKED_OR_PIECE if self._markup else _HTML_PIECE).search(text, at):
+            self._add(_TEXT, text[at : match.start()])
+            at = match.end()
+            if self._markup and match["given"] is not None:
+                self._pieces.append(_given(match))
+                continue
+            name = (match["name"] or "").lower()
+            if not name:
+                # A comment, or a declaration.
+                self._add(_KEPT, match.group())
+            elif name in _AS_IT_IS or _NOT_TRANSLATED.search(match["rest"]):
+                if not match["close"] and not match["empty"] and name not in _VOID:
+                    at = _end_of(text, name, at)
+                self._stand(name, text[match.start() : at])
+            elif name in _INLINE:
+                self._pieces.append(_tag(match))
+            else:
+                self._stand(name, match.group())
+        self._add(_TEXT, text[at:])
+        self._end()
+        return self._parts
+
+    def _add(self, kind: int, written: str) -> None:
+        if written:
+            self._pieces.append(_Piece(kind, written))
+
+    def _stand(self, name: str, written: str) -> None:
+        if name in _INLINE:
+            self._add(_KEPT, written)
+        else:
+            self._end()
+            self._parts.append(written)
+
+    def _end(self) -> None:
+        self._parts += _paragraphs(self._pieces, is_html=True)
+        self._pieces = []
+
+
+_MARKED_OR_PIECE = re.compile(
+    MARKED.pattern.replace("(?P<tag>", "(?P<mark>").replace("(?P=tag)", "(?P=mark)") + "|" + _HTML_PIECE.pattern,
+    re.DOTALL,
+)
+
+
+def _end_of(text: str, name: str, at: int) -> int:
+    """Return where an element ends that begins before `at`; where it does not end, the text's end."""
+    deep = 1
+    for match in re.finditer(rf"<(/)?{re.escape(name)}(?=[\s/>])[^>]*>", text[at:], re.IGNORECASE):
+        if match.group().endswith("/>"):
+            continue
+        deep += -1 if match[1] else 1
+        if deep == 0:
+            return at + match.end()
+    return len(text)

@@ -1,0 +1,106 @@
+"""The command that compares translations, links or trees with right ones: evaluate."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from hierogram.daemon.cli.common import AsJson, interruptible, plural, print_json, print_table
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.storage.options import Option
+from hierogram.tools.translation.tuning.options import EvaluationOptions
+
+TRANSLATIONS, LINKS, TREES = "translations", "links", "trees"
+_KINDS = {
+    TRANSLATIONS: "BLEU, chrF, TER",
+    LINKS: "Pharaoh lines; those of the reference are sure, `i-j`, or possible, `ipj`",
+    TREES: "as EVALB does with COLLINS.prm",
+}
+
+
+@with_options
+def evaluate(
+    files: Annotated[
+        list[str],
+        Option(
+            "Translations, links or trees, line for line; other translations are tested against the first.",
+            metavar="FILE...",
+            positional=True,
+        ),
+    ],
+    reference: Annotated[
+        list[str],
+        Option(
+            "What is right, line for line. References of translations may be several, and a line that is empty in "
+            "one has a reference less.",
+            metavar="FILE",
+            flags=("--reference", "-r"),
+        ),
+    ],
+    *,
+    of: Annotated[str, Option("What the files hold", values=_KINDS)] = TRANSLATIONS,
+    options: EvaluationOptions,
+    as_json: AsJson = False,
+) -> None:
+    """Compare translations with references, or links or trees with those made by hand.
+
+    Translations: BLEU, chrF and TER by sacrebleu (extra `evaluate`), whose signatures say how; p is how probable a
+    difference as large as that from the first translation would be by chance, ± half of the 95 % interval. Links:
+    alignment error rate, precision, recall, of as many lines as are right ones. Trees: labelled precision, recall, F1,
+    exact matches; functional tags and traces of the reference do not count.
+    """
+    if of == TRANSLATIONS:
+        _evaluate_translations(files, reference, options, as_json)
+        return
+    if len(files) != 1 or len(reference) != 1 or options != EvaluationOptions():
+        raise UsageError(f"--of {of} takes one FILE and one --reference, and no options of translations")
+    (_evaluate_links if of == LINKS else _evaluate_trees)(reference[0], files[0], as_json)
+
+
+def _evaluate_translations(
+    translations: list[str], reference: list[str], options: EvaluationOptions, as_json: bool
+) -> None:
+    from hierogram.daemon.library.quality import evaluate as compare
+
+    with interruptible("nothing was compared"):
+        found = compare(translations, reference, options=options)
+    if as_json:
+        print_json([{**metric._asdict(), "scores": [score._asdict() for score in metric.scores]} for metric in found])
+        return
+    rows = []
+    for number, name in enumerate(translations):
+        row = [name]
+        for score in (metric.scores[number] for metric in found):
+            row += [f"{score.score:.2f}", f"{(score.high - score.low) / 2:.2f}"]
+            row.append("" if score.p is None else f"{score.p:.3f}")
+        rows.append(row)
+    columns = ["translation", *(title for metric in found for title in (metric.metric, "±", "p"))]
+    print_table(columns, rows, numeric=range(1, len(columns)))
+    for metric in found:
+        print(f"{metric.metric}: {metric.signature}")
+
+
+def _evaluate_links(gold: str, hypothesis: str, as_json: bool) -> None:
+    from hierogram.daemon.library.quality import evaluate_links
+
+    result = evaluate_links(hypothesis, gold)
+    if as_json:
+        print_json(asdict(result))
+        return
+    print(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
+    manual = f"{result.sure:,} sure, {result.possible:,} possible"
+    print(f"{plural(result.pairs, 'pair')}, {plural(result.links, 'link')}; manual: {manual}")
+
+
+def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
+    from hierogram.daemon.library.quality import evaluate_trees
+    from hierogram.tools.treebanks.evaluation import CUTOFF
+
+    result = evaluate_trees(hypothesis, gold)
+    if as_json:
+        print_json({which: asdict(score) for which, score in result.items()})
+        return
+    for which, score in (("all sentences", result["all"]), (f"at most {CUTOFF} words", result["up_to_cutoff"])):
+        print(
+            f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  "
+            f"F1 {score.f1:.4f}  exact {score.exact:.4f}  tags {score.tagging:.4f}"
+        )

@@ -1,0 +1,319 @@
+"""Grammars to translate with: packed from rules of files or of a store, or mapped into memory from our binary form."""
+
+import json
+import math
+import re
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.compressing import written
+from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
+from hierogram.daemon.exports.exporting import decided, score_new_rules, score_rules
+from hierogram.daemon.exports.formats.format import LEFT_HAND_SIDE
+from hierogram.daemon.exports.formats.registry import promised_format
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.scratch import ReadState, Scratch, scratch
+from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
+from hierogram.daemon.memory import give_back
+from hierogram.daemon.progress import Progress
+from hierogram.daemon.text.segments import joined
+from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline, pipeline_of
+from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
+from hierogram.samplers.grammar.columns import join_texts, lines_of
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, notation_of
+from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.store import Store
+from hierogram.tools.translation.casing import NO_CASING, Casing, learn_casing
+from hierogram.tools.translation.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
+
+
+def read_weights(path: str) -> dict[str, float]:
+    """Return the table `weights` of a TOML file; raises `InputError`."""
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as TOML: {error}") from error
+    weights = content.get("weights")
+    if not isinstance(weights, dict) or not weights:
+        raise InputError(f"{path}: has no table [weights]")
+    for name, value in weights.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InputError(f"{path}: the weight of {name} is {value!r}: it has to be a number")
+    return {name: float(value) for name, value in weights.items()}
+
+
+def write_weights(path: Path, weights: Mapping[str, float]) -> None:
+    """Write a file that `read_weights` reads, which appears when it is whole."""
+    with written(path) as file:
+        file.write("\n".join(toml_table("[weights]", weights)).encode())
+
+
+def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a table, the last one empty: numbers, texts and lists; what is None is left out."""
+    lines = [title]
+    for name, value in values.items():
+        plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+        if value is not None:
+            # Texts, numbers and lists of JSON are those of TOML.
+            lines.append(f"{name if plain else _json(name)} = {_json(value)}")
+    return [*lines, ""]
+
+
+_json = partial(json.dumps, ensure_ascii=False)
+
+
+_KIND, _VERSION = "grammar", 6
+_TEXTS = ("source_words", "target_words")
+_TABLE = "parquet"
+"""The format whose features a store's grammar has."""
+_CASED_PAIRS = 100_000
+"""Pairs whose target sides say which words have capital letters."""
+_USUAL = 0.9
+"""The share of pairs that have no more sentences than are translated together."""
+_SENTENCE_END, _NO_WORD = re.compile(r" [.!?…。！？]+(?= )"), re.compile(r"[\W_]+\Z")
+"""A token that ends a sentence, and what stands behind the last word of a line."""
+_MEMORY = 1 << 30
+"""Bound of the scratch database's memory, bytes."""
+
+
+class TextLengths(NamedTuple):
+    """Letters of target sides by those of source sides, and of a target word; 0 where nobody knows.
+
+    `sentences` are those that a source side has, at most in nine tenths of the pairs.
+    """
+
+    ratio: float
+    word: float
+    sentences: int = 1
+
+
+UNKNOWN_LENGTHS = TextLengths(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationGrammar:
+    """A packed grammar, the words of each side by their numbers, the names of its labels and features, and what was
+    left out.
+
+    `texts` is what the store that the grammar comes from does to text, and so what is done to sentences; `casing` is
+    that of its target sides, `lengths` are those of its pairs. `circular` rules have a source side that is empty or a
+    single nonterminal, `wide` ones a scope beyond the limit. `alone` are the words, by their numbers, that are all of
+    a rule's source side.
+    """
+
+    packed: Grammar
+    source_words: list[str]
+    target_words: list[str]
+    labels: tuple[str, ...]
+    features: tuple[str, ...]
+    circular: int = 0
+    wide: int = 0
+    texts: TextPipeline = AS_IT_IS
+    casing: Casing = NO_CASING
+    lengths: TextLengths = UNKNOWN_LENGTHS
+    source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
+    target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
+    alone: set[int] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        self.source_numbers.update(zip(self.source_words, range(len(self.source_words)), strict=True))
+        self.target_numbers.update(zip(self.target_words, range(len(self.target_words)), strict=True))
+        first = self.packed.rule_first
+        top = int(self.packed.child_first[1])
+        self.alone.update(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
+
+
+def packed(
+    table: WordedRules, max_scope: int, texts: TextPipeline = AS_IT_IS, casing: Casing = NO_CASING
+) -> TranslationGrammar:
+    """Return the grammar of the rules up to a scope, for text that goes through `texts`."""
+    usable = is_usable(table.columns)
+    narrow = scopes(table.columns) <= max_scope
+    return TranslationGrammar(
+        pack(table.columns, usable & narrow),
+        table.source_words,
+        table.target_words,
+        table.labels,
+        table.features,
+        int((~usable).sum()),
+        int((usable & ~narrow).sum()),
+        texts,
+        casing,
+    )
+
+
+def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None = None) -> TranslationGrammar:
+    """Return the grammar of a file in our binary form, of a file of rules, or of a version's folder.
+
+    Raises `InputError`.
+    """
+    if is_of_kind(path, _KIND):
+        return read_grammar(path)
+    table, settings = read_rule_file(Path(path), shown, format)
+    return packed(table, max_scope, pipeline_of(settings))
+
+
+def is_grammar(path: str) -> bool:
+    """Return whether a path is that of a grammar: a folder, our binary form, or a name that an export may have."""
+    return Path(path).is_dir() or is_of_kind(path, _KIND) or promised_format(path) is not None
+
+
+def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
+    """Write a grammar in our binary form; raises `ExportError`."""
+    arrays: dict[str, NDArray[np.generic]] = dict(grammar.packed._asdict())
+    for name in _TEXTS:
+        arrays[name] = join_texts(getattr(grammar, name)).content
+    values = {
+        "labels": list(grammar.labels),
+        "features": list(grammar.features),
+        "circular": grammar.circular,
+        "wide": grammar.wide,
+    }
+    values |= {"texts": grammar.texts.as_plain(), "casing": grammar.casing.forms, "lengths": grammar.lengths}
+    write_arrays(path, _KIND, _VERSION, values, arrays)
+
+
+def read_grammar(path: str) -> TranslationGrammar:
+    """Return the grammar of a file in our binary form; raises `InputError`."""
+    values, arrays = read_arrays(path, _KIND, _VERSION)
+    try:
+        grammar = Grammar(**{name: arrays[name] for name in Grammar._fields})
+        source, target = (lines_of(arrays[name].tobytes()).strings() for name in _TEXTS)
+        return TranslationGrammar(
+            grammar,
+            source,
+            target,
+            tuple(values["labels"]),
+            tuple(values["features"]),
+            values["circular"],
+            values["wide"],
+            pipeline_of(values["texts"]),
+            Casing({small: tuple(forms) for small, forms in values["casing"].items()}),
+            TextLengths(*values["lengths"]),
+        )
+    except KeyError as error:
+        raise InputError(f"{path}: is damaged: it has no {error}") from error
+
+
+class StoreGrammar:
+    """The grammar of a store, its counts, filters and features as the options say: read as a whole, and then with the
+    rules that new pairs bring.
+
+    Sides and links come as lines, features as columns of numbers. One thread at a time may use it. Raises
+    `WrongKindError` where the store's rules do not have two sides each, `NothingLearnedError` where there are none.
+    """
+
+    grammar: TranslationGrammar
+    position: int
+    """Store position at which it was read as a whole."""
+
+    def __init__(self, store: Store, options: ExportOptions, max_scope: int, shown: Progress) -> None:
+        notation = notation_of(store.settings().grammar)
+        if TRANSLATION not in notation.offers:
+            raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
+        self.grows = LINKS in notation.offers
+        """Whether new pairs can be added: where rules' links come from pairs."""
+        self._store = store
+        self._max_scope = max_scope
+        self._plan = replace(decided(replace(options, format=_TABLE), notation), both_sides=not self.grows)
+        self._names = tuple(feature.name for feature in self._plan.features)
+        self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names, TABBED)
+        self._values = np.zeros((0, len(self._names)))
+        with self._scratch() as (snapshot, database):
+            if not snapshot.status().rules:
+                raise NothingLearnedError(store.url)
+
+            def report(what: str, done: int, total: int | None) -> None:
+                shown.update(done, total, done, unit="rules" if what == "read" else "pairs")
+
+            score_rules(database, snapshot, self._plan, report)
+            give_back()
+            seen = self._take(database, "scored")
+            if not self._reader.rules:
+                raise InputError("the filters leave no rule: widen them")
+            texts = pipeline_of(snapshot.settings())
+            casing = NO_CASING if texts.lower else learn_casing(_target_sides(snapshot))
+            lengths = _lengths(snapshot)
+            self.position = snapshot.position()
+            self._since = ReadState(*snapshot.newest(), seen)
+        # The scratch database and what it holds are gone by now.
+        table = self._reader.table(self._values)
+        self.grammar = replace(packed(table, max_scope, texts, casing), lengths=lengths)
+
+    def add_new_pairs(self) -> bool:
+        """Add the rules that pairs have brought since the last time, with features of now; returns whether there are.
+
+        All others stay as they were. Some rules of new pairs come with the next whole reading alone: compositions,
+        which sums of sides lack till then, and those that the store had already and the filters left out.
+        """
+        if not self.grows:
+            return False
+        with self._scratch() as (snapshot, database):
+            newest = snapshot.newest()
+            if not score_new_rules(database, snapshot, self._plan, self._since):
+                return False
+            before = self._reader.rules
+            seen = self._take(database, "scored SEMI JOIN fresh USING (source, target)")
+            self._since = ReadState(*newest, seen or self._since.seen)
+        if self._reader.rules == before:
+            return False
+        whole = self.grammar
+        grown = packed(self._reader.table(self._values), self._max_scope, whole.texts, whole.casing)
+        self.grammar = replace(grown, lengths=whole.lengths)
+        return True
+
+    @contextmanager
+    def _scratch(self) -> Iterator[tuple[Snapshot, Scratch]]:
+        with (
+            self._store.snapshot() as snapshot,
+            tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
+            scratch(Path(folder), _MEMORY) as database,
+        ):
+            yield snapshot, database
+
+    def _take(self, database: Scratch, rules: str) -> float:
+        """Read rules of the view `scored`; returns how often all are seen, 0 without a rule."""
+        columns = ", ".join(("source", "target", "alignment", "label", "all_seen", *self._names))
+        query = f"SELECT concat_ws('\t', source, target, alignment, '', {LEFT_HAND_SIDE}) FROM sorted"
+        database.arrange("sorted", f"SELECT {columns} FROM {rules}", "source, target")
+        for _ in self._reader.read(database.lines(query)):
+            pass
+        self._values = np.concatenate([self._values, database.numbers("sorted", self._names)])
+        return float(database.numbers("sorted", ["all_seen"]).max(initial=0.0))
+
+
+def _lengths(snapshot: Snapshot) -> TextLengths:
+    """Return how long the pairs' texts are; of very many pairs, of the first ones."""
+    taken = source = target = words = 0
+    sentences: list[int] = []
+    for pairs, (sources, targets, _) in snapshot.pair_blocks():
+        sides = [joined(side) for side in sources.split("\n")]
+        source += sum(len(side.replace(" ", "")) for side in sides)
+        sentences += [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", side))) for side in sides]
+        lines = [joined(side) for side in targets.split("\n")]
+        target += sum(len(line.replace(" ", "")) for line in lines)
+        words += sum(line.count(" ") + 1 for line in lines)
+        taken += pairs
+        if taken > _CASED_PAIRS:
+            break
+    return TextLengths(target / source, target / words, int(np.quantile(sentences, _USUAL, method="inverted_cdf")))
+
+
+def _target_sides(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the target sides of a store's pairs, of very many the first ones."""
+    taken = 0
+    for pairs, (_, targets, _) in snapshot.pair_blocks():
+        yield from map(joined, targets.split("\n"))
+        taken += pairs
+        if taken > _CASED_PAIRS:
+            return

@@ -1,0 +1,294 @@
+"""ARPA files: read as KenLM, SRILM and IRSTLM write them, and written; and the bytes of any file as kernels read them.
+
+A file that is not as it should be is refused, and the message names its line. Small departures are taken: empty lines
+anywhere, text before \\data\\, any white space between fields, <UNK> for <unk>, no <unk>, <s> or </s>, n-grams whose
+beginnings or ends were pruned.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.compressing import CompressedFile, written
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.progress import Progress
+from hierogram.daemon.text.lines import LineFile, open_lines
+from hierogram.daemon.text.rejections import MAX_LINE_BYTES
+from hierogram.samplers.language_models.building import LONGEST, ModelBuilder
+from hierogram.samplers.language_models.classes import ClassModel
+from hierogram.samplers.language_models.lines import (
+    AT,
+    BACKOFF_TOO_MANY,
+    ENOUGH,
+    LINE,
+    MORE,
+    NEVER,
+    NO_BACKOFF,
+    NO_FIELDS,
+    NO_NUMBER,
+    NO_ROOM,
+    NO_WORD,
+    POSITIVE,
+    ROWS,
+    SECTION,
+    Lines,
+    free_lines,
+    lines_of,
+    read_lines,
+)
+from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, LanguageModel, ngrams_of
+from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Vocabulary
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class TextCursor:
+    """The bytes of a file, in pieces that kernels read; `cursor` says where reading stands.
+
+    `blocks`, made of the file's lines, are read in place of its bytes.
+    """
+
+    def __init__(self, file: LineFile, shown: Progress, blocks: Iterator[bytes] | None = None) -> None:
+        self.file = file
+        self.cursor = np.array([0, 1, 0], np.int64)
+        self.text = np.zeros(0, np.uint8)
+        self.read = 0
+        self._blocks = file.blocks() if blocks is None else blocks
+        self._shown = shown
+        self._ended = False
+
+    def refill(self) -> bool:
+        """Put more behind what is left; return whether there was more."""
+        rest = self.text[self.cursor[AT] :].tobytes()
+        if len(rest) > MAX_LINE_BYTES:
+            raise self.fault(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+        block = next(self._blocks, None)
+        if block is None:
+            if self._ended:
+                return False
+            self._ended = True
+            # The last line may lack its end.
+            block = b"\n" if rest else b""
+        elif not len(self.text):
+            block = block.removeprefix(_BYTE_ORDER_MARK)
+        self.text = np.frombuffer(bytearray(rest + block), np.uint8)
+        self.cursor[AT] = 0
+        self._shown.update(self.file.bytes_read, self.file.size, self.read)
+        return True
+
+    def line(self) -> bytes | None:
+        """Return the next line that is not empty, stripped, None at the end; the cursor stays on it."""
+        while True:
+            start = int(self.cursor[AT])
+            ends = np.flatnonzero(self.text[start : start + MAX_LINE_BYTES + 1] == ord("\n"))
+            if not len(ends):
+                if not self.refill():
+                    return None
+                continue
+            if line := self.text[start : start + ends[0]].tobytes().strip():
+                return line
+            self.next(int(ends[0]))
+
+    def next(self, length: int | None = None) -> None:
+        """Go behind the line that stands at the cursor, with its length if that is known."""
+        start = int(self.cursor[AT])
+        if length is None:
+            length = int(np.argmax(self.text[start:] == ord("\n")))
+        self.cursor[AT] = start + length + 1
+        self.cursor[LINE] += 1
+
+    def fault(self, reason: str, line: int | None = None) -> InputError:
+        """Return an error that names the line, that at the cursor if none is given."""
+        return InputError(f"{self.file.name}: line {self.cursor[LINE] if line is None else line}: {reason}")
+
+
+NO_UNKNOWN = -100.0
+"""Log10 probability of an unknown word where a file gives none, as KenLM has it."""
+
+_ROWS = 1 << 16
+_MOST_EXPECTED = 1 << 24
+"""A header may say what it likes: room for more n-grams is made when they come."""
+
+_DATA, _END = b"\\data\\", b"\\end\\"
+_COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
+_TITLE = re.compile(rb"\\(\d+)-grams:")
+_FAULTS = {
+    NO_FIELDS: "a line of this section has a log10 probability, {order} and perhaps a backoff weight",
+    NO_NUMBER: "does not begin with a log10 probability",
+    POSITIVE: "the log10 probability is above 0",
+    NO_WORD: "a word is not among the 1-grams",
+    NO_BACKOFF: "does not end with a backoff weight: a line of this section has a log10 probability, {order} and "
+    "perhaps a backoff weight",
+    BACKOFF_TOO_MANY: "there is a backoff weight, but there are no longer n-grams",
+}
+
+
+class NamedModel(NamedTuple):
+    """A model and the spelling of its words."""
+
+    model: LanguageModel
+    vocabulary: Vocabulary
+    classes: ClassModel | None = None
+    """A model of whole words by their classes, of the same text."""
+
+    def counts(self) -> list[int]:
+        """Return the numbers of n-grams, by order from 1."""
+        return [len(ngrams.words) for ngrams in ngrams_of(self.model)]
+
+
+class _Unigrams:
+    """Words with their probabilities and backoff weights, as the first section gives them."""
+
+    def __init__(self) -> None:
+        self.vocabulary = GrowingVocabulary()
+        self.log10 = np.full(_ROWS, np.nan, np.float32)
+        self.backoff = np.zeros(_ROWS, np.float32)
+
+    def add(self, ngrams: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
+        """Take rows; return the row of a word that is there already, if there is one."""
+        words = ngrams[:, 0]
+        while len(self.vocabulary) > len(self.log10):
+            self.log10 = np.concatenate([self.log10, np.full(len(self.log10), np.nan, np.float32)])
+            self.backoff = np.concatenate([self.backoff, np.zeros(len(self.backoff), np.float32)])
+        first = np.zeros(len(words), np.bool_)
+        first[np.unique(words, return_index=True)[1]] = True
+        twice = np.flatnonzero(~first | ~np.isnan(self.log10[words]))
+        self.log10[words] = log10
+        self.backoff[words] = backoff
+        return int(twice[0]) if len(twice) else None
+
+    def finish(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return probabilities and backoff weights by word."""
+        log10 = self.log10[: len(self.vocabulary)]
+        for word, otherwise in ((UNKNOWN, NO_UNKNOWN), (BEGIN, NEVER), (END, None)):
+            if np.isnan(log10[word]):
+                log10[word] = log10[UNKNOWN] if otherwise is None else otherwise
+        return log10, self.backoff[: len(self.vocabulary)]
+
+
+def read_arpa(path: str, shown: Progress) -> NamedModel:
+    """Return the model of an ARPA file, or of standard input for `-`; gzip and zstd are unpacked.
+
+    Raises `InputError`, which names the line.
+    """
+    with open_lines(path) as file:
+        source = TextCursor(file, shown)
+        counts = _read_counts(source)
+        unigrams = _Unigrams()
+        vocabulary = unigrams.vocabulary
+        _read_section(source, 1, counts, unigrams, vocabulary)
+        words = vocabulary.finish()
+        expected = counts[1:] if sum(counts[1:]) <= _MOST_EXPECTED else []
+        builder = ModelBuilder(len(counts), *unigrams.finish(), expected)
+        for order in range(2, len(counts) + 1):
+            _read_section(source, order, counts, builder, vocabulary)
+        if source.line() != _END:
+            raise source.fault(f"there is no {_END.decode()}: the file is incomplete, or has more sections than counts")
+        source.next()
+        if source.line() is not None:
+            raise source.fault(f"there is more behind {_END.decode()}")
+        return NamedModel(builder.finish(), words)
+
+
+def _read_counts(source: TextCursor) -> list[int]:
+    """Return the numbers of n-grams that the header gives, by order from 1."""
+    while (line := source.line()) != _DATA:
+        if line is None:
+            raise source.fault(f"there is no {_DATA.decode()}: this is no ARPA file")
+        if line == b"iARPA":
+            raise source.fault("this is IRSTLM's own format: run compile-lm --text=yes to make an ARPA file of it")
+        source.next()
+    source.next()
+    counts: list[int] = []
+    while (line := source.line()) is not None and (match := _COUNT.fullmatch(line)):
+        if int(match[1]) != len(counts) + 1:
+            raise source.fault(f"there should be the number of {len(counts) + 1}-grams")
+        counts.append(int(match[2]))
+        source.next()
+    if not 1 <= len(counts) <= LONGEST:
+        raise source.fault(f"there are counts of {len(counts)} orders: there have to be from 1 to {LONGEST}")
+    return counts
+
+
+def _read_section(
+    source: TextCursor, order: int, counts: list[int], taker: "_Unigrams | ModelBuilder", vocabulary: GrowingVocabulary
+) -> None:
+    """Read the n-grams of one order, title included."""
+    line = source.line()
+    match = _TITLE.fullmatch(line or b"")
+    if not match or int(match[1]) != order:
+        if counts[order - 1] == 0:
+            return
+        raise source.fault(f"there should be \\{order}-grams:")
+    source.next()
+    rows, found = free_lines(_ROWS, order), 0
+    while True:
+        outcome = read_lines(source.text, source.cursor, vocabulary.arrays, vocabulary.size, rows, order == len(counts))
+        if outcome in _FAULTS:
+            fields = f"{order} word{'s' if order > 1 else ''}"
+            raise source.fault(_FAULTS[outcome].format(order=fields))
+        if outcome == NO_ROOM:
+            vocabulary.grow(len(source.text))
+        elif outcome == MORE:
+            if not source.refill():
+                raise source.fault(f"the file ends among the {order}-grams: it is incomplete")
+        elif outcome in (ENOUGH, SECTION):
+            n = int(source.cursor[ROWS])
+            twice = taker.add(rows.words[:n], rows.log10[:n], rows.backoff[:n])
+            if twice is not None:
+                raise source.fault(f"the {order}-gram is there twice", int(rows.lines[twice]))
+            source.cursor[ROWS] = 0
+            source.read += n
+            found += n
+            if outcome == SECTION:
+                break
+    if found != counts[order - 1]:
+        raise source.fault(f"there were {found:,} {order}-grams, the header says {counts[order - 1]:,}")
+
+
+class ArpaWriter:
+    """Writes the n-grams of a model, order by order, in pieces."""
+
+    def __init__(self, file: CompressedFile, vocabulary: Vocabulary, counts: list[int]) -> None:
+        """Begin a file of `counts` n-grams of each order."""
+        self._file = file
+        self._vocabulary = vocabulary
+        self._order = len(counts)
+        self._last = 0
+        self._put(_DATA.decode(), *(f"ngram {k + 1}={count}" for k, count in enumerate(counts)))
+
+    def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
+        """Write n-grams of one order, words int32[n, k], not below the last one's."""
+        order = words.shape[1]
+        self._begin(order)
+        for start in range(0, len(words), _ROWS):
+            part = slice(start, start + _ROWS)
+            rows = Lines(np.ascontiguousarray(words[part]), log10[part], backoff[part], np.zeros(0, np.int64))
+            self._file.write(lines_of(self._vocabulary, rows, order < self._order))
+
+    def finish(self, classes: ClassModel | None = None) -> None:
+        """Write the end; ARPA files have no classes."""
+        self._begin(self._order)
+        self._put("", _END.decode())
+
+    def _begin(self, order: int) -> None:
+        for title in range(self._last + 1, order + 1):
+            self._put("", f"\\{title}-grams:")
+        self._last = order
+
+    def _put(self, *lines: str) -> None:
+        self._file.write("".join(line + "\n" for line in lines).encode())
+
+
+def write_arpa(path: Path, named: NamedModel) -> None:
+    """Write a model as an ARPA file, compressed if its name ends in .gz or .zst; raises `ExportError`."""
+    by_order = list(ngrams_of(named.model))
+    with written(path) as file:
+        writer = ArpaWriter(file, named.vocabulary, [len(ngrams.words) for ngrams in by_order])
+        for ngrams in by_order:
+            writer.add(*ngrams)
+        writer.finish()

@@ -1,0 +1,114 @@
+"""Language models as files: opened whatever their format, converted, and made of text, in the forms that names ask for.
+
+The binary form is the model's arrays as kernels ask them, mapped into memory.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from hierogram.daemon.compressing import written
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
+from hierogram.daemon.progress import Progress
+from hierogram.daemon.text.lines import STANDARD_INPUT
+from hierogram.daemon.text.texts import TOKENS, TextSide
+from hierogram.samplers.language_models.classes import ClassModel
+from hierogram.samplers.language_models.model import NGRAM, STATE, UNIGRAM, LanguageModel
+from hierogram.samplers.language_models.vocabulary import Vocabulary
+from hierogram.tools.translation.language_models.arpa import ArpaWriter, NamedModel, read_arpa, write_arpa
+from hierogram.tools.translation.language_models.estimation import BinaryWriter, OpenWriter, Report, estimate
+from hierogram.tools.translation.language_models.options import EstimationOptions
+
+_KIND, _VERSION = "language model", 2
+_TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
+_OF_CLASSES = "classes "
+"""Before the names of what is a class model's."""
+
+
+def open_language_model(path: str, shown: Progress) -> NamedModel:
+    """Return the model of a file in our binary form, or of an ARPA file (gzip, zstd; `-` is standard input).
+
+    Raises `InputError`.
+    """
+    if not is_binary(path):
+        return read_arpa(path, shown)
+    values, arrays = read_arrays(path, _KIND, _VERSION)
+    if any(array.dtype != _TYPES[kind] for name, array in arrays.items() if (kind := name.split()[-1]) in _TYPES):
+        raise InputError(f"{path}: was made by another version of hierogram: make it again")
+
+    def named(mark: str) -> NamedModel:
+        unigrams, ngrams, states = (arrays[mark + name] for name in _TYPES)
+        model = LanguageModel(unigrams, ngrams, states, values[f"{mark}order"], values[f"{mark}begin"])
+        return NamedModel(model, Vocabulary(*(arrays[mark + name] for name in Vocabulary._fields)))
+
+    found = named("")
+    if f"{_OF_CLASSES}order" not in values:
+        return found
+    model, vocabulary, _ = named(_OF_CLASSES)
+    classes = ClassModel(vocabulary, arrays[f"{_OF_CLASSES}numbers"], arrays[f"{_OF_CLASSES}log10"], model)
+    return found._replace(classes=classes)
+
+
+def is_binary(path: str) -> bool:
+    """Return whether a file is in our binary form; False where it cannot be read."""
+    return path != STANDARD_INPUT and is_of_kind(path, _KIND)
+
+
+def write_binary(path: Path, named: NamedModel) -> None:
+    """Write a model in our binary form; raises `ExportError`."""
+    values: dict[str, int] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def put(mark: str, model: LanguageModel, vocabulary: Vocabulary) -> None:
+        values.update({f"{mark}order": model.order, f"{mark}begin": model.begin})
+        arrays.update({mark + name: getattr(model, name) for name in _TYPES})
+        arrays.update({mark + name: array for name, array in vocabulary._asdict().items()})
+
+    put("", named.model, named.vocabulary)
+    if named.classes is not None:
+        put(_OF_CLASSES, named.classes.model, named.classes.vocabulary)
+        arrays[f"{_OF_CLASSES}numbers"], arrays[f"{_OF_CLASSES}log10"] = named.classes.classes, named.classes.log10
+    write_arrays(path, _KIND, _VERSION, values, arrays)
+
+
+_ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
+"""A file with such a name is to be an ARPA file; any other gets our binary form."""
+
+
+def convert(path: str, outputs: Sequence[Path], shown: Progress) -> NamedModel:
+    """Write a language model again, each output in the form that its name says, and return it.
+
+    Raises `InputError` and `ExportError`.
+    """
+    named = open_language_model(path, shown)
+    for output in outputs:
+        (write_arpa if output.name.endswith(_ARPA_ENDINGS) else write_binary)(output, named)
+    return named
+
+
+def make(
+    texts: Sequence[str],
+    outputs: Sequence[Path],
+    options: EstimationOptions,
+    shown: Progress,
+    side: TextSide = TOKENS,
+) -> Report:
+    """Estimate a language model and write it, each output in the form that its name says.
+
+    Sentences go through `side`, which divides them into tokens where they are not.
+    Raises `InputError` and `ExportError`.
+    """
+    with ExitStack() as stack:
+        writers: list[OpenWriter] = []
+        for output in outputs:
+            if output.name.endswith(_ARPA_ENDINGS):
+                writers.append(partial(ArpaWriter, stack.enter_context(written(output))))
+            else:
+                writers.append(partial(BinaryWriter, partial(write_binary, output)))
+        classes = any(not output.name.endswith(_ARPA_ENDINGS) for output in outputs)
+        return estimate(texts, options, writers, outputs[0].absolute().parent, shown, side, classes=classes)

@@ -1,0 +1,218 @@
+"""Translators from what a command or a configuration names: a grammar, weights, a language model, a glossary."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.progress import progress
+from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
+from hierogram.samplers.decoding.grammar import COUNTED
+from hierogram.storage.exceptions import StoreError
+from hierogram.storage.records import DERIVED
+from hierogram.storage.store import Store
+from hierogram.tools.translation.fixed_words import Glossary, read_glossary
+from hierogram.tools.translation.grammars import StoreGrammar, TranslationGrammar, open_grammar, read_weights
+from hierogram.tools.translation.language_models.arpa import NamedModel
+from hierogram.tools.translation.language_models.files import open_language_model
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.translating import Translator
+
+_ALIKE_IN_SMALL_STORES = 0.75
+"""Share of its letters by which a known word stands in for an unknown one there, where nobody says another."""
+
+
+@dataclass(frozen=True)
+class TranslationResources:
+    """All but the grammar, read once: options, weights, language model, glossary."""
+
+    options: TranslateOptions
+    weights: dict[str, float]
+    model: NamedModel | None
+    glossary: Glossary
+    _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
+
+    def texts(self, grammar: TranslationGrammar) -> TextPipeline:
+        """Return what is done to sentences for a grammar: what its store does, or what the options say.
+
+        Raises `UsageError` where the options name other languages than those of the grammar's store.
+        """
+        options = self.options
+        if options.tokenized:
+            return AS_IT_IS
+        if options.tokenize is None:
+            return grammar.texts.to_words()
+        return pipeline_of(grammar.texts.to_words().as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))
+
+    def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
+        """Return a translator with a grammar, under other weights if there are any."""
+        options, texts = self.options, self.texts(grammar)
+        untuned = weights is None and options.weights is None
+        small = options.small or bool(grammar.texts.joins)
+        usual = _ALIKE_IN_SMALL_STORES if small else 0.0
+        if texts not in self._glossaries:
+            # Made once, as tuning makes a translator in each round.
+            self._glossaries[texts] = self.glossary.through(texts)
+        return Translator(
+            grammar,
+            self.weights if weights is None else weights,
+            self.model,
+            span=options.span,
+            pops=options.pops,
+            max_words=options.max_words,
+            alike=usual if options.alike is None else options.alike,
+            small=untuned and small,
+            glossary=self._glossaries[texts],
+            texts=texts,
+        )
+
+    def grammar(self, path: str) -> TranslationGrammar:
+        """Return the grammar of a file."""
+        with progress("read the grammar", "rules") as shown:
+            return open_grammar(path, self.options.max_scope, shown, self.options.format)
+
+    def of_store(self, store: Store) -> StoreGrammar:
+        """Return the grammar of a store as it is now."""
+        own = self.options
+        taken = ExportOptions(means=own.means, drawn=own.drawn, min_count=own.min_count, max_scope=own.max_scope)
+        with progress("read the grammar", "rules") as shown:
+            return StoreGrammar(store, taken, own.max_scope, shown)
+
+    def unused(self, grammar: TranslationGrammar) -> list[str]:
+        """Return the names that weigh something in the file of weights and are no feature."""
+        if self.options.weights is None:
+            return []
+        known = {*grammar.features, *COUNTED}
+        return sorted(name for name, value in self.weights.items() if value and name not in known)
+
+
+def equip(options: TranslateOptions) -> TranslationResources:
+    """Return what the options name, read; raises `InputError`."""
+    weights = dict(DEFAULT_WEIGHTS) if options.weights is None else read_weights(options.weights)
+    glossary = Glossary() if options.glossary is None else read_glossary(options.glossary)
+    model = None
+    if options.lm is not None:
+        with progress("read the language model", "n-grams") as shown:
+            model = open_language_model(options.lm, shown)
+    return TranslationResources(options, weights, model, glossary)
+
+
+LOOK_SECONDS = 0.25
+"""How often the store is asked whether it has changed, at most."""
+_REST = 9.0
+"""After reading a whole grammar there is a rest of this many times as long as that took."""
+_SHORT_REST = 1.0
+"""The same where there are other pairs than before, and new ones cannot be added to what was read."""
+_MOST_NEW_PAIRS = 1_000
+"""Where there are more new pairs the grammar is read as a whole."""
+
+
+class Follower:
+    """The translator with the newest grammar of a store; may be used from several threads at once.
+
+    The first grammar is read when it is asked for. Later the rules of new pairs are added at once, and the whole is
+    read again after a rest, both in a thread, while translations go on with the grammar before; where that fails it
+    stays.
+    """
+
+    def __init__(self, store: Store, resources: TranslationResources) -> None:
+        self._store = store
+        self._resources = resources
+        self._lock = threading.Lock()
+        self._first = threading.Lock()
+        self._showing = threading.Lock()
+        self._read: StoreGrammar | None = None
+        self._newest: tuple[Translator, int] | None = None
+        self._derived = 0
+        self._look_at = self._rest_until = self._short_rest_until = 0.0
+        self._at_work: dict[str, threading.Thread] = {}
+
+    def now(self) -> tuple[Translator, int]:
+        """Return the translator of now, and the store position at which its grammar was read as a whole.
+
+        Raises `NothingLearnedError`, `WrongKindError` and `StoreError` until there is a first one.
+        """
+        with self._first:
+            if self._newest is None:
+                self._read_whole()
+        self._look()
+        assert self._newest is not None
+        return self._newest
+
+    def refresh(self) -> Translator:
+        """Return the translator with the grammar as it is now, however long it takes to read."""
+        with self._first:
+            if self._newest is None or self._store.position() != self._newest[1]:
+                self._read_whole()
+        assert self._newest is not None
+        return self._newest[0]
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if now < self._look_at:
+                return
+            self._look_at = now + LOOK_SECONDS
+            try:
+                assert self._newest is not None
+                if self._store.position() == self._newest[1]:
+                    return
+                new = self._store.count_pairs(DERIVED) - self._derived
+            except StoreError:
+                return
+            assert self._read is not None
+            if self._read.grows and 0 < new <= _MOST_NEW_PAIRS:
+                self._start("add-new-pairs", self._add_new_pairs)
+            elif now >= (self._short_rest_until if new else self._rest_until):
+                self._start("read-grammar", self._read_whole)
+
+    def _start(self, name: str, work: Callable[[], None]) -> None:
+        """Have a thread do this work, unless it does already."""
+        if name not in self._at_work or not self._at_work[name].is_alive():
+            self._at_work[name] = threading.Thread(target=self._try, args=(work,), name=name, daemon=True)
+            self._at_work[name].start()
+
+    def _try(self, work: Callable[[], None]) -> None:
+        with suppress(DaemonError, StoreError):
+            work()
+
+    def _add_new_pairs(self) -> None:
+        read, derived = self._read, self._store.count_pairs(DERIVED)
+        assert read is not None
+        if self._grown(read):
+            self._show(read, derived, instead_of=read)
+        elif read.grows:
+            self._derived = derived
+
+    def _grown(self, read: StoreGrammar) -> bool:
+        """Add new pairs; return whether there are any. Where that fails, they come with the next whole reading."""
+        try:
+            return read.add_new_pairs()
+        except (DaemonError, StoreError):
+            read.grows = False
+            return False
+
+    def _read_whole(self) -> None:
+        started = time.monotonic()
+        read = self._resources.of_store(self._store)
+        derived = self._store.count_pairs(DERIVED)
+        # What has come meanwhile, and may be shown already.
+        self._grown(read)
+        self._show(read, derived)
+        ended = time.monotonic()
+        self._rest_until = ended + _REST * (ended - started)
+        self._short_rest_until = ended + _SHORT_REST * (ended - started)
+
+    def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
+        """Translate with what was read when so many pairs had a derivation; not where another one than that before is
+        shown meanwhile.
+        """
+        translator = self._resources.translator(read.grammar)
+        with self._showing:
+            if instead_of in (None, self._read):
+                self._read, self._derived = read, derived
+                self._newest = translator, read.position

@@ -1,0 +1,197 @@
+"""The page on which people translate: links lit, the rules behind each phrase, near pairs, and corrections."""
+
+from collections import defaultdict
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anyio import to_thread
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from hierogram.daemon.exceptions import DaemonError, InputError
+from hierogram.daemon.web.pages.forms import form_values, ours, texts
+from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
+from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.sessions import COOKIE
+from hierogram.storage.browsing.looking import uses_of
+from hierogram.storage.browsing.reader import Look
+from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.shared_translator import Translations
+
+if TYPE_CHECKING:
+    from hierogram.tools.translation.text_translator import TextParagraph, TextTranslation
+
+MOST_LETTERS = 5_000
+_PAIRS = 5
+_WORDS = 200
+"""Words of a text that near pairs are looked for by."""
+_CORRECT = "/translate/correct"
+_STORED, _REFUSED = "stored", "refused"
+"""What became of a correction."""
+
+
+class _Shown(NamedTuple):
+    """A word as it is written: what stands before it, the word, its key, and the keys of the words it is linked to."""
+
+    before: str
+    text: str
+    key: str
+    partners: str
+
+
+class TranslatedPhrase(NamedTuple):
+    """A phrase and its translation, as they are written, by a rule; `stored`: the store has it; `keys` of its words."""
+
+    text: str
+    translation: str
+    source: str
+    target: str
+    stored: bool
+    keys: str
+
+
+def translation_routes(page: PageContext, translations: Translations, corrections: Corrections) -> APIRouter:
+    """Return the routes of this module."""
+    router = APIRouter()
+
+    @router.get("/translate")
+    @router.get("/translate.json")
+    def translate_page(request: Request) -> Response:
+        """A box to translate in; with a text, its translation."""
+        given = texts(request, "q", "corrected")
+        typed = given.get("q", "")
+        content: dict[str, Any] = {
+            "text": typed,
+            "translation": "",
+            "paragraphs": [],
+            "corrections": [],
+            "position": None,
+            "sql": [],
+            "_trouble": None,
+            "_most": MOST_LETTERS,
+            "_corrected": given.get("corrected"),
+            "_correct": _CORRECT,
+            "_form_token": page.sessions.form_token(request.cookies.get(COOKIE), _CORRECT),
+            "_near": address("/translate/near", q=typed),
+        }
+        if len(typed) > MOST_LETTERS:
+            content["_trouble"] = f"a text has {MOST_LETTERS:,} letters at most, and this one {len(typed):,}"
+        elif typed.strip():
+            try:
+                translator, position = translations.now()
+                found = translator.translate(typed, format="text")
+            except (DaemonError, ProblemError) as error:
+                content["_trouble"] = error.detail if isinstance(error, ProblemError) else str(error)
+            else:
+                with page.reader.look() as look:
+                    settings = look.settings()
+                    content |= {
+                        "translation": found.text,
+                        "paragraphs": _paragraphs(look, found),
+                        "corrections": [corrections.known(one.text) for one in found.paragraphs],
+                        "position": position,
+                        "_symbols": lambda side: symbols_of(side, settings),
+                        "sql": look.asked,
+                    }
+        return page.answer(request, "translate", content)
+
+    @router.get("/translate/near")
+    @router.get("/translate/near.json")
+    def near_pairs(request: Request) -> Response:
+        """Stored pairs that are most like a text."""
+        # Whoever only translates needs none of it.
+        from hierogram.tools.evidence.gathering import gather
+        from hierogram.tools.evidence.options import EvidenceOptions
+
+        typed = texts(request, "q").get("q", "")
+        translator, _ = translations.now()
+        words = " ".join(translator.texts.source.tokens(typed[:MOST_LETTERS]).split()[:_WORDS])
+        with page.reader.look() as look:
+            pairs = gather(look, words, EvidenceOptions(pairs=_PAIRS, rules=0, tokenized=True)).pairs if words else []
+            shown = [{"id": one.id, "corpus": one.corpus, "source": one.source, "target": one.target} for one in pairs]
+            sides = translator.texts.source, translator.texts.target
+            for one in shown:
+                for name, side in zip(("source", "target"), sides, strict=True):
+                    one[f"{name}_text"] = side.text_of(str(one[name]))
+            content = {"text": typed, "pairs": shown, "sql": look.asked, "_back": address("/translate", q=typed)}
+        return page.answer(request, "translate_near", content)
+
+    @router.post(_CORRECT)
+    async def correct(request: Request) -> Response:
+        """Stores a text and its translation as a pair."""
+        values = await form_values(request)
+        ours(request, page.sessions, values)
+        pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
+        outcome = await to_thread.run_sync(lambda: _put(corrections, pair[0], pair[1]))
+        back = address("/translate", q=values.get("q") or pair[0], corrected=outcome)
+        return RedirectResponse(back, HTTPStatus.SEE_OTHER)
+
+    return router
+
+
+def _put(corrections: Corrections, source: str, target: str) -> str:
+    """Store a correction, and return what became of it."""
+    try:
+        corrections.put(source, target, "page")
+    except InputError:
+        return _REFUSED
+    return _STORED
+
+
+def _paragraphs(look: Look, found: "TextTranslation") -> list[dict[str, Any]]:
+    links = found.alignment()
+    uses = found.derivation()
+    stored = uses_of(look, {(use.source, use.target) for use in uses})
+    shown = []
+    for paragraph in found.paragraphs:
+        (first, last), begin = paragraph.sources, paragraph.targets[0]
+        to_target: dict[int, list[int]] = defaultdict(list)
+        to_source: dict[int, list[int]] = defaultdict(list)
+        for i, j in links:
+            if first <= i < last:
+                to_target[i - first].append(j - begin)
+                to_source[j - begin].append(i - first)
+        sources = _source_words(paragraph)
+        phrases = []
+        for use in sorted(uses, key=lambda use: (use.source_span[0], -use.source_span[1])):
+            (i, k), (j, m) = use.source_span, use.target_span
+            if not first <= i < last or use.source == "[X,1] [X,2]":
+                continue
+            keys = [f"s{n - first}" for n in range(i, k)] + [f"t{n - begin}" for n in range(j, m)]
+            phrases.append(
+                TranslatedPhrase(
+                    paragraph.text[paragraph.spots[i - first][0] : paragraph.spots[k - 1 - first][1]],
+                    "".join(part for pair in paragraph.written[j - begin : m - begin] for part in pair).strip(),
+                    use.source,
+                    use.target,
+                    (use.source, use.target) in stored,
+                    " ".join(keys),
+                )
+            )
+        shown.append(
+            {
+                "source": paragraph.text.strip(),
+                "target": "".join(part for pair in paragraph.written for part in pair).strip(),
+                "links": [(i, j) for i in sorted(to_target) for j in to_target[i]],
+                "phrases": phrases,
+                "source_words": [
+                    _Shown(before, word, f"s{n}", " ".join(f"t{j}" for j in to_target[n]))
+                    for n, (before, word) in enumerate(sources)
+                ],
+                "target_words": [
+                    _Shown(before, word, f"t{n}", " ".join(f"s{i}" for i in to_source[n]))
+                    for n, (before, word) in enumerate(paragraph.written)
+                ],
+            }
+        )
+    return shown
+
+
+def _source_words(paragraph: "TextParagraph") -> list[tuple[str, str]]:
+    """Return the source words of a paragraph, each with what stands before it."""
+    at, found = 0, []
+    for start, end in paragraph.spots:
+        found.append((paragraph.text[at:start], paragraph.text[start:end]))
+        at = end
+    return found

@@ -1,0 +1,96 @@
+"""Tags around words of a text put around those words of its translation that the links name."""
+
+from collections.abc import Iterator, Sequence
+
+from hierogram.samplers.grammar.rules import Span
+from hierogram.tools.translation.documents import Pair
+
+Event = int | str
+"""A target word by its place, or a tag."""
+
+
+def with_tags(
+    pairs: Sequence[Pair], spots: Sequence[Span], links: Sequence[tuple[int, int]], words: int
+) -> Iterator[Event]:
+    """Yield the target words of a paragraph, and its tags where they belong: each once, nested as in the source.
+
+    `spots` are where the source words stand in the text; `words` is the number of target words.
+    """
+    linked: list[list[int]] = [[] for _ in spots]
+    for i, j in links:
+        linked[i].append(j)
+    yield from _inside(pairs, (0, len(spots)), _Sides(spots, linked), (0, words))
+
+
+class _Sides:
+    """A paragraph's source words: where they stand, and which target words each is linked to."""
+
+    def __init__(self, spots: Sequence[Span], linked: Sequence[Sequence[int]]) -> None:
+        self._spots = spots
+        self.linked = linked
+
+    def words(self, pair: Pair) -> Span:
+        """Return the half-open span of the words of which a part stands between the tags."""
+        first = next((k for k, spot in enumerate(self._spots) if spot[1] > pair.start), len(self._spots))
+        last = first
+        while last < len(self._spots) and self._spots[last][0] < pair.end:
+            last += 1
+        return first, last
+
+
+def _inside(pairs: Sequence[Pair], around: Span, sides: _Sides, within: Span) -> Iterator[Event]:
+    """Yield the target words of a span with the tags in it; `around` are the source words of all that is there."""
+    sources = [sides.words(pair) for pair in pairs]
+    targets = _spans(sources, around, sides.linked, within)
+    at = within[0]
+    for number in sorted(range(len(pairs)), key=lambda k: (*targets[k], k)):
+        pair, (start, end) = pairs[number], targets[number]
+        yield from range(at, start)
+        yield pair.opening
+        yield from _inside(pair.inside, sources[number], sides, (start, end))
+        yield pair.closing
+        at = end
+    yield from range(at, within[1])
+
+
+def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:
+    """Return the half-open span of target words of each of several spans of source words; they do not overlap.
+
+    A word that is linked to several of them belongs to the one with more links. What holds all source words has all
+    target words.
+    """
+    votes: dict[int, dict[int, int]] = {}
+    for number, (first, last) in enumerate(sources):
+        if (first, last) == around and first < last:
+            return [within if k == number else (within[k > number],) * 2 for k in range(len(sources))]
+        for word in range(first, last):
+            for target in linked[word]:
+                if within[0] <= target < within[1]:
+                    own = votes.setdefault(target, {})
+                    own[number] = own.get(number, 0) + 1
+    owner = {target: max(own, key=lambda k: (own[k], -k)) for target, own in votes.items()}
+    found = [_longest(owner, number) for number in range(len(sources))]
+    taken = [span for span in found if span]
+    return [span or _between(source, linked, within, taken) for source, span in zip(sources, found, strict=True)]
+
+
+def _longest(owner: dict[int, int], number: int) -> Span | None:
+    """Return the span with most words of an owner, and with none of another one."""
+    best: list[int] = []
+    run: list[int] = []
+    for target in sorted(owner):
+        run = [*run, target] if owner[target] == number else []
+        if len(run) > len(best):
+            best = run
+    return (best[0], best[-1] + 1) if best else None
+
+
+def _between(source: Span, linked: Sequence[Sequence[int]], within: Span, taken: Sequence[Span]) -> Span:
+    """Return where tags stand that have no words between them: behind the words that come before them in the source."""
+    before = (target + 1 for word in range(source[0] - 1, -1, -1) for target in linked[word])
+    after = (target for word in range(source[1], len(linked)) for target in linked[word])
+    place = next((found for some in (before, after) for found in some if within[0] <= found <= within[1]), within[0])
+    for start, end in taken:
+        if start < place < end:
+            place = end
+    return place, place

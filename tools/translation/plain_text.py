@@ -1,0 +1,108 @@
+"""Translate plain text by a store as it is now, the corrections of people first."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from math import exp, log
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.text.texts import pipeline_of
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.browsing.search import known_words
+from hierogram.storage.store import Store
+from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.options import TranslateOptions
+
+if TYPE_CHECKING:
+    from hierogram.tools.translation.opening import Follower
+    from hierogram.tools.translation.text_translator import TextTranslator
+
+TEXT, HTML = "text", "html"
+FORMS = (TEXT, HTML)
+
+_MOST_WORDS_LOOKED_UP = 400
+_WORD_ODDS = 3.0
+"""Most that one word says of which language a text is in, in natural logarithms."""
+_MOST_ODDS = 20.0
+
+
+@dataclass(frozen=True)
+class PlainTranslation:
+    """A text's translation, and other ones, best first."""
+
+    text: str
+    alternatives: list[str]
+
+
+class FollowedGrammar:
+    """A store's grammar for translating, read at the first text and followed; may be used from several threads."""
+
+    def __init__(self, store: Store, options: TranslateOptions, corrections: Corrections) -> None:
+        self._store = store
+        self._options = options
+        self._corrections = corrections
+        self._lock = threading.Lock()
+        self._follower: Follower | None = None
+
+    def now(self) -> "tuple[TextTranslator, int]":
+        """Return the translator of now, and the store position of its grammar.
+
+        Raises `InputError` where what the options name cannot be read, `NothingLearnedError`, `WrongKindError` and
+        `StoreError`.
+        """
+        from hierogram.tools.translation.opening import Follower, equip
+        from hierogram.tools.translation.text_translator import TextTranslator
+
+        with self._lock:
+            if self._follower is None:
+                self._follower = Follower(self._store, equip(self._options))
+        translator, position = self._follower.now()
+        return TextTranslator(translator, self._corrections.known), position
+
+
+class PlainTranslator:
+    """Translates texts as people write them; may be used from several threads at once."""
+
+    def __init__(self, store: Store, reader: Reader, now: "Callable[[], TextTranslator]") -> None:
+        """`now` returns the translator with the store's grammar as it is."""
+        self._store = store
+        self._reader = reader
+        self._now = now
+
+    def languages(self) -> tuple[str, ...]:
+        """Return source and target language; nothing where the store does not say them."""
+        return tuple(self._store.settings().languages or ())
+
+    def translate(self, text: str, alternatives: int = 0, form: str = TEXT) -> PlainTranslation:
+        """Translate a text, with up to so many other translations.
+
+        Raises `NothingLearnedError`, `WrongKindError`, `InputError` and `StoreError`.
+        """
+        if not text.strip():
+            return PlainTranslation(text, [])
+        found = self._now().translate(text, format=form, alternatives=alternatives)
+        best, *others = dict.fromkeys((found.text, *found.texts))
+        return PlainTranslation(best, others[:alternatives])
+
+    def detect(self, text: str) -> list[tuple[str, float]]:
+        """Return the store's languages, the likelier one of the text first, and the probability of each.
+
+        It is by how often pairs have the text's words on each side; the same where they have none of them.
+        """
+        with self._reader.look() as look:
+            settings = look.settings()
+            texts = pipeline_of(settings).running()
+            words = [side.tokens(text).split() for side in (texts.source, texts.target)]
+            spelled = dict.fromkeys(form for own in words for word in own for form in (word, word.lower()))
+            asked = list(islice(spelled, _MOST_WORDS_LOOKED_UP))
+            known = known_words(look, asked)
+        odds = 0.0
+        for word in asked:
+            counts = [known[side][word].count if word in known.get(side, ()) else 0 for side in (SOURCE, TARGET)]
+            told = log((counts[0] + 0.5) / (counts[1] + 0.5))
+            odds += max(-_WORD_ODDS, min(_WORD_ODDS, told))
+        source = 1 / (1 + exp(-max(-_MOST_ODDS, min(_MOST_ODDS, odds))))
+        found = zip(settings.languages or (), (source, 1 - source), strict=False)
+        return sorted(found, key=lambda one: -one[1])

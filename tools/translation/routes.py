@@ -1,0 +1,123 @@
+"""POST /v1/translate: sentences in, translations by the grammar as the store has it now."""
+
+from typing import Annotated, Literal
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.responses import JSONResponse, Response
+
+from hierogram.daemon.web.protocol.bodies import json_body, read_json
+from hierogram.samplers.grammar.rules import RuleUse
+from hierogram.tools.translation.shared_translator import Translations
+
+MOST_SENTENCES = 100
+MOST_LETTERS = 10_000
+MOST_BEST = 100
+_MOST_BYTES = 1 << 22
+_AT_ONCE = 2
+
+_PROBLEMS: dict[int | str, dict[str, object]] = {
+    409: {"description": "Nothing is learned yet, or the store's rules have one side."},
+    413: {"description": "The body is too large."},
+    415: {"description": "The body is not called JSON."},
+    422: {"description": "The body or a parameter is wrong."},
+}
+
+
+class TranslateBody(BaseModel):
+    """Sentences to translate."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    sentences: list[Annotated[str, Field(max_length=MOST_LETTERS)]] = Field(
+        max_length=MOST_SENTENCES, description="Sentences, or texts of several, with line ends as they are."
+    )
+    format: Literal["text", "html", "tokens"] | None = Field(
+        default=None,
+        description="`text` or `html`, which is what translations are, too; with `tokens` these are tokens. By default "
+        "`text` where the store divides text, else `tokens`.",
+    )
+    tokenized: bool = Field(
+        default=False, description="The sentences are tokens separated by spaces: leave them as they are."
+    )
+    markup: bool = Field(default=False, description='Whether they hold `<np translation="…">words</np>`.')
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> "TranslateBody":
+        if self.tokenized and self.format not in (None, "tokens"):
+            raise ValueError(f"tokenized says that sentences are tokens, format that they are {self.format}: give one")
+        return self
+
+
+class CandidateAnswer(BaseModel):
+    """One translation of a sentence."""
+
+    translation: str
+    tokens: str = Field(description="The same as tokens separated by spaces.")
+    score: float
+    features: dict[str, float] = Field(description="Those that are not 0; the score is the sum of weight times value.")
+    alignment: list[tuple[int, int]] = Field(description="Linked positions of source and target tokens.")
+    derivation: list[RuleUse] = Field(description="Rules, top-down in source order.")
+
+
+class SentenceAnswer(BaseModel):
+    """A sentence and its translations."""
+
+    source: str
+    translation: str = Field(
+        description="The best one, or what people corrected it to; empty where the sentence has no words."
+    )
+    corrected: bool = Field(description="Whether somebody corrected the translation; the candidates are by the rules.")
+    tokens: str = Field(description="The sentence as tokens separated by spaces.")
+    parts: int = Field(description="In how many parts it was translated: several where it is too long for one.")
+    candidates: list[CandidateAnswer] = Field(description="Translations, best first.")
+
+
+class TranslateAnswer(BaseModel):
+    """Translations, in the order of the sentences."""
+
+    position: int = Field(description="Store position of the grammar that was used.")
+    sentences: list[SentenceAnswer]
+    advice: str | None = Field(description="What to do where sentences look as if they should be divided into tokens.")
+
+
+def translate_routes(translations: Translations) -> APIRouter:
+    """Return the routes of this module."""
+    router = APIRouter(prefix="/v1", tags=["translating"])
+    threads = CapacityLimiter(_AT_ONCE)
+
+    def work(body: TranslateBody, best: int) -> object:
+        from hierogram.daemon.text.texts import AS_IT_IS, IN_REQUESTS, text_advice
+        from hierogram.tools.translation.text_translator import TOKENS, as_plain, of_tokens
+
+        texts, position = translations.now()
+        translator = texts.translator
+        format = TOKENS if body.tokenized else body.format or texts.usual
+        if body.tokenized:
+            found = [
+                of_tokens(line, translator.translate(line, best, markup=body.markup, texts=AS_IT_IS))
+                for line in body.sentences
+            ]
+            advice = None
+        else:
+            found = [
+                texts.translate(line, format=format, alternatives=best - 1, markup=body.markup)
+                for line in body.sentences
+            ]
+            side = (translator.texts if format == TOKENS else texts.texts).source
+            advice = text_advice(side, "sentences", body.sentences, *IN_REQUESTS)
+        return {"position": position, "sentences": [as_plain(one) for one in found], "advice": advice}
+
+    @router.post(
+        "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)
+    )
+    async def translate(
+        request: Request,
+        best: Annotated[int, Query(ge=1, le=MOST_BEST, description="Translations of each sentence.")] = 1,
+    ) -> Response:
+        """Translate sentences with the grammar as it is now; what the daemon learns changes it, within seconds."""
+        body = await read_json(request, TranslateBody, _MOST_BYTES)
+        return JSONResponse(await to_thread.run_sync(lambda: work(body, best), limiter=threads))
+
+    return router

@@ -1,0 +1,332 @@
+"""Files of rules in any format that exports have: read in blocks as columns, features by the names of exports."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import ExportError, InputError
+from hierogram.daemon.exports.formats.decoders import MOSES, MOSES_SCORES, NAMES
+from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES, LEFT_HAND_SIDE
+from hierogram.daemon.exports.formats.registry import FORMATS, promised_format
+from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
+from hierogram.daemon.exports.scratch import Scratch, quoted
+from hierogram.daemon.progress import Progress
+from hierogram.daemon.text.lines import open_lines
+from hierogram.samplers.decoding.grammar import GAP_STEP, MOST_LABELS, RuleColumns
+from hierogram.samplers.decoding.reading import (
+    AT,
+    LINE,
+    MORE,
+    NO_FIELDS,
+    NO_LINK,
+    NO_NAME,
+    NO_NUMBER,
+    NO_NUMBER_OF_ITS_OWN,
+    NO_ROOM,
+    NO_VOCABULARY,
+    Layout,
+    RuleLines,
+    Vocabularies,
+    read_rules,
+    room_for,
+    with_numbered_gaps,
+)
+from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
+
+Change = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+_LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
+_CANONICAL = {exported: name for name, exported in NAMES.items()} | {"IsGlue": "glue"}
+_LEAST = 1e-100
+"""A probability of 0 is taken for this one."""
+DROPPED = "glue"
+"""0 in every rule of an export; decoding counts glue itself."""
+
+
+def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(np.maximum(values, _LEAST))
+
+
+_LOGARITHMS: dict[str, Change] = {
+    "cdec": partial(np.multiply, math.log(10.0)),
+    "thrax": np.negative,
+    "joshua": np.negative,
+}
+"""By format, what makes natural logarithms of its values; values of other formats are probabilities."""
+TABLES = ("jsonl", "tsv", "parquet")
+_COLUMNS = ("source", "target", "alignment", "label")
+_PLAIN = "hive_partitioning=false"
+"""A name such as `language=zh` in a path is not a column."""
+_LINES = Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False, left=0)
+LAYOUTS = {
+    "cdec": _LINES,
+    "thrax": _LINES,
+    "joshua": _LINES._replace(named=False),
+    "moses": Layout(tabs=False, source=0, target=1, values=2, links=3, named=False, labeled=True, left=-1),
+}
+TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False, left=4)
+_FAULTS = {
+    NO_FIELDS: "a rule has a source side, a target side and values, with ||| between them",
+    NO_NUMBER: "a feature's value is not a number",
+    NO_NAME: "features of this format are Name=value",
+    NO_LINK: "links are pairs of positions, i-j",
+}
+_NUMBERED = re.compile(r"\[([^\[\]\s,]+),([1-9][0-9]?)\]")
+_NUMBERED_IN_TABLES = re.compile(r"\[(X(?:[1-9][0-9]*)?),([1-9][0-9]?)\]")
+_LINKED = re.compile(r"\[X\]\[([^\[\]\s]+)\]")
+_FIRST_RULES = 1 << 16
+_ESCAPES = {
+    "moses": (("&#124;", "|"), ("&#91;", "["), ("&#93;", "]"), ("&bar;", "|"), ("&lt;", "<"), ("&gt;", ">")),
+    "joshua": (("-pipe-", "|"), ("-lsb-", "["), ("-rsb-", "]")),
+}
+_ESCAPES["thrax"] = _ESCAPES["joshua"]
+
+
+@dataclass(frozen=True, slots=True)
+class WordedRules:
+    """Rules as columns, symbols by the words of each side, and the names of their labels and features."""
+
+    columns: RuleColumns
+    source_words: list[str]
+    target_words: list[str]
+    labels: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+class RuleReader:
+    """Takes bytes of rules in one format, and makes a table of them; `name` is what errors call the input."""
+
+    def __init__(self, name: str, format: str, names: tuple[str, ...], layout: Layout) -> None:
+        self.name = name
+        self._format = format
+        self._names = names
+        self._layout = layout
+        self._source = GrowingVocabulary()
+        self._target = GrowingVocabulary()
+        self._given = GrowingVocabulary()
+        self._left = GrowingVocabulary()
+        self._labels = {"X": 0}
+        self._rules = room_for(_FIRST_RULES)
+        self._cursor = np.array([0, 1], np.int64)
+
+    @property
+    def rules(self) -> int:
+        """Rules read so far."""
+        return self._rules.rules
+
+    def read(self, blocks: Iterable[bytes]) -> Iterator[int]:
+        """Read bytes block by block; yield the rules so far, after each. Raises `InputError`, which names the line."""
+        rest = b""
+        for block in blocks:
+            rest = self._take(rest + block)
+            yield self.rules
+        if rest:
+            self._take(rest + b"\n")
+        yield self.rules
+
+    def _take(self, data: bytes) -> bytes:
+        """Read all whole lines; return what is left."""
+        text = np.frombuffer(bytearray(data), np.uint8)
+        self._cursor[AT] = 0
+        source, target, given, left = growing = self._source, self._target, self._given, self._left
+        while True:
+            known = Vocabularies(
+                source.arrays,
+                source.size,
+                target.arrays,
+                target.size,
+                given.arrays,
+                given.size,
+                left.arrays,
+                left.size,
+            )
+            outcome = read_rules(text, self._cursor, self._layout, known, self._rules)
+            if outcome == MORE:
+                return data[int(self._cursor[AT]) :]
+            if outcome == NO_ROOM:
+                self._rules = room_for(2 * len(self._rules.line), self._rules)
+            elif outcome == NO_VOCABULARY:
+                # Those that may have no room for a word of so many bytes.
+                for own in growing:
+                    words, (letters, starts, slots) = len(own), own.arrays
+                    room = len(letters) - int(starts[words])
+                    if words + 2 > len(starts) or 2 * (words + 1) > len(slots) or len(data) > room:
+                        own.grow(len(data))
+            else:
+                raise self._fault(int(self._cursor[LINE]), _FAULTS[outcome])
+
+    def _fault(self, line: int, reason: str) -> InputError:
+        return InputError(f"{self.name}: line {line}: {reason}")
+
+    def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
+        """Return the rules that were read, with `values` float64[rules, names] where their lines have none.
+
+        Raises `InputError` where nonterminals or links do not fit the sides of one.
+        """
+        rules = self._rules
+        source, source_words = self._meanings(self._source)
+        target, target_words = self._meanings(self._target)
+        named = self._left.finish()
+        left = np.zeros(len(named), np.int32)
+        for k in np.unique(rules.label[: rules.rules]).tolist():
+            left[k] = self._label(named.word(k).strip("[]"))
+        if values is None:
+            names, features = self._features(rules)
+        else:
+            names, features = self._canonical(self._names, values, np.ones(len(self._names), np.bool_))
+        columns, fault = with_numbered_gaps(rules.columns(source, target, left, features))
+        if fault >= 0:
+            raise self._fault(
+                int(rules.line[fault]),
+                "its nonterminals or links do not fit: each nonterminal stands once on each side",
+            )
+        if len(self._labels) > MOST_LABELS:
+            raise InputError(f"{self.name}: has {len(self._labels):,} labels; there may be {MOST_LABELS:,}")
+        return WordedRules(columns, source_words, target_words, tuple(self._labels), names)
+
+    def _label(self, name: str) -> int:
+        """Return the number of a label; X, and no name at all, is 0."""
+        return self._labels.setdefault(name or "X", len(self._labels))
+
+    def _meanings(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
+        """Return what each symbol is, and the words in the order of their numbers."""
+        named = vocabulary.finish()
+        meanings = np.zeros(len(named), np.int32)
+        words: list[str] = []
+        numbers: dict[str, int] = {}
+        numbered = _NUMBERED_IN_TABLES if self._layout.tabs else _NUMBERED
+        for symbol in range(len(named)):
+            spelled = named.word(symbol)
+            if match := numbered.fullmatch(spelled):
+                meanings[symbol] = -(int(match[2]) + GAP_STEP * self._label(match[1]))
+            elif self._format == "moses" and (match := _LINKED.fullmatch(spelled)):
+                meanings[symbol] = -(NO_NUMBER_OF_ITS_OWN + GAP_STEP * self._label(match[1]))
+            else:
+                word = self._word(spelled)
+                meanings[symbol] = numbers.setdefault(word, len(words))
+                if len(numbers) > len(words):
+                    words.append(word)
+        return meanings, words
+
+    def _word(self, spelled: str) -> str:
+        if self._format in _ESCAPES:
+            for written, meant in _ESCAPES[self._format]:
+                spelled = spelled.replace(written, meant)
+            return spelled.replace("&amp;", "&") if self._format == "moses" else spelled
+        return spelled[1:] if spelled.startswith("\\") and len(spelled) > 1 else spelled
+
+    def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Return names of features, and a row for each rule; a value that is not given is 0."""
+        value, name = rules.value[: rules.values], rules.value_name[: rules.values]
+        if self._layout.named:
+            given = self._given.finish()
+            # The first words of a vocabulary are not names that were read.
+            names = tuple(given.word(number) for number in range(len(given)))
+        else:
+            most = int(name.max(initial=-1)) + 1
+            names = self._names
+            if len(names) < most or (self._format == MOSES.name and len(names) > most):
+                # Tables of other programs begin with the same scores.
+                known = MOSES_SCORES if self._format == MOSES.name else ()
+                names = (*known[:most], *(f"value_{k + 1}" for k in range(len(known), most)))
+        dense = np.zeros((rules.rules, len(names)))
+        dense[rules.value_rule[: rules.values], name] = value
+        used = np.ones(len(names), np.bool_)
+        if self._layout.named:
+            used[:3] = np.bincount(name[name < 3], minlength=3) > 0
+        return self._canonical(names, dense, used)
+
+    def _canonical(
+        self, names: Sequence[str], dense: NDArray[np.float64], used: NDArray[np.bool_]
+    ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Return the names and values that are used, float64[rules, used], as meant here, in exports' order."""
+        canonical = [_CANONICAL.get(name, name) for name in names]
+        logarithm = _LOGARITHMS.get(self._format, _log)
+        # Features of exports come first, in their order; others by name.
+        order = sorted(
+            (k for k in np.flatnonzero(used).tolist() if canonical[k] != DROPPED),
+            key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k]),
+        )
+        columns = np.empty((len(dense), len(order)))
+        for at, k in enumerate(order):
+            # Of every score Moses takes the logarithm.
+            taken = canonical[k] in _LOGARITHMIC or self._format == MOSES.name
+            columns[:, at] = logarithm(dense[:, k]) if taken else dense[:, k]
+        return tuple(canonical[k] for k in order), columns
+
+
+_ORDER = {feature.name: k for k, feature in enumerate(FEATURES)}
+
+
+def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tuple[WordedRules, dict[str, Any]]:
+    """Return the rules of a file, or of a version's folder, and its store's settings, empty without a manifest.
+
+    Raises `InputError` where its format is not known, or a line is wrong, which it names.
+    """
+    manifest: dict[str, Any] = {}
+    if path.is_dir():
+        try:
+            manifest = read_manifest(path / MANIFEST)
+        except ExportError as error:
+            raise InputError(f"{path}: is a folder without an export: {error}") from error
+        path = path / str(manifest.get("file", ""))
+    elif manifest_path(path).exists():
+        manifest = read_manifest(manifest_path(path))
+    promised = promised_format(path.name)
+    named = format or manifest.get("format") or (promised.name if promised else None)
+    if named is None:
+        raise InputError(
+            f"{path}: neither a manifest nor the name says what format this is: give --format, or end the name "
+            f"in {', '.join(FORMATS[name].suffix for name in (*LAYOUTS, *TABLES))}"
+        )
+    if named not in (*LAYOUTS, *TABLES):
+        known = ", ".join((*LAYOUTS, *TABLES))
+        raise InputError(f"{path}: {named} is not a format of translation rules; there are {known}")
+    names = tuple(manifest.get("features") or FORMATS[named].features)
+    with open_lines(str(path)) as file:
+        if named in TABLES:
+            reader = _read_table(path, named, names, shown)
+        else:
+            reader = RuleReader(file.name, named, names, LAYOUTS[named])
+            for rules in reader.read(file.blocks()):
+                shown.update(file.bytes_read, file.size, rules)
+    return reader.table(), manifest.get("settings") or {}
+
+
+def _read_table(file: Path, format: str, names: tuple[str, ...], shown: Progress) -> RuleReader:
+    import tempfile
+
+    import duckdb
+
+    path = quoted(str(file))
+    zstd = ", compression='zstd'" if file.name.endswith(".zst") else ""
+    tables = {
+        "jsonl": f"read_json({path}, format='newline_delimited', maximum_object_size=16777216{zstd}, {_PLAIN})",
+        "tsv": f"read_csv({path}, delim='\t', quote='\"', escape='\"', header=true, all_varchar=true{zstd}, {_PLAIN})",
+        "parquet": f"read_parquet({path}, {_PLAIN})",
+    }
+    with duckdb.connect(":memory:") as connection, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
+        try:
+            there = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {tables[format]}").fetchall()]
+            for column in _COLUMNS[:2]:
+                if column not in there:
+                    raise InputError(f"{file}: has no column {column}: is it a table of rules?")
+            names = tuple(name for name in names if name in there)
+            reader = RuleReader(str(file), format, names, TABBED)
+            # Lines as `TABBED` has them.
+            texts = ", ".join(f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS[:3])
+            values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
+            left = LEFT_HAND_SIDE.replace("label", "CAST(label AS INTEGER)") if _COLUMNS[3] in there else "''"
+            query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values}), {left}) FROM {tables[format]}"
+            for rules in reader.read(Scratch(connection, Path(folder), 1 << 30).lines(query)):
+                shown.update(rules, None, rules)
+        except duckdb.Error as error:
+            raise InputError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
+    return reader

@@ -1,0 +1,449 @@
+"""Text in, text out: to sentences and tokens on the way in; spaces, capital letters and tags on the way out."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+from hierogram.daemon.text.kept import Kept
+from hierogram.daemon.text.languages import Spot
+from hierogram.samplers.grammar.rules import RuleUse, Span
+from hierogram.tools.translation.casing import all_capital, capitalized, first_cased, may_begin
+from hierogram.tools.translation.documents import HTML, TEXT, Paragraph, divide
+from hierogram.tools.translation.fixed_words import SentencePart, Words, split_words
+from hierogram.tools.translation.placing import Event, with_tags
+from hierogram.tools.translation.translating import Candidate, Piece, Translation, Translator, in_threads
+
+Corrected = Callable[[str, bool], str | None]
+"""Returns what people corrected the translation of a text to, if anybody did; the text is HTML, or not."""
+TOKENS = "tokens"
+"""The format of tokens, which are translated to tokens."""
+_NUMBER = re.compile(r"\d+")
+_MORE = 10
+"""Candidates of a sentence that are looked at where the best one does not keep its numbers."""
+_SPARE = 3
+"""Candidates for each alternative that is wanted, as some are the same text."""
+
+
+class _Unit(NamedTuple):
+    """A source word, as the grammar and as the text has it, where it stands in its paragraph, how it is written if it
+    stays as it is, what is given for it."""
+
+    word: str
+    token: str
+    spot: Spot
+    written: str | None = None
+    given: tuple[Words, ...] = ()
+
+
+class _Sentence(NamedTuple):
+    """A sentence of a paragraph: what stands before it, its words, and how many parts it was translated in.
+
+    `follows`: there is another one before it.
+    """
+
+    before: str
+    follows: bool
+    units: list[_Unit]
+    pieces: int
+
+
+class TextParagraph(NamedTuple):
+    """A translated paragraph: the places of its source and target words in the translation of the whole text.
+
+    `spots` are where the source words stand in `text`; `written` are the target words as they are written, each with
+    what stands before it.
+    """
+
+    text: str
+    sources: Spot
+    targets: Spot
+    spots: list[Spot]
+    written: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class TextTranslation:
+    """A text with its translations, `texts`, best first; there is one at least.
+
+    `translation` has the tokens, scores, links and rules of all its sentences one after the other; `numbers` says which
+    of its candidates each text is, and is empty where there are no words. `paragraphs` are those of the best one; there
+    are none where translations are tokens. `divided` sentences had too many words, and were translated in parts.
+    `corrected` is what people made of the translation of this very text; the
+    others are by the rules.
+    """
+
+    source: str
+    texts: list[str]
+    numbers: list[int]
+    translation: Translation
+    paragraphs: list[TextParagraph]
+    divided: int = 0
+    corrected: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The translation: what people corrected it to, else the best one by the rules."""
+        return self.texts[0] if self.corrected is None else self.corrected
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Return what each translation is in tokens, with its score and features."""
+        return [self.translation.candidates[number] for number in self.numbers]
+
+    def alignment(self, number: int = 0) -> list[Span]:
+        """Return linked positions of source and target tokens of a translation."""
+        return self.translation.alignment(self.numbers[number]) if self.numbers else []
+
+    def derivation(self, number: int = 0) -> list[RuleUse]:
+        """Return the rules of a translation's derivation; spans count tokens."""
+        return self.translation.derivation(self.numbers[number]) if self.numbers else []
+
+
+class TextTranslator:
+    """Translates text by a translator of tokens; may be used from several threads at once.
+
+    The translator's pipeline divides text, and joins it again. Where that takes tokens as they come, text is divided by
+    the rules of its languages, or by general ones. A sentence is translated by itself; where the grammar's pairs have
+    several, as verses do, as many together. What people corrected word for word is said as they corrected it.
+    """
+
+    def __init__(self, translator: Translator, corrected: Corrected | None = None) -> None:
+        self.translator = translator
+        self.texts = translator.texts.running()
+        self.usual = TOKENS if translator.texts.rules is None else TEXT
+        """The format of what is to be translated, where nobody says it: text where the pipeline divides text."""
+        self._casing = translator.grammar.casing
+        self._together = translator.grammar.lengths.sentences
+        self._corrected = corrected
+
+    def translate(
+        self, text: str, *, format: str | None = None, alternatives: int = 0, markup: bool = False
+    ) -> TextTranslation:
+        """Translate a text of any number of sentences and paragraphs; line ends stay.
+
+        `format` is `text`, `html`, or `tokens`: a sentence that goes through the translator's pipeline, with tokens for
+        its translation. Tags, placeholders, addresses and numbers are kept in text. There are up to `alternatives` more
+        translations. With `markup`, `<np translation="the house">la maison</np>` says what is given, and that comes
+        before corrections; tokens are not corrected.
+        """
+        format = format or self.usual
+        if format == TOKENS:
+            return of_tokens(text, self.translator.translate(text, alternatives + 1, markup=markup))
+        found = self._by_rules(text, format, alternatives, markup)
+        if markup or self._corrected is None:
+            return found
+        return replace(found, corrected=self._corrected(text, format == HTML))
+
+    def _by_rules(self, text: str, format: str, alternatives: int, markup: bool) -> TextTranslation:
+        best = 1 if not alternatives else _SPARE * (alternatives + 1)
+        parts = divide(text, format, markup)
+        pieces: list[Piece] = []
+        chosen: list[list[int]] = []
+        sentences: dict[int, list[_Sentence]] = {}
+        for number, part in enumerate(parts):
+            if not isinstance(part, Paragraph) or not _speaks(part):
+                continue
+            own = sentences.setdefault(number, [])
+            for before, units in self._sentences(part):
+                made, numbers = self._decoded(units, best)
+                pieces += made
+                chosen += numbers
+                own.append(_Sentence(before, bool(own), units, len(made)))
+        words = tuple(unit.word for own in sentences.values() for sentence in own for unit in sentence.units)
+        translation = self.translator.joined(words, pieces, best, chosen)
+        texts: list[str] = []
+        taken: list[int] = []
+        paragraphs: list[TextParagraph] = []
+        for candidate in range(max(1, len(translation.candidates))):
+            written, found = self._written(parts, sentences, translation, candidate)
+            if written not in texts:
+                texts.append(written)
+                taken.append(candidate)
+                paragraphs = paragraphs or found
+            if len(texts) > alternatives:
+                break
+        divided = sum(sentence.pieces > 1 for own in sentences.values() for sentence in own)
+        return TextTranslation(text, texts, taken if translation.candidates else [], translation, paragraphs, divided)
+
+    def translate_all(
+        self,
+        texts: Sequence[str],
+        *,
+        format: str | None = None,
+        alternatives: int = 0,
+        markup: bool = False,
+        threads: int = 0,
+    ) -> Iterator[TextTranslation]:
+        """Yield the translations of texts, in order, the same on any number of threads (0: one for each core)."""
+        translate = partial(self.translate, format=format, alternatives=alternatives, markup=markup)
+        return in_threads(translate, texts, threads)
+
+    def _sentences(self, paragraph: Paragraph) -> Iterator[tuple[str, list[_Unit]]]:
+        """Yield the sentences of a paragraph, and what stands before each."""
+        end = 0
+        for start, stop in self._spots(paragraph):
+            kept = [one for one in paragraph.kept if start <= one.start < stop]
+            # Of control characters, say, nothing is left.
+            if units := list(self._units(paragraph, start, paragraph.text[start:stop], kept)):
+                yield paragraph.written(paragraph.text[end:start]), units
+                end = stop
+
+    def _spots(self, paragraph: Paragraph) -> list[Spot]:
+        """Return where sentences stand, as many together as the store's pairs have; none ends within what is kept."""
+        spots: list[Spot] = []
+        for start, end in self.texts.source.rules.sentences(paragraph.text):
+            if spots and any(one.start < spots[-1][1] < one.end for one in paragraph.kept):
+                start = spots.pop()[0]
+            spots.append((start, end))
+        together = [spots[k : k + self._together] for k in range(0, len(spots), self._together)]
+        return [(some[0][0], some[-1][1]) for some in together]
+
+    def _units(self, paragraph: Paragraph, offset: int, text: str, kept: Sequence[Kept]) -> Iterator[_Unit]:
+        source, target = self.texts.source, self.texts.target
+        written = {one.start: one.written for one in kept}
+        inner = [
+            Kept(one.start - offset, one.end - offset, text[one.start - offset : one.end - offset]) for one in kept
+        ]
+        words = source.words(text, inner)
+        shouted = all_capital([word.token for word in words if not word.stays])
+        for word in words:
+            spot = (word.start + offset, word.end + offset)
+            if not word.stays:
+                yield _Unit(self._known(word.token, shouted), word.token, spot)
+            elif (choices := paragraph.given.get(spot[0])) is not None:
+                given = tuple(split_words(target.tokens(choice)) for choice in choices)
+                yield _Unit(word.token, word.token, spot, None, given)
+            else:
+                yield _Unit(word.token, word.token, spot, written[spot[0]], ((word.token,),))
+
+    def _known(self, word: str, shouted: bool) -> str:
+        """Return a source word as the grammar has it: in other letters where it does not know these."""
+        numbers, alone = self.translator.grammar.source_numbers, self.translator.grammar.alone
+        forms = [word.lower(), capitalized(word.lower()), word] if shouted else [word, word.lower(), capitalized(word)]
+        known = [form for form in forms if form in numbers]
+        return next((form for form in known if numbers[form] in alone), known[0] if known else word)
+
+    def _decoded(self, units: Sequence[_Unit], best: int) -> tuple[list[Piece], list[list[int]]]:
+        """Return a sentence decoded, and those derivations of each part that keep its numbers.
+
+        Where none does, numbers are not translated.
+        """
+        parts = _parts(units, fixed=False)
+        pieces = self.translator.pieces(parts, best, distinct=best > 1)
+        chosen = [_faithful(piece) for piece in pieces]
+        if not all(chosen):
+            pieces = self.translator.pieces(_parts(units, fixed=True), max(best, _MORE), distinct=True)
+            chosen = [_faithful(piece) or list(range(_candidates(piece))) for piece in pieces]
+        return pieces, chosen
+
+    def _written(
+        self,
+        parts: Sequence[str | Paragraph],
+        sentences: dict[int, list[_Sentence]],
+        translation: Translation,
+        candidate: int,
+    ) -> tuple[str, list[TextParagraph]]:
+        """Return the text of a candidate, and its paragraphs."""
+        links: list[list[int]] = [[] for _ in translation.source]
+        for i, j in translation.alignment(candidate):
+            links[i].append(j)
+        words = translation.candidates[candidate].words if translation.candidates else ()
+        ends = [target for *_, target in translation.placed(candidate)] + [len(words)]
+        out: list[str] = []
+        found: list[TextParagraph] = []
+        source = piece = 0
+        for number, part in enumerate(parts):
+            if isinstance(part, str) or not sentences.get(number):
+                out.append(part if isinstance(part, str) else _as_it_is(part))
+                continue
+            first, begin = source, ends[piece]
+            written: list[tuple[str, str]] = []
+            spots: list[Spot] = []
+            for sentence in sentences[number]:
+                start, end = ends[piece], ends[piece + sentence.pieces]
+                own = links[source : source + len(sentence.units)]
+                linked = [[j - start for j in some] for some in own]
+                written += self._sentence(part, sentence, words[start:end], linked)
+                spots += [unit.spot for unit in sentence.units]
+                source += len(sentence.units)
+                piece += sentence.pieces
+            pairs = [(i - first, j - begin) for i in range(first, source) for j in links[i]]
+            out += _assembled(with_tags(part.pairs, spots, pairs, len(written)), written)
+            out.append(part.written(part.text[spots[-1][1] :]))
+            found.append(TextParagraph(part.text, (first, source), (begin, ends[piece]), spots, written))
+        return "".join(out), found
+
+    def _sentence(
+        self, paragraph: Paragraph, sentence: _Sentence, words: Sequence[str], linked: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the target words of a sentence as they are written, each with what stands before it."""
+        units = sentence.units
+        stays = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
+        cased = self._cased(paragraph, units, words, stays)
+        separators = self.texts.target.separators(cased)
+        if separators:
+            separators[0] = self._between(sentence)
+        for first, second in pairwise(range(len(units))):
+            if units[first].spot[1] == units[second].spot[0]:
+                self._touch(units[first], units[second], linked[first], linked[second], cased, separators)
+        for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
+            written = units[stays[j]].written if j in stays else None
+            yield separator, paragraph.written(word) if written is None else written
+
+    def _between(self, sentence: _Sentence) -> str:
+        """Return what stands before a sentence: the spaces of the source, as far as both languages have some."""
+        spaced = self.texts.target.rules.spaced
+        if sentence.before.strip(" ") == "" and spaced != self.texts.source.rules.spaced:
+            return " " if spaced and sentence.follows else ""
+        return sentence.before
+
+    def _touch(
+        self,
+        first: _Unit,
+        second: _Unit,
+        to_first: Sequence[int],
+        to_second: Sequence[int],
+        words: Sequence[str],
+        separators: list[str],
+    ) -> None:
+        """Let two words touch that touch in the source, where they still stand beside each other.
+
+        This is for what is kept or passed through, and for signs; other words have the spaces of their language.
+        """
+        if not self.texts.source.rules.spaced and (first.word[-1:].isalpha() or second.word[:1].isalpha()):
+            return
+        for j in to_second:
+            if j - 1 in to_first and separators[j] == " ":
+                same = (words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower())
+                kept = (same[0] and not first.word[-1:].isalnum()) or (same[1] and not second.word[:1].isalnum())
+                # A sign whose translation is a word stands apart, as words do.
+                alike = [*map(_is_sign, words[j - 1 : j + 1])] == [_is_sign(first.word), _is_sign(second.word)]
+                if all(same) or (kept and alike) or first.written is not None or second.written is not None:
+                    separators[j] = ""
+
+    def _cased(
+        self, paragraph: Paragraph, units: Sequence[_Unit], words: Sequence[str], stays: Collection[int]
+    ) -> list[str]:
+        """Return the target words of a sentence in the letters that they have in it."""
+        start, end = units[0].spot[0], units[-1].spot[1]
+        own = [paragraph.text[slice(*unit.spot)] for unit in units if unit.written is None]
+        if all_capital(own):
+            return [word if j in stays else word.upper() for j, word in enumerate(words)]
+        begins = next((j for j, word in enumerate(words) if j not in stays and any(map(str.isalpha, word))), None)
+        # Behind a quotation mark, say, a word stays as the grammar has it.
+        own_case = {j for j, (before, _) in enumerate(pairwise(words), 1) if may_begin(before)} | {begins, *stays}
+        cased = [word if j in own_case else self._casing.within(word) for j, word in enumerate(words)]
+        if begins is not None:
+            first = first_cased(paragraph.text[start:end])
+            if not first.islower():
+                cased[begins] = capitalized(cased[begins])
+            else:
+                cased[begins] = self._casing.within(cased[begins])
+        return cased
+
+
+def of_tokens(line: str, translation: Translation) -> TextTranslation:
+    """Return the translation of tokens as one of text."""
+    texts = [candidate.text for candidate in translation.candidates]
+    divided = int(translation.parts > 1)
+    return TextTranslation(line, texts or [""], list(range(len(texts))), translation, [], divided)
+
+
+def as_plain(translated: TextTranslation) -> dict[str, Any]:
+    """Return a text with its translations, best first, and of each its tokens, score, features, links and rules."""
+    return {
+        "source": translated.source,
+        "translation": translated.text,
+        "corrected": translated.corrected is not None,
+        "tokens": " ".join(translated.translation.source),
+        "parts": translated.translation.parts,
+        "candidates": [
+            {
+                "translation": text,
+                "tokens": candidate.text,
+                "score": candidate.score,
+                "features": candidate.features,
+                "alignment": translated.alignment(number),
+                "derivation": [asdict(use) for use in translated.derivation(number)],
+            }
+            for number, (text, candidate) in enumerate(zip(translated.texts, translated.candidates, strict=False))
+        ],
+    }
+
+
+def _is_sign(word: str) -> bool:
+    """Return whether a word has neither letter nor digit."""
+    return not any(map(str.isalnum, word))
+
+
+def _speaks(paragraph: Paragraph) -> bool:
+    """Return whether there is anything to translate: a letter or a digit outside of what is kept."""
+    at = 0
+    for one in paragraph.kept:
+        if any(map(str.isalnum, paragraph.text[at : one.start])) or one.start in paragraph.given:
+            return True
+        at = one.end
+    return any(map(str.isalnum, paragraph.text[at:]))
+
+
+def _as_it_is(paragraph: Paragraph) -> str:
+    """Return a paragraph that has nothing to translate as the document had it."""
+    kept = {one.start: one for one in paragraph.kept}
+    spots: list[Spot] = []
+    written: list[tuple[str, str]] = []
+    at = 0
+    while at < len(paragraph.text):
+        one = kept.get(at)
+        spots.append((at, one.end if one else at + 1))
+        written.append(("", one.written if one else paragraph.written(paragraph.text[at])))
+        at = spots[-1][1]
+    links = [(k, k) for k in range(len(spots))]
+    return "".join(_assembled(with_tags(paragraph.pairs, spots, links, len(spots)), written))
+
+
+def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield words, tags, and what stands before each word: behind an ending tag, before a beginning one."""
+    tags: list[str] = []
+    for event in events:
+        if isinstance(event, str):
+            tags.append(event)
+            continue
+        separator, word = written[event]
+        opening = next((k for k, tag in enumerate(tags) if not tag.startswith("</")), len(tags))
+        yield from (*tags[:opening], separator, *tags[opening:], word)
+        tags = []
+    yield from tags
+
+
+def _parts(units: Sequence[_Unit], fixed: bool) -> list[SentencePart]:
+    """Return a sentence by parts; with `fixed`, words with digits are their own translation."""
+    parts: list[SentencePart] = []
+    for given, some in groupby(units, partial(_given, fixed=fixed)):
+        if given:
+            parts += [SentencePart((unit.word,), given) for unit in some]
+        else:
+            words, tokens = zip(*((unit.word, unit.token) for unit in some), strict=True)
+            parts.append(SentencePart(words, (), tokens))
+    return parts
+
+
+def _given(unit: _Unit, *, fixed: bool) -> tuple[Words, ...]:
+    return ((unit.word,),) if fixed and not unit.given and _NUMBER.search(unit.word) else unit.given
+
+
+def _candidates(piece: Piece) -> int:
+    return len(piece.decoded.outputs.scores)
+
+
+def _faithful(piece: Piece) -> list[int]:
+    """Return the derivations whose target words have the numbers of the source words."""
+    wanted = _numbers(piece.source_words())
+    return [k for k in range(_candidates(piece)) if _numbers(piece.words(k)) == wanted]
+
+
+def _numbers(words: Sequence[str]) -> Counter[str]:
+    return Counter(number for word in words for number in _NUMBER.findall(word))

@@ -1,0 +1,541 @@
+"""Translating sentences with a grammar, weights and a language model."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from heapq import nlargest
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
+from hierogram.daemon.text.segments import Segmenter, joined, segmenter_of, words_of_parts, words_of_span
+from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
+from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
+from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
+from hierogram.samplers.decoding.grammar import COUNTED, GAP_STEP, UNKNOWN_SYMBOL, no_model
+from hierogram.samplers.decoding.kbest import Outputs
+from hierogram.samplers.grammar.numbers import LABEL_STEP
+from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, number_of, render_side
+from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
+from hierogram.tools.translation.consensus import CANDIDATES, MORE_CANDIDATES, most_agreed, with_classes
+from hierogram.tools.translation.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
+from hierogram.tools.translation.grammars import TranslationGrammar, packed
+from hierogram.tools.translation.language_models.arpa import NamedModel
+from hierogram.tools.translation.lengths import LengthFitter, text_lengths
+from hierogram.tools.translation.rule_files import TABBED, RuleReader
+from hierogram.tools.translation.unknown_words import StandIns
+
+if TYPE_CHECKING:
+    from hierogram.daemon.learning.kinds.kind import Loaded
+
+
+class _Use(NamedTuple):
+    """A rule where it is used: its number, half-open spans of positions and of target words, what fills its gaps."""
+
+    rule: int
+    source: Span
+    target: Span
+    children: "list[_Use]"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a sentence: its derivations, the source words of each of its positions, its own target words.
+
+    `starts`: where the source words of each position begin, and where the last ones end. Where the grammar is one of
+    parts of words, so are positions and what rules make; `words`, `source_words` and all places are of words.
+    """
+
+    grammar: TranslationGrammar
+    decoded: Decoded
+    positions: list[Words]
+    own: list[str]
+    starts: list[int]
+
+    def tokens(self, number: int) -> Words:
+        """Return what the rules of a derivation make: words, or parts of them."""
+        out = self.decoded.outputs
+        return tuple(map(self.word, out.words[out.word_start[number] : out.word_start[number + 1]].tolist()))
+
+    def words(self, number: int) -> Words:
+        """Return the target words of a derivation."""
+        tokens = self.tokens(number)
+        return split_words(joined(" ".join(tokens))) if self.grammar.texts.joins else tokens
+
+    def source_words(self) -> Words:
+        """Return the source words."""
+        tokens = tuple(word for words in self.positions for word in words)
+        return split_words(joined(" ".join(tokens))) if self.grammar.texts.joins else tokens
+
+    def source_span(self, first: int, last: int) -> Span:
+        """Return the source words of positions, half-open both."""
+        return self.starts[first], max(self.starts[last], self.starts[last - 1] + 1)
+
+    def target_places(self, number: int) -> list[int]:
+        """Return which target word each token of a derivation belongs to, and how many words there are."""
+        tokens = self.tokens(number)
+        if not self.grammar.texts.joins:
+            return list(range(len(tokens) + 1))
+        return words_of_parts(tokens)
+
+    def word(self, number: int) -> str:
+        """Return a target word, one of the grammar's or the sentence's own."""
+        known = len(self.grammar.target_words)
+        return self.grammar.target_words[number] if number < known else self.own[number - known]
+
+    def sides(self, use: _Use) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
+        """Return the sides of a rule that is used, nonterminals as 1, 2, …"""
+        rules = self.grammar.packed.rules
+        if use.rule == GLUE_NEXT:
+            return (1, 2), (1, 2)
+        if use.rule >= rules:
+            sentence, extra = self.decoded.sentence, use.rule - rules
+            target = sentence.target[sentence.target_start[extra] : sentence.target_start[extra + 1]].tolist()
+            return self.positions[use.source[0]], tuple(map(self.word, target))
+        source, target = self.grammar.packed.source_of(use.rule), self.grammar.packed.target_of(use.rule)
+        words = self.grammar.source_words
+        gaps = [self._nonterminal(-symbol) for symbol in source if symbol < 0]
+        left = iter(gaps)
+        return (
+            tuple(next(left) if symbol < 0 else words[symbol] for symbol in source),
+            tuple(gaps[-symbol - 1] if symbol < 0 else self.word(symbol) for symbol in target),
+        )
+
+    def _nonterminal(self, gap: int) -> int:
+        """Return a nonterminal of the grammar as rules write it; a label that stores do not have is left out."""
+        label, number = divmod(gap, GAP_STEP)
+        own = self.grammar.labels[label].removeprefix("X")
+        return number + LABEL_STEP * int(own) if own.isdecimal() else number
+
+    def uses(self, number: int) -> list[_Use]:
+        """Return the rules of a derivation, top-down in source order, but for those that begin and end a sentence."""
+        out = self.decoded.outputs
+        uses = out.uses[out.use_start[number] : out.use_start[number + 1]]
+        # What stands in a use comes after it.
+        below: dict[int, dict[int, int]] = {}
+        for k, parent in enumerate(uses["parent"].tolist()):
+            below.setdefault(parent, {})[int(uses["slot"][k])] = k
+        words = len(self.decoded.sentence.words)
+        nodes: dict[int, _Use] = {}
+        for k in reversed(range(len(uses))):
+            children = [nodes[child] for _, child in sorted(below.get(k, {}).items())]
+            rule = int(uses["rule"][k])
+            if rule in (GOAL, GLUE_START):
+                nodes[k] = children[0]
+            else:
+                target = (int(uses["first"][k]), int(uses["last"][k]))
+                nodes[k] = _Use(rule, span_of(words, int(uses["cell"][k])), target, children)
+        found, waiting = [], [nodes[0]]
+        while waiting:
+            found.append(waiting.pop())
+            waiting += reversed(found[-1].children)
+        return found
+
+
+def links_of(piece: Piece, number: int) -> list[Span]:
+    """Return linked positions of source and target words of a derivation, in order.
+
+    Words with a given translation are all linked with all its words.
+    """
+    starts, words = piece.starts, piece.target_places(number)
+    found: set[Span] = set()
+    for use in piece.uses(number):
+        if use.rule >= piece.grammar.packed.rules:
+            sources = range(*piece.source_span(*use.source))
+            found |= {(i, words[j]) for i in sources for j in range(*use.target)}
+        elif use.rule >= 0:
+            source, target = piece.sides(use)
+            at = [starts[place] for place in _places(source, use.source[0], [child.source for child in use.children])]
+            to = _places(target, use.target[0], [child.target for child in use.children])
+            found |= {(at[i], words[to[j]]) for i, j in piece.grammar.packed.links_of(use.rule)}
+    return sorted(found)
+
+
+def _size(span: Span) -> int:
+    return span[1] - span[0]
+
+
+def _moved(span: Span, by: int) -> Span:
+    return span[0] + by, span[1] + by
+
+
+def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int]:
+    """Return where each symbol of a side begins."""
+    places = []
+    for symbol in side:
+        places.append(start)
+        start = start + 1 if isinstance(symbol, str) else start + _size(spans[number_of(symbol) - 1])
+    return places
+
+
+MAX_WORDS = 100
+"""Words of a sentence that is translated at once, unless said otherwise."""
+_LOOK_BACK = 3
+"""A sentence is divided behind a punctuation mark, if one stands in the last third."""
+_AHEAD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One translation: words, the score w · f, the features that are not 0, the derivation of each part."""
+
+    words: Words
+    score: float
+    features: dict[str, float]
+    choice: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """The words, separated by spaces."""
+        return " ".join(self.words)
+
+
+class Translation:
+    """The translations of a sentence, or of several, best first: at least one, none where there are no words.
+
+    `parts` says in how many parts it was translated: a sentence of too many words is several.
+    """
+
+    def __init__(self, source: Words, candidates: list[Candidate], pieces: list[Piece]) -> None:
+        self.source = source
+        self.candidates = candidates
+        self.parts = len(pieces)
+        self._pieces = pieces
+
+    @property
+    def text(self) -> str:
+        """The best translation; empty where there are no words."""
+        return self.candidates[0].text if self.candidates else ""
+
+    def placed(self, number: int = 0) -> Iterator[tuple[Piece, int, int, int]]:
+        """Yield each part, its derivation in a candidate, and where its source and its target words begin."""
+        source = target = 0
+        for piece, own in zip(self._pieces, self.candidates[number].choice if self.candidates else (), strict=True):
+            yield piece, own, source, target
+            source += piece.starts[-1]
+            target += len(piece.words(own))
+
+    def alignment(self, number: int = 0) -> list[tuple[int, int]]:
+        """Return linked positions of source and target words of a candidate."""
+        return [
+            (source + i, target + j)
+            for piece, own, source, target in self.placed(number)
+            for i, j in links_of(piece, own)
+        ]
+
+    def derivation(self, number: int = 0) -> list[RuleUse]:
+        """Return the rules of a candidate's derivation, top-down in source order.
+
+        Of several parts, one after the other.
+        """
+        found: list[RuleUse] = []
+        for piece, own, source, target in self.placed(number):
+            uses, words = piece.uses(own), piece.target_places(own)
+            numbers = {id(use): k for k, use in enumerate(uses, len(found))}
+            for use in uses:
+                sides = piece.sides(use)
+                found.append(
+                    RuleUse(
+                        render_side(sides[0]),
+                        render_side(sides[1]),
+                        _moved(piece.source_span(*use.source), source),
+                        _moved(words_of_span(words, use.target), target),
+                        tuple(numbers[id(child)] for child in use.children),
+                    )
+                )
+        return found
+
+
+class Translator:
+    """Translates sentences; may be used from several threads at once."""
+
+    def __init__(
+        self,
+        grammar: TranslationGrammar,
+        weights: Mapping[str, float],
+        model: NamedModel | None = None,
+        *,
+        span: int = SPAN,
+        pops: int = POPS,
+        max_words: int = MAX_WORDS,
+        alike: float = 0.0,
+        small: bool = False,
+        glossary: Glossary | None = None,
+        texts: TextPipeline = AS_IT_IS,
+    ) -> None:
+        """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact).
+
+        Lines go through `texts`; the words of the glossary have been through it. `alike` is the share of letters that
+        known words have which stand in for unknown ones (0: none do), where source words are whole. Where a store is
+        `small`, the weight of words is fitted to each sentence, see `lengths`, and where one translation is asked for,
+        it is the one that is most like other likely ones, see `consensus`. Where the grammar is one of parts of words,
+        words are divided here.
+        """
+        self.grammar = grammar
+        self.names = (*grammar.features, *COUNTED)
+        self._model = model
+        self._max_words = max_words
+        self._glossary = glossary or Glossary()
+        self.texts = texts
+        self._segmenters: list[Segmenter] = [segmenter_of(joins) for joins in grammar.texts.joins]
+        stand_in = alike and not any(grammar.texts.joins[:1])
+        self._stand_ins = StandIns(grammar.source_numbers, grammar.alone, alike) if stand_in else None
+        if model is None:
+            lm_words = np.zeros(len(grammar.target_words), np.int32)
+        else:
+            lm_words = model.vocabulary.numbers(grammar.target_words)
+
+        def decoder(more: float = 0.0, narrower: int = 1, beside: Decoder | None = None) -> Decoder:
+            own = {**weights, WORDS: weights.get(WORDS, 0.0) + more}
+            return Decoder(
+                grammar.packed,
+                np.array([float(own.get(name, 0.0)) for name in self.names]),
+                lm_words,
+                None if model is None else model.model,
+                Limits(span, -(-pops // narrower)),
+                beside,
+            )
+
+        lengths = text_lengths(grammar) if small else None
+        self._agreed = small
+        self._decoder = decoder()
+        other = partial(decoder, beside=self._decoder)
+        self._fitter = None if lengths is None else LengthFitter(other, grammar.target_words, lengths)
+
+    def translate(
+        self,
+        line: str,
+        best: int = 1,
+        *,
+        markup: bool = False,
+        distinct: bool = False,
+        texts: TextPipeline | None = None,
+    ) -> Translation:
+        """Translate a line; returns at most `best`.
+
+        `distinct`: no two of them have the same words. `texts` takes the place of the translator's own pipeline:
+        `AS_IT_IS` where the line is tokens already.
+        """
+        texts = self.texts if texts is None else texts
+        if markup:
+            parts = marked_parts(line, texts)
+        else:
+            parts = [SentencePart(words)] if (words := split_words(texts.source.tokens(line))) else []
+        source = tuple(word for part in parts for word in part.words)
+        return self.joined(source, self.pieces(parts, best, distinct=distinct), best)
+
+    def pieces(self, parts: list[SentencePart], best: int = 1, *, distinct: bool = False) -> list[Piece]:
+        """Return a sentence decoded, piece by piece, with at most `best` derivations of each."""
+        divided = list(self._glossary.divided(parts))
+        return [self._decode(piece, best, distinct) for piece in self._divided(divided)]
+
+    def joined(
+        self, source: Words, pieces: list[Piece], best: int = 1, chosen: Sequence[Sequence[int]] | None = None
+    ) -> Translation:
+        """Return the best translations of all pieces together.
+
+        `chosen` are the derivations that may be taken of each piece, best first; by default all are.
+        """
+        if not pieces:
+            return Translation(source, [], [])
+        own = [self._candidates(piece) for piece in pieces]
+        if chosen is not None:
+            own = [[found[k] for k in numbers] for found, numbers in zip(own, chosen, strict=True)]
+        return Translation(source, [_sum(parts) for parts in best_sums(own, best)], pieces)
+
+    def translate_all(
+        self, lines: Sequence[str], best: int = 1, *, markup: bool = False, distinct: bool = False, threads: int = 0
+    ) -> Iterator[Translation]:
+        """Yield the translations of lines, in order, the same on any number of threads (0: one for each core)."""
+        translate = partial(self.translate, best=best, markup=markup, distinct=distinct)
+        return in_threads(translate, lines, threads)
+
+    def _divided(self, parts: list[SentencePart]) -> Iterator[list[SentencePart]]:
+        """Yield lists of positions to decode at once: single words, and parts with a given translation."""
+        positions: list[SentencePart] = []
+        for part in parts:
+            positions += [part] if part.given else [SentencePart((word,)) for word in part.words]
+        while len(positions) > self._max_words:
+            cut = self._max_words
+            for place in range(cut, cut - cut // _LOOK_BACK, -1):
+                last = positions[place - 1]
+                if not last.given and not any(letter.isalnum() for letter in last.words[0]):
+                    cut = place
+                    break
+            yield positions[:cut]
+            positions = positions[cut:]
+        if positions:
+            yield positions
+
+    def _in_parts(self, positions: list[SentencePart]) -> Iterator[tuple[SentencePart, int]]:
+        """Yield the positions, words divided into parts where the grammar has them, and how many words end in each."""
+        for position in positions:
+            if not self._segmenters:
+                yield position, len(position.words)
+            elif position.given:
+                given = (split_words(self._segmenters[1].tokens(" ".join(words))) for words in position.given)
+                yield SentencePart(position.words, tuple(given)), len(position.words)
+            else:
+                parts = split_words(self._segmenters[0].tokens(position.words[0]))
+                for number, part in enumerate(parts, 1):
+                    yield SentencePart((part,)), int(number == len(parts))
+
+    def _number(self, word: str, before: str) -> int:
+        """Return the number of a source word behind another, or of the known word that stands in for it."""
+        number = self.grammar.source_numbers.get(word)
+        if number is None and self._stand_ins is not None:
+            number = self._stand_ins.number(word, before)
+        return UNKNOWN_SYMBOL if number is None else number
+
+    def _decode(self, positions: list[SentencePart], best: int, distinct: bool) -> Piece:
+        grammar = self.grammar
+        divided = list(self._in_parts(positions))
+        positions = [position for position, _ in divided]
+        own: dict[str, int] = {}
+        words, first, target, target_start, passes = [], [0], [], [0], []
+
+        def bring(side: Words, passed: int) -> None:
+            for word in side:
+                number = grammar.target_numbers.get(word)
+                target.append(len(grammar.target_words) + own.setdefault(word, len(own)) if number is None else number)
+            target_start.append(len(target))
+            passes.append(passed)
+
+        before = ""
+        for position in positions:
+            word = position.words[0]
+            number = UNKNOWN_SYMBOL if position.given else self._number(word, before)
+            before = position.words[-1]
+            words.append(number)
+            for side in position.given:
+                bring(side, 0)
+            if not position.given and number not in grammar.alone:
+                bring((word,), 1)
+            first.append(len(passes))
+        lm_words = np.zeros(len(own), np.int32) if self._model is None else self._model.vocabulary.numbers(list(own))
+        sentence = InputSentence(
+            np.array(words, np.int32),
+            np.array(first, np.int32),
+            np.array(target, np.int32),
+            np.array(target_start, np.int32),
+            np.array(passes, np.int32),
+            lm_words,
+        )
+        sources = [position.words for position in positions]
+        agreed = self._agreed and best == 1
+        classes = None if self._model is None else self._model.classes
+        if agreed:
+            best, distinct = CANDIDATES if classes is None else MORE_CANDIDATES, True
+        if self._fitter is None:
+            decoded = self._decoder.decode(sentence, best, distinct=distinct)
+        else:
+            whole = [word for words in sources for word in words]
+            decoded = self._fitter.decode(sentence, whole, list(own), best, distinct=distinct)
+        piece = Piece(grammar, decoded, sources, list(own), [0, *accumulate(ends for _, ends in divided)])
+        if not agreed:
+            return piece
+        scores = decoded.outputs.scores
+        texts = [piece.words(k) for k in range(len(scores))]
+        if classes is not None:
+            scores = with_classes(texts, scores, classes)
+        number = most_agreed(texts, scores)
+        return replace(piece, decoded=decoded._replace(outputs=_only(decoded.outputs, number)))
+
+    def _candidates(self, piece: Piece) -> list[Candidate]:
+        out = piece.decoded.outputs
+        found = []
+        for k, score in enumerate(out.scores.tolist()):
+            values = zip(self.names, out.features[k].tolist(), strict=True)
+            features = {name: value for name, value in values if value}
+            found.append(Candidate(piece.words(k), score, features, (k,)))
+        return found
+
+
+def _only(outputs: Outputs, number: int) -> Outputs:
+    """Return one derivation of several alone."""
+    words = slice(outputs.word_start[number], outputs.word_start[number + 1])
+    uses = slice(outputs.use_start[number], outputs.use_start[number + 1])
+    own = slice(number, number + 1)
+    return Outputs(
+        outputs.words[words],
+        outputs.word_start[number : number + 2] - words.start,
+        outputs.uses[uses],
+        outputs.use_start[number : number + 2] - uses.start,
+        outputs.features[own],
+        outputs.scores[own],
+    )
+
+
+T = TypeVar("T")
+
+
+def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int = 0) -> Iterator[T]:
+    """Yield what is made of each line, in order, on some threads (0: one for each core)."""
+    threads = threads or os.cpu_count() or 1
+    ahead = _AHEAD * threads
+    with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
+        going = [pool.submit(translate, line) for line in lines[:ahead]]
+        for number in range(len(lines)):
+            done = going.pop(0).result()
+            if number + ahead < len(lines):
+                going.append(pool.submit(translate, lines[number + ahead]))
+            yield done
+
+
+def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
+    """Return the `best` choices of one candidate of each list by the sum of their scores, best first."""
+    found: list[tuple[Candidate, ...]] = [()]
+    for candidates in lists:
+        more = (((*so_far, one)) for so_far in found for one in candidates[:best])
+        found = nlargest(best, more, key=lambda some: sum(one.score for one in some)) if best > 1 else [next(more)]
+    return found
+
+
+def _sum(parts: Iterable[Candidate]) -> Candidate:
+    """Return the candidate that is all of these one after the other."""
+    words: list[str] = []
+    features: dict[str, float] = {}
+    score = 0.0
+    choice: list[int] = []
+    for one in parts:
+        words += one.words
+        choice += one.choice
+        score += one.score
+        for name, value in one.features.items():
+            features[name] = features.get(name, 0.0) + value
+    return Candidate(tuple(words), score, features, tuple(choice))
+
+
+def warm_up(loaded: "Loaded", state: Any) -> None:
+    """Compile, or load, all that a translation by a store's rules needs, in memory alone, with a small pair's state."""
+    # Here, because no other translator needs the samplers of kinds.
+    from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
+    from hierogram.samplers.counts.deltas import Change
+    from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
+    from hierogram.samplers.counts.texts import link_texts, number_texts, taken
+    from hierogram.samplers.forests.derivations import trees_of
+    from hierogram.samplers.forests.records import fragments_of
+    from hierogram.samplers.grammar.columns import no_blobs
+
+    if isinstance(loaded, ForestPairs):
+        # The links within the uses of rules.
+        fragments = fragments_of(loaded.write_averages(loaded.read_averages(no_blobs(loaded.size))))
+        deltas = count_changes(loaded.batch, [Change(trees_of(loaded.trees(state)), 1, 0)], fragments)
+        found = [
+            fragment_links(deltas, loaded.batch, fragments),
+            rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state))),
+        ]
+        links, uses = uses_by_links(found, [np.ones(len(of_some.entries), np.int64) for of_some in found])
+        link_texts(links)
+        number_texts(uses.sum(axis=1))
+        taken(loaded.rules(deltas, np.arange(deltas.entries)).sources, links.entries)
+    reader = RuleReader("rules to warm up with", "parquet", ("count",), TABBED)
+    for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\t\nb\ty\t0-0\t\t\n"]):
+        pass
+    grammar = packed(reader.table(np.ones((reader.rules, 1))), 2)
+    model = NamedModel(no_model(), GrowingVocabulary().finish())
+    Translator(grammar, DEFAULT_WEIGHTS, model).translate("a b c")

@@ -1,0 +1,116 @@
+"""Translations of a text beside its references: BLEU, chrF, TER and paired bootstrap tests, by sacrebleu.
+
+Scores come with sacrebleu's signatures, so that others can make them again.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.progress import Progress
+from hierogram.tools.translation.tuning.options import EvaluationOptions
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+_SEED = "SACREBLEU_SEED"
+
+
+class SystemScore(NamedTuple):
+    """A translation's score: `low` and `high` hold it with 95 % probability; `p`: how probable a difference as large as
+    that from the first translation would be by chance (None: it is the first).
+    """
+
+    name: str
+    score: float
+    low: float
+    high: float
+    p: float | None
+
+
+class MetricScores(NamedTuple):
+    """One metric of all translations, and its signature."""
+
+    metric: str
+    signature: str
+    scores: list[SystemScore]
+
+
+def evaluate(
+    translations: Sequence[tuple[str, list[str]]],
+    references: Sequence[tuple[str, list[str]]],
+    options: EvaluationOptions,
+    shown: Progress,
+) -> list[MetricScores]:
+    """Compare translations, named lists of lines, with references; those after the first are tested against the first.
+
+    A line that is empty in a reference has one reference less. Raises `InputError` where numbers of lines differ or a
+    line has no reference, and `UsageError` where sacrebleu is not installed.
+    """
+    check_lines(translations, references)
+    # sacrebleu leaves out what is None.
+    lines = [[line if line.strip() else None for line in texts] for _, texts in references]
+    found = []
+    for number, name in enumerate(options.metrics):
+        shown.update(number, len(options.metrics), number, name)
+        found.append(_evaluate(name, translations, lines, options))
+    return found
+
+
+def _evaluate(
+    name: str,
+    translations: Sequence[tuple[str, list[str]]],
+    references: list[list[str | None]],
+    options: EvaluationOptions,
+) -> MetricScores:
+    metric = _metric(name, options)
+    from sacrebleu.significance import PairedTest
+
+    systems: list[tuple[str, Sequence[str]]] = [(str(number), lines) for number, (_, lines) in enumerate(translations)]
+    # Its types leave out that references may be missing.
+    streams: Any = references
+    # sacrebleu takes its seed from the environment.
+    before: Any = os.environ.get(_SEED)
+    os.environ[_SEED] = str(options.seed)
+    try:
+        test = PairedTest(systems, {name: metric}, streams, test_type="bs", n_samples=options.resamples)
+        signatures, columns = test()
+    finally:
+        if before is None:
+            del os.environ[_SEED]
+        else:
+            os.environ[_SEED] = before
+    [(label, signature)] = signatures.items()
+    found: list[Any] = columns[label]
+    scores = [
+        SystemScore(named, float(own.score), float(own.mean - own.ci), float(own.mean + own.ci), own.p_value)
+        for (named, _), own in zip(translations, found, strict=True)
+    ]
+    return MetricScores(label, signature.format(), scores)
+
+
+def _metric(name: str, options: EvaluationOptions) -> "Metric":
+    try:
+        from sacrebleu import BLEU, CHRF, TER
+    except ImportError as error:
+        raise UsageError("hierogram evaluate needs sacrebleu: pip install 'hierogram[evaluate]'") from error
+    if name == "bleu":
+        return BLEU(lowercase=options.lowercase, tokenize=options.tokenizer, force=True)
+    if name == "chrf":
+        return CHRF(lowercase=options.lowercase)
+    # It never looks at case, as nobody's does.
+    return TER()
+
+
+def check_lines(texts: Sequence[tuple[str, list[str]]], references: Sequence[tuple[str, list[str]]]) -> None:
+    """Raise `InputError` where named lists of lines do not go together, or a line has no reference."""
+    first, lines = texts[0]
+    for name, others in (*texts[1:], *references):
+        if len(others) != len(lines):
+            raise InputError(f"{name} has {len(others):,} lines, {first} has {len(lines):,}: their numbers differ")
+    if not lines:
+        raise InputError(f"{first} is empty: there is nothing to evaluate")
+    for number in range(len(lines)):
+        if not any(own[number].strip() for _, own in references):
+            raise InputError(f"{', '.join(name for name, _ in references)}: line {number + 1}: there is no reference")

@@ -1,0 +1,66 @@
+"""Hold pairs of a store back, so that weights can be tuned without text that is set aside.
+
+In a copy of the store the pairs are withdrawn, with all that they count; what is left says nothing of them but by the
+links of other pairs. A language model of the target sides that are left goes with it.
+"""
+
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hierogram.daemon.exceptions import UsageError, WrongKindError
+from hierogram.daemon.learning.residents import withdraw_all
+from hierogram.daemon.progress import Progress
+from hierogram.daemon.text.lines import write_lines
+from hierogram.daemon.text.segments import InWords
+from hierogram.samplers.grammar.kinds import TRANSLATION, notation_of
+from hierogram.storage.database.connection import parse_url, sqlite_file
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.translation.language_models.files import make
+from hierogram.tools.translation.language_models.options import EstimationOptions
+
+LARGEST_SHARE = 10
+"""At most one pair in so many is held back: with fewer the grammar would be another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """A store without some pairs, a language model of its target sides, and the words of the pairs."""
+
+    store: Store
+    model: str
+    sentences: list[str]
+    references: list[str]
+
+
+@contextmanager
+def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[HeldOut]:
+    """Hold back at most `most` pairs, drawn by the seed, in a copy that lasts as long as the context.
+
+    Raises `UsageError` where the store is none of SQLite's, or has too few pairs, `WrongKindError` of other kinds.
+    """
+    notation = notation_of(store.settings().grammar)
+    if TRANSLATION not in notation.offers:
+        raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
+    if sqlite_file(parse_url(store.url)) is None:
+        raise UsageError(f"{store.url}: pairs are held back in a copy, which SQLite makes: name sentences to tune on")
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
+        store.back_up(Path(folder, "copy.db"))
+        with open_store(str(Path(folder, "copy.db"))) as copy:
+            rows = copy.pairs()
+            chosen = random.Random(seed).sample(rows, min(most, len(rows) // LARGEST_SHARE))
+            if not chosen:
+                raise UsageError(f"{store.url}: has {len(rows)} pairs, too few to hold some back: name sentences")
+            out = {row.id for row in chosen}
+            view = InWords(copy.settings().joins)
+            kept = [row.target for row in rows if row.id not in out]
+            withdraw_all(copy, sorted(out), lambda pairs: shown.update(pairs, len(out), pairs))
+            text, model = Path(folder, "target"), Path(folder, "target.lm")
+            write_lines(text, kept)
+            make([str(text)], [model], EstimationOptions(), shown)
+            yield HeldOut(
+                copy, str(model), [view.line(row.source) for row in chosen], [view.line(row.target) for row in chosen]
+            )

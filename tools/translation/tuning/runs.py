@@ -1,0 +1,125 @@
+"""A run of tuning: from a grammar and sentences to candidates with features, and tuned weights as a TOML file.
+
+The file is what `translate` reads, and says beside the weights how they were found.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.compressing import written
+from hierogram.daemon.exports.formats.format import WORDS
+from hierogram.daemon.progress import Progress
+from hierogram.daemon.text.segments import InWords
+from hierogram.storage.options import all_plain
+from hierogram.tools.translation.fixed_words import split_words
+from hierogram.tools.translation.grammars import TranslationGrammar, toml_table
+from hierogram.tools.translation.opening import TranslationResources
+from hierogram.tools.translation.tuning.options import TuningOptions
+from hierogram.tools.translation.tuning.tuning import Iteration, KBest, Tuned
+
+
+class GrammarDecoder:
+    """Translates the same sentences with a grammar, round by round, in its own tokens: words, or parts of them.
+
+    `names` are the features in their order, `words` is the place among them of the number of target tokens.
+    """
+
+    def __init__(
+        self,
+        equipment: TranslationResources,
+        grammar: TranslationGrammar,
+        lines: Sequence[str],
+        shown: Progress,
+        *,
+        best: int,
+        rounds: int,
+        threads: int = 0,
+    ) -> None:
+        """`best` candidates of each line, in at most `rounds`; threads: 0 is one for each core."""
+        self.names = equipment.translator(grammar).names
+        self.words = self.names.index(WORDS)
+        self._equipment = equipment
+        self._grammar = grammar
+        self._lines = lines
+        self._shown = shown
+        self._best = best
+        self._rounds = rounds
+        self._threads = threads
+        self._view = InWords(grammar.texts.joins)
+        self._done = self._translated = 0
+
+    def start(self) -> NDArray[np.float64]:
+        """Return the weights that the equipment has, float64[F]."""
+        return np.array([float(self._equipment.weights.get(name, 0.0)) for name in self.names])
+
+    def by_name(self, weights: NDArray[np.float64]) -> dict[str, float]:
+        """Return weights by the names of their features."""
+        return dict(zip(self.names, weights.tolist(), strict=True))
+
+    def tokens(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the tokens of target words."""
+        return split_words(self._view.parts(1, " ".join(words))) if self._view.joins else tuple(words)
+
+    def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
+        """Yield the candidates of each line, best first; none of a line without words."""
+        translator = self._equipment.translator(self._grammar, self.by_name(weights))
+        markup = self._equipment.options.markup
+        self._done += 1
+        done = translator.translate_all(self._lines, self._best, markup=markup, distinct=True, threads=self._threads)
+        for number, translation in enumerate(done, 1):
+            rows = [[own.features.get(name, 0.0) for name in self.names] for own in translation.candidates]
+            features = np.array(rows, np.float64).reshape(-1, len(self.names))
+            self._translated += 1
+            part = self._done - 1 + number / len(self._lines)
+            self._shown.update(part, self._rounds, self._translated, f"round {self._done}")
+            yield KBest([self.tokens(own.words) for own in translation.candidates], features)
+
+
+def split_references(
+    references: Iterable[Sequence[str]], sentences: int, tokens: Callable[[Sequence[str]], tuple[str, ...]]
+) -> list[list[tuple[str, ...]]]:
+    """Return the references of each sentence as `tokens` of words, from lists of lines; empty lines are left out."""
+    split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
+    for lines in references:
+        for own, line in zip(split, lines, strict=True):
+            if words := split_words(line):
+                own.append(tokens(words))
+    return split
+
+
+def write_tuned(
+    path: Path,
+    tuned: Tuned,
+    by_name: Callable[[NDArray[np.float64]], Mapping[str, float]],
+    options: TuningOptions,
+    inputs: Mapping[str, Any],
+) -> None:
+    """Write weights, scores of the rounds, options and names of inputs; raises `ExportError`.
+
+    `[weights]` are those of the best round, which `best_round` names (1: the starting weights); each `[[rounds]]` has
+    the BLEU that its own weights gave, the ratio of words to those of the references, and the numbers of new candidates
+    and of translated sentences.
+    """
+    lines = [
+        *toml_table("[weights]", by_name(tuned.weights)),
+        *toml_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1}),
+    ]
+    for iteration in tuned.history:
+        lines += toml_table("[[rounds]]", as_plain(iteration))
+        lines += toml_table("[rounds.weights]", by_name(iteration.weights))
+    with written(path) as file:
+        file.write("\n".join(lines[:-1]).encode() + b"\n")
+
+
+def as_plain(iteration: Iteration) -> dict[str, Any]:
+    """Return a round's scores, without its weights."""
+    return {
+        "bleu": round(iteration.bleu.score, 4),
+        "ratio": round(iteration.bleu.ratio, 4),
+        "candidates": iteration.new,
+        "sentences": iteration.sentences,
+    }
