@@ -1,1 +1,117 @@
-../../package/__init__.py
+"""Hierogram: learn synchronous grammars from parallel text, in a store that keeps learning, or in memory.
+
+    import hierogram as hg
+
+    with hg.open("news.db", create=True) as store:
+        store.add("news.fr", "news.en", "news.align")
+        store.learn().run()
+        print(store.rules(source="maison").to_pandas())
+
+What is here is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hierogram.daemon.exceptions import DaemonError as DaemonError
+    from hierogram.daemon.exceptions import InputError as InputError
+    from hierogram.daemon.exceptions import NothingLearnedError as NothingLearnedError
+    from hierogram.daemon.exceptions import UsageError as UsageError
+    from hierogram.daemon.exports.options import ExportOptions as ExportOptions
+    from hierogram.daemon.learning.alignment.requests import Request as Request
+    from hierogram.daemon.library.learning import Learning as Learning
+    from hierogram.daemon.library.pairs import StoredPair as StoredPair
+    from hierogram.daemon.library.quality import diff as diff
+    from hierogram.daemon.library.quality import evaluate as evaluate
+    from hierogram.daemon.library.quality import evaluate_links as evaluate_links
+    from hierogram.daemon.library.quality import evaluate_trees as evaluate_trees
+    from hierogram.daemon.library.quality import lm as lm
+    from hierogram.daemon.library.quality import tune as tune
+    from hierogram.daemon.library.sampling import DirichletProcess as DirichletProcess
+    from hierogram.daemon.library.sampling import PitmanYor as PitmanYor
+    from hierogram.daemon.library.sampling import SampledChain as SampledChain
+    from hierogram.daemon.library.sampling import sample as sample
+    from hierogram.daemon.library.store import GrammarStore as GrammarStore
+    from hierogram.daemon.library.store import open as open
+    from hierogram.daemon.library.tables import RuleTable as RuleTable
+    from hierogram.daemon.library.texts import Decoder as Decoder
+    from hierogram.daemon.library.texts import align as align
+    from hierogram.daemon.library.texts import parse as parse
+    from hierogram.daemon.text.entries import Entries as Entries
+    from hierogram.daemon.text.rejections import Limits as Limits
+    from hierogram.daemon.text.treebanks.transformations import Transformations as Transformations
+    from hierogram.samplers.exceptions import SamplerError as SamplerError
+    from hierogram.samplers.grammar.known_links import KnownLinks as KnownLinks
+    from hierogram.samplers.grammar.rules import Rule as Rule
+    from hierogram.samplers.grammar.schedules import Annealing as Annealing
+    from hierogram.samplers.grammar.schedules import Schedule as Schedule
+    from hierogram.samplers.grammar.schedules import quick_schedule as quick_schedule
+    from hierogram.samplers.grammar.schedules import stratified_schedule as stratified_schedule
+    from hierogram.storage.exceptions import StoreError as StoreError
+    from hierogram.storage.exceptions import StoreHeldError as StoreHeldError
+    from hierogram.storage.exceptions import StoreMissingError as StoreMissingError
+    from hierogram.storage.records.settings import Settings as Settings
+    from hierogram.tools.diagnosis.options import ChainOptions as ChainOptions
+    from hierogram.tools.evidence.options import EvidenceOptions as EvidenceOptions
+    from hierogram.tools.scores.records import ScoreOptions as ScoreOptions
+    from hierogram.tools.terms.options import TermOptions as TermOptions
+    from hierogram.tools.translation.language_models.options import EstimationOptions as EstimationOptions
+    from hierogram.tools.translation.options import TranslateOptions as TranslateOptions
+    from hierogram.tools.translation.tuning.options import EvaluationOptions as EvaluationOptions
+    from hierogram.tools.translation.tuning.options import TuningOptions as TuningOptions
+    from hierogram.tools.treebanks.requests import ParseRequest as ParseRequest
+
+    __version__: str
+
+_HOMES = {
+    "daemon.alignment.requests": ("Request",),
+    "daemon.corpora.entries": ("Entries",),
+    "daemon.corpora.rejections": ("Limits",),
+    "daemon.decoding.options": ("TranslateOptions",),
+    "daemon.evidence.options": ("EvidenceOptions",),
+    "daemon.exceptions": ("DaemonError", "InputError", "NothingLearnedError", "UsageError"),
+    "daemon.exports.options": ("ExportOptions",),
+    "daemon.grammar.options": ("ChainOptions",),
+    "daemon.library.learning": ("Learning",),
+    "daemon.library.pairs": ("StoredPair",),
+    "daemon.library.quality": ("diff", "evaluate", "evaluate_links", "evaluate_trees", "lm", "tune"),
+    "daemon.library.sampling": ("DirichletProcess", "PitmanYor", "SampledChain", "sample"),
+    "daemon.library.store": ("GrammarStore", "open"),
+    "daemon.library.tables": ("RuleTable",),
+    "daemon.library.texts": ("Decoder", "align", "parse"),
+    "daemon.language_models.options": ("EstimationOptions",),
+    "daemon.scoring.records": ("ScoreOptions",),
+    "daemon.terms.options": ("TermOptions",),
+    "daemon.treebanks.requests": ("ParseRequest",),
+    "daemon.treebanks.transformations": ("Transformations",),
+    "daemon.tuning.options": ("EvaluationOptions", "TuningOptions"),
+    "samplers.exceptions": ("SamplerError",),
+    "samplers.grammar.known_links": ("KnownLinks",),
+    "samplers.grammar.rules": ("Rule",),
+    "samplers.grammar.schedules": ("Annealing", "Schedule", "quick_schedule", "stratified_schedule"),
+    "storage.exceptions": ("StoreError", "StoreHeldError", "StoreMissingError"),
+    "storage.records.settings": ("Settings",),
+}
+"""Where the names are that are imported above for those who check types."""
+_MODULES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+
+__all__ = [*_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        # To load what knows it takes longer than a question's process takes for all else.
+        from importlib.metadata import version
+
+        found: Any = version("hierogram")
+    elif name in _MODULES:
+        found = getattr(import_module(_MODULES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULES, "__version__"])

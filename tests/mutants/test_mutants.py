@@ -25,7 +25,7 @@ def linked(folder: Path) -> Path:
     package = folder / "imports" / "hierogram"
     package.mkdir(parents=True)
     # Without it the package of this clone would be found, whatever comes before it on the path.
-    (package / "__init__.py").symlink_to(ROOT / "package" / "__init__.py")
+    (package / "__init__.py").symlink_to(ROOT / ".imports" / "hierogram" / "__init__.py")
     for part in (SAMPLERS, *PARTS):
         (package / part).symlink_to(ROOT / part)
     return package.parent

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import hierogram as hg
 
-FACE = Path(__file__).parents[3] / "package" / "__init__.py"
+FACE = Path(__file__).parents[3] / ".imports" / "hierogram" / "__init__.py"
 
 
 def test_importing_loads_no_compiler_and_no_database() -> None:
