@@ -10,22 +10,22 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, create_model, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES, Limits
 from hierogram.daemon.workers.options import Sharing
 from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
 from hierogram.storage.options import DEFAULT_STORE, Declared
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
-from hierogram.tools.scores.records import KeepOptions
-from hierogram.tools.translation.options import TranslateOptions
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -42,6 +42,9 @@ class Section(BaseModel):
     """A section of the file: what it does not know is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+AnySection = TypeVar("AnySection", bound=Section)
 
 
 class DaemonSection(Section):
@@ -94,7 +97,7 @@ class SpoolSection(Section):
     )
 
 
-def _declared(options: type["DataclassInstance"], name: str) -> Any:
+def declared(options: type["DataclassInstance"], name: str) -> Any:
     """Return a key for a declared option."""
     field = Declared.of(options)[name]
     return Field(default=field.default, **field.constraints())
@@ -103,10 +106,10 @@ def _declared(options: type["DataclassInstance"], name: str) -> Any:
 class IntakeSection(Section):
     """Bounds of an input, over which it is set apart as a whole, in the spool and over HTTP."""
 
-    max_unpacked_bytes: int = _declared(Limits, "max_unpacked_bytes")
-    max_unpacked_ratio: float = _declared(Limits, "max_unpacked_ratio")
-    max_rejected_lines: int = _declared(Limits, "max_rejected_lines")
-    max_rejected_share: float = _declared(Limits, "max_rejected_share")
+    max_unpacked_bytes: int = declared(Limits, "max_unpacked_bytes")
+    max_unpacked_ratio: float = declared(Limits, "max_unpacked_ratio")
+    max_rejected_lines: int = declared(Limits, "max_rejected_lines")
+    max_rejected_share: float = declared(Limits, "max_rejected_share")
     reader_seconds: Seconds = Field(
         default=SILENT_SECONDS,
         description="How long reading a file may stand still; the second time it is set apart.",
@@ -150,8 +153,8 @@ class SamplingSection(Section):
 class WorkersSection(Section):
     """Who samples; see [scaling.md](scaling.md). Workers have the threads of `[sampling]` each, one where that is 0."""
 
-    workers: str | None = _declared(Sharing, "workers")
-    blocks: str | None = _declared(Sharing, "blocks")
+    workers: str | None = declared(Sharing, "workers")
+    blocks: str | None = declared(Sharing, "blocks")
 
     @model_validator(mode="after")
     def _parsed(self) -> Self:
@@ -171,37 +174,6 @@ class AlignmentSection(Section):
 
     pairs_at_once: int = Field(default=10_000, ge=1, description="Pairs that are aligned together.")
     train: bool = Field(default=True, description="Whether pairs with given alignments train the aligner.")
-
-
-class TranslatingSection(Section):
-    """Resources that `POST /v1/translate` translates with; the grammar is the store's."""
-
-    lm: str | None = _declared(TranslateOptions, "lm")
-    weights: str | None = _declared(TranslateOptions, "weights")
-    glossary: str | None = _declared(TranslateOptions, "glossary")
-    means: bool = _declared(TranslateOptions, "means")
-    drawn: bool = _declared(TranslateOptions, "drawn")
-    min_count: float = _declared(TranslateOptions, "min_count")
-    max_scope: int = _declared(TranslateOptions, "max_scope")
-    span: int = _declared(TranslateOptions, "span")
-    pops: int = _declared(TranslateOptions, "pops")
-    max_words: int = _declared(TranslateOptions, "max_words")
-
-    def options(self) -> TranslateOptions:
-        """Return the same as one value."""
-        return TranslateOptions(**dict(self))
-
-
-class ScoresSection(Section):
-    """Scores of stored pairs under what is learned."""
-
-    share: float = _declared(KeepOptions, "share")
-    most_pairs: int = _declared(KeepOptions, "most_pairs")
-    pause_seconds: float = _declared(KeepOptions, "pause_seconds")
-
-    def options(self) -> KeepOptions:
-        """Return the same as one value."""
-        return KeepOptions(**dict(self))
 
 
 class WebhooksSection(Section):
@@ -326,14 +298,33 @@ class Configuration(Section):
     sampling: SamplingSection = Field(default_factory=SamplingSection)
     workers: WorkersSection = Field(default_factory=WorkersSection)
     alignment: AlignmentSection = Field(default_factory=AlignmentSection)
-    translating: TranslatingSection = Field(default_factory=TranslatingSection)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
     webhooks: WebhooksSection = Field(default_factory=WebhooksSection)
-    scores: ScoresSection = Field(default_factory=ScoresSection)
     exports: tuple[ExportJob, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
 
+    def section(self, kind: type[AnySection]) -> AnySection:
+        """Return the section of an extension."""
+        return next(value for _, value in self if isinstance(value, kind))
 
-class _WithEnvironment(BaseSettings, Configuration):
+    def extension_sections(self) -> dict[str, Section]:
+        """Return all sections of extensions, by name."""
+        return {name: getattr(self, name) for name in extension_sections()}
+
+
+@cache
+def extension_sections() -> dict[str, type[Section]]:
+    """Return the sections that extensions declare, by name."""
+    return {name: kind for one in extensions() if one.sections for name, kind in one.sections().items()}
+
+
+@cache
+def configuration_type() -> type[Configuration]:
+    """Return the configuration with the sections of extensions."""
+    added: dict[str, Any] = {name: (kind, Field(default_factory=kind)) for name, kind in extension_sections().items()}
+    return create_model("Configuration", __base__=Configuration, **added)
+
+
+class _EnvironmentFirst(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
     )
@@ -351,6 +342,11 @@ class _WithEnvironment(BaseSettings, Configuration):
         return env_settings, init_settings
 
 
+@cache
+def _environment_type() -> type[Configuration]:
+    return type("_WithEnvironment", (_EnvironmentFirst, configuration_type()), {"__module__": __name__})
+
+
 def load_configuration(file: Path | None = None, **given: object) -> Configuration:
     """Return the configuration of the file (if any), overridden by the environment, overridden by what is `given`.
 
@@ -359,20 +355,21 @@ def load_configuration(file: Path | None = None, **given: object) -> Configurati
     """
     content = _read(file) if file else {}
     # Pydantic looks up the variables that it knows, and would not see one whose section is misspelled.
+    known = configuration_type().model_fields
     for name in os.environ:
         section, nested, _ = name.removeprefix(ENVIRONMENT_PREFIX).partition("__")
-        if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in Configuration.model_fields:
+        if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in known:
             raise UsageError(f"environment: {name}: there is no section [{section.lower()}]")
     try:
-        merged = _WithEnvironment(**content)
+        merged = _environment_type()(**content)
     except ValidationError as error:
         raise UsageError(_explain(error, content, file)) from error
-    sections = {name: getattr(merged, name) for name in Configuration.model_fields}
+    sections = {name: getattr(merged, name) for name in known}
     for name, value in given.items():
         section, _, key = name.partition("_")
         if value is not None:
             sections[section] = _override(section, sections[section], key, value) if key else value
-    return Configuration.model_validate(sections)
+    return configuration_type().model_validate(sections)
 
 
 def _override(name: str, section: Section, key: str, value: object) -> Section:
@@ -394,7 +391,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise UsageError(f"{file}: is not TOML: {error}") from error
     try:
         # As JSON, since there a text is no number, as is right for a file, but a path may be written as a text.
-        Configuration.model_validate_json(json.dumps(content, default=str), strict=True)
+        configuration_type().model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         raise UsageError(_explain(error, content, file)) from error
     return content

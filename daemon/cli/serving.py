@@ -52,7 +52,7 @@ def serve(
                     lambda: service.configuration.http,
                     configuration.daemon.grace_seconds / 2,
                     lambda: service.configuration.intake.limits(),
-                    lambda: service.configuration.translating.options(),
+                    lambda: service.configuration.extension_sections(),
                 )
             ]
 

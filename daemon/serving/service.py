@@ -9,6 +9,7 @@ import numpy as np
 
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.extensions import extensions
 from hierogram.daemon.learning.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
@@ -34,14 +35,12 @@ from hierogram.daemon.serving.supervision import Loop, Supervisor
 from hierogram.daemon.serving.webhooks import WebhookLoop
 from hierogram.samplers.compiled.cache import cache_folder
 from hierogram.samplers.grammar.columns import no_blobs
-from hierogram.samplers.grammar.kinds import PAIRS, TRANSLATION, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
-from hierogram.tools.scores.loop import ScoringLoop
-from hierogram.tools.translation.translating import warm_up as warm_up_translations
 
 _LOOK_SECONDS = 1.0
 _GIVE_BACK_SECONDS = 30.0
@@ -77,8 +76,8 @@ class Daemon:
             SamplingLoop(*shared, self.health, log),
             ScheduleLoop(*shared, log),
             WebhookLoop(*shared, log),
-            ScoringLoop(store.store, lambda: self.configuration.scores.options(), log.bind(loop="score").info),
         ]
+        loops += [loop for one in extensions() if one.loops for loop in one.loops(self)]
         self.supervisor = Supervisor(
             [*loops, *(doors(self) if doors else ())], configuration.daemon, self._note_failure
         )
@@ -148,7 +147,7 @@ class Daemon:
         Raises `DaemonError`, and changes nothing, where one of them cannot have what it needs then, as a port.
         """
         before = self.configuration
-        changed = {name for name in Configuration.model_fields if getattr(before, name) != getattr(configuration, name)}
+        changed = {name for name in type(configuration).model_fields if getattr(before, name) != getattr(configuration, name)}
         kept = {name: getattr(before, name) for name in _FIXED}
         configuration = configuration.model_copy(update=kept)
         self.supervisor.prepare(configuration, frozenset(changed))
@@ -267,10 +266,12 @@ def get_ready(settings: Settings, log: Log, *, answers: bool) -> None:
     speaker.start()
     try:
         loaded, state = warm_up(settings)
-        if answers and notation_of(settings.grammar).takes == PAIRS:
+        notation = notation_of(settings.grammar)
+        if answers and notation.takes == PAIRS:
             warm_up_answers()
-        if answers and TRANSLATION in notation_of(settings.grammar).offers:
-            warm_up_translations(loaded, state)
+        for extension in extensions():
+            if answers and extension.warm_up:
+                extension.warm_up(notation, loaded, state)
     finally:
         done.set()
         speaker.join()

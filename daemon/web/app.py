@@ -1,8 +1,8 @@
 """The HTTP application: the API and the pages, behind the guard."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 
 from anyio import to_thread
@@ -10,14 +10,16 @@ from fastapi import Depends, FastAPI
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.configuration import HttpConfiguration, Section
+from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
-from hierogram.daemon.web.api.grammar import evidence_routes, grammar_routes
+from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
-from hierogram.daemon.web.guard import ForeignDoor, Guard
+from hierogram.daemon.web.context import ProtocolApp, WebContext
+from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
 from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
@@ -25,15 +27,6 @@ from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
-from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, refused
-from hierogram.tools.integrations.mcp.desk import Desk
-from hierogram.tools.integrations.mcp.server import PATH, make_server, over_http
-from hierogram.tools.integrations.memory_routes import memory_routes
-from hierogram.tools.translation.corrections import Corrections
-from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.plain_text import PlainTranslator
-from hierogram.tools.translation.routes import translate_routes
-from hierogram.tools.translation.shared_translator import Translations
 
 _log = logging.getLogger(__name__)
 
@@ -41,25 +34,24 @@ READERS = 5
 """Threads that read the store; with the intakes, the status and the loops, they stay within its pool of connections."""
 
 
-Running = Callable[[], AbstractAsyncContextManager[None]]
-"""Makes what runs as long as the application does."""
-
-
 def _lifespan(
-    *closed: Reader | Asker | None, running: Running = nullcontext
+    *closed: Reader | Asker | None, apps: Sequence[ProtocolApp] = ()
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    """Few threads, and in the end what is handed over is closed."""
+    """Return the lifespan of the application: a small thread pool, and resources that are closed at its end."""
 
     @asynccontextmanager
-    async def few_threads(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = READERS
-        async with running():
+        async with AsyncExitStack() as stack:
+            for app in apps:
+                if app.lifespan is not None:
+                    await stack.enter_async_context(app.lifespan())
             yield
         for one in closed:
             if one is not None:
                 one.close()
 
-    return few_threads
+    return lifespan
 
 
 def build_app(
@@ -67,23 +59,26 @@ def build_app(
     configuration: HttpConfiguration,
     limits: Limits = DEFAULT_LIMITS,
     ending: Callable[[], bool] | None = None,
-    translating: TranslateOptions | None = None,
+    sections: Mapping[str, Section] | None = None,
 ) -> ASGIApp:
-    """Return the application that answers for the service; long requests end when `ending` says so (else the service).
+    """Return the application that answers for a daemon.
 
-    `limits` bound how much of a body may be rejected; `translating` says what sentences are translated with.
+    Parameters
+    ----------
+    limits
+        Bounds on the rejected lines of a body.
+    ending
+        Returns whether long requests should end; by default `service.stopping`.
+    sections
+        Configuration sections of extensions, by name; missing ones have their defaults.
     """
     metrics = RequestMetrics()
-    store, reader = service.store.store, service.store.reader
+    reader = service.store.reader
     asker = _asker(reader, configuration) if configuration.pages else None
-    corrections = Corrections(store, reader, service.withdraw)
-    translations = Translations(store, translating or TranslateOptions(), corrections)
-    translator = PlainTranslator(store, reader, lambda: translations.now()[0])
-    models: ASGIApp | None = None
-    running: Running = nullcontext
-    if configuration.mcp != "off":
-        desk = Desk(service.store, translator, corrections)
-        models, running = over_http(make_server(desk, may_add=configuration.mcp == "add"))
+    sessions = Sessions(configuration.token)
+    stopping = ending or service.stopping
+    context = WebContext(service, configuration, sections or {}, sessions, stopping)
+    apps = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
     app = FastAPI(
         title="Hierogram",
         summary="A grammar store that keeps learning.",
@@ -92,46 +87,38 @@ def build_app(
         dependencies=[Depends(refuse_unknown)],
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(reader, asker, running=running),
+        lifespan=_lifespan(reader, asker, apps=apps),
     )
     answer_problems(app)
     describe(app, with_token=configuration.token is not None)
     app.include_router(health_routes(service, configuration, metrics))
     app.include_router(grammar_routes(service))
-    app.include_router(intake_routes(service, configuration, limits, metrics, ending or service.stopping))
-    app.include_router(event_routes(service, ending or service.stopping))
+    app.include_router(intake_routes(service, configuration, limits, metrics, stopping))
+    app.include_router(event_routes(service, stopping))
     app.include_router(align_routes(service))
     app.include_router(link_routes(service))
-    app.include_router(evidence_routes(service))
-    app.include_router(memory_routes(service))
-    app.include_router(translate_routes(translations))
+    for extension in extensions():
+        for router in extension.routes(context) if extension.routes else ():
+            app.include_router(router)
 
     @app.get("/openapi.json", include_in_schema=False)
     def document() -> JSONResponse:
         return JSONResponse(app.openapi())
 
-    sessions = Sessions(configuration.token)
     pages = None
     if configuration.pages:
-        pages = build_pages(
-            reader, sessions, configuration, service, asker, translations=translations, corrections=corrections
-        )
-    door: ASGIApp | None = None
-    if configuration.libretranslate:
-        door = libretranslate(translator, corrections, sessions)
+        pages = build_pages(reader, sessions, configuration, service, asker, context=context)
 
-    async def by_address(scope: Scope, receive: Receive, send: Send) -> None:
-        if models and scope["type"] == "http" and scope["path"] == PATH:
-            await models(scope, receive, send)
-            return
-        if door and scope["type"] == "http" and is_libretranslate(scope):
-            await door(scope, receive, send)
-            return
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            for protocol in apps:
+                if protocol.handles(scope):
+                    await protocol.app(scope, receive, send)
+                    return
         to_pages = scope["type"] == "http" and not scope["path"].startswith(OF_THE_API)
         await (pages if to_pages and pages else app)(scope, receive, send)
 
-    foreign = ForeignDoor(is_libretranslate, refused) if door else None
-    return Guard(by_address, configuration, metrics, sessions, foreign)
+    return Guard(dispatch, configuration, metrics, sessions, [app for app in apps if app.refuse])
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:

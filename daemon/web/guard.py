@@ -4,20 +4,20 @@ import asyncio
 import time
 from base64 import b64decode
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web.api.health import RequestMetrics
+from hierogram.daemon.web.context import ProtocolApp
 from hierogram.daemon.web.protocol.document import MEMORY, OF_THE_API, OPEN_PATHS
 from hierogram.daemon.web.protocol.problems import ProblemError, answer
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, Sessions
@@ -81,14 +81,6 @@ class _Body:
                     await self.receive()
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignDoor:
-    """Another protocol at this door: which requests are its own, and how it says that one is refused."""
-
-    takes: Callable[[Scope], bool]
-    refused: Callable[[ProblemError], Response]
-
-
 def _password(shown: str) -> str:
     """Return the password of HTTP's basic authentication; empty where it is not that."""
     try:
@@ -106,11 +98,11 @@ class Guard:
         configuration: HttpConfiguration,
         metrics: RequestMetrics,
         sessions: Sessions,
-        foreign: ForeignDoor | None = None,
+        protocols: Sequence[ProtocolApp] = (),
     ) -> None:
-        """`foreign` is asked which requests are of another protocol, whose key the app looks after itself."""
+        """Guard `app`; the `protocols` check the keys of their requests themselves."""
         self._app = app
-        self._foreign = foreign
+        self._protocols = protocols
         self._sessions = sessions
         self._rates = Rates(configuration.max_rate, configuration.max_burst)
         self._metrics = metrics
@@ -152,11 +144,15 @@ class Guard:
                 door = RedirectResponse(f"{ENTER}?{urlencode({'next': place})}", HTTPStatus.SEE_OTHER)
                 await door(scope, body.receive, send_on)
             else:
-                say = self._foreign.refused if self._foreign and self._foreign.takes(scope) else answer
-                await say(refusal)(scope, body.receive, send_on)
+                protocol = self._protocol(scope)
+                refuse = protocol.refuse if protocol and protocol.refuse else answer
+                await refuse(refusal)(scope, body.receive, send_on)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.count(scope["method"], route, status, time.perf_counter() - started)
+
+    def _protocol(self, scope: Scope) -> ProtocolApp | None:
+        return next((one for one in self._protocols if one.handles(scope)), None)
 
     def _refusal(self, scope: Scope) -> ProblemError | None:
         headers, path = Headers(scope=scope), scope["path"]
@@ -178,7 +174,7 @@ class Guard:
                 "too many requests from this address: ask less often",
                 {"Retry-After": str(ceil(wait))},
             )
-        if self._foreign and self._foreign.takes(scope):
+        if self._protocol(scope):
             return None
         if not self._sessions.needed or path in OPEN_PATHS or path == ENTER or path.startswith(FILES):
             return None

@@ -10,7 +10,7 @@ import socket
 import struct
 import termios
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from math import ceil
 from typing import Any
@@ -21,7 +21,7 @@ from anyio import CancelScope
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hierogram.daemon.configuration import Configuration, HttpConfiguration
+from hierogram.daemon.configuration import Configuration, HttpConfiguration, Section, extension_sections
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
 from hierogram.daemon.text.rejections import Limits
@@ -29,7 +29,6 @@ from hierogram.daemon.web.app import build_app, build_browser
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, try_later
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.browsing.reader import Reader
-from hierogram.tools.translation.options import TranslateOptions
 
 _LOOK_SECONDS = 0.25
 _BACKLOG = 4096
@@ -359,7 +358,7 @@ class HttpLoop:
     """Answers HTTP for as long as the daemon runs; `address` is where, once it listens."""
 
     name = "http"
-    sections = frozenset({"http", "intake", "translating"})
+    sections = frozenset({"http", "intake", *extension_sections()})
 
     def __init__(
         self,
@@ -367,13 +366,13 @@ class HttpLoop:
         configuration: Callable[[], HttpConfiguration],
         grace_seconds: float = 15.0,
         limits: Callable[[], Limits] = Limits,
-        translating: Callable[[], TranslateOptions] = TranslateOptions,
+        sections: Callable[[], Mapping[str, Section]] = dict,
     ) -> None:
         self._service = service
         self._configuration = configuration
         self._grace_seconds = grace_seconds
         self._limits = limits
-        self._translating = translating
+        self._extension_sections = sections
         self._lock = threading.Lock()
         self._listener: socket.socket | None = None
         self._place: tuple[str, int] | None = None
@@ -410,7 +409,7 @@ class HttpLoop:
             def ending() -> bool:
                 return stop.is_set() or self._service.stopping()
 
-            app = build_app(self._service, configuration, self._limits(), ending, self._translating())
+            app = build_app(self._service, configuration, self._limits(), ending, self._extension_sections())
             listener.listen(_BACKLOG)
             self.address = listener.getsockname()[:2]
             _log.info("listening at http://%s:%d", *self.address)

@@ -1,14 +1,12 @@
-"""Rules, pairs, derivations and the evidence of a sentence to look at, and the withdrawal of a pair."""
+"""Routes of rules, pairs and derivations, and the withdrawal of a pair."""
 
-import re
-from dataclasses import asdict, dataclass, fields, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.segments import InWords, words_of_span
@@ -20,8 +18,6 @@ from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import Declared
 from hierogram.storage.records import PairRecord
 from hierogram.tools.diagnosis.options import RuleQuery
-from hierogram.tools.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
-from hierogram.tools.scores.records import PairScore, score_of
 
 SVG = "image/svg+xml"
 
@@ -30,7 +26,7 @@ _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
 """Uses, source and target of a page's last rule: whatever has this form is a place among the rules."""
 
 _SIDE = {"max_length": 10_000, "pattern": _NO_NUL}
-_OF_RULES, _OF_EVIDENCE = Declared.of(RuleQuery), Declared.of(EvidenceOptions)
+_OF_RULES = Declared.of(RuleQuery)
 
 SourceSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["source"].constraints())]
 TargetSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["target"].constraints())]
@@ -78,15 +74,6 @@ class DerivationAnswer:
     state: str
     sweep: int
     rules: list[RuleUse]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreAnswer(PairScore):
-    """A pair's score under what was learned when the store stood at `position`; docs/scores.md says what is what."""
-
-    pair: int
-    position: int
-    scored_at: datetime
 
 
 def grammar_routes(service: Service) -> APIRouter:
@@ -157,19 +144,6 @@ def grammar_routes(service: Service) -> APIRouter:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"pair {pair_id}: {error}") from error
         return Response(drawn, media_type=SVG, headers={"Vary": "Accept"})
 
-    @router.get("/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "It is not scored yet."}})
-    def score(pair_id: PairId) -> ScoreAnswer:
-        """Return how probable the pair is under what the store has learned, as the store keeps it."""
-        found = store.scores_by_id([pair_id])
-        if not found:
-            if store.find_pair(pair_id) is None:
-                raise no_pair(pair_id)
-            raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} is not scored yet")
-        [row] = found
-        kept = score_of(row)
-        own = {field.name: getattr(kept, field.name) for field in fields(PairScore)}
-        return ScoreAnswer(pair=pair_id, position=row.position, scored_at=row.scored_at, **own)
-
     @router.delete(
         "/pairs/{pair_id}",
         status_code=204,
@@ -209,79 +183,3 @@ def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
             for use in uses
         ]
     return DerivationAnswer(row.id, row.state, row.sweep, uses)
-
-
-_LONGEST = 10_000
-_UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
-_SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
-"""What has a word: white space and control characters alone have none."""
-
-
-def _has_word(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("has a NUL byte: leave it out")
-    if not re.search(f"[^{_UNSEEN}]", text):
-        raise ValueError("is empty: give a sentence, as in source=la")
-    return text
-
-
-# The document has the form, and whoever gets it wrong is answered in words.
-_Sentence = Annotated[
-    str,
-    Query(max_length=_LONGEST, json_schema_extra={"pattern": _SEEN}, description="The sentence."),
-    AfterValidator(_has_word),
-]
-_Pairs = Annotated[int, Query(**_OF_EVIDENCE["pairs"].constraints())]
-_Rules = Annotated[int, Query(**_OF_EVIDENCE["rules"].constraints())]
-_Renderings = Annotated[int, Query(**_OF_EVIDENCE["renderings"].constraints())]
-_Tokenized = Annotated[bool, Query(**_OF_EVIDENCE["tokenized"].constraints())]
-
-
-def evidence_routes(service: Service) -> APIRouter:
-    """Return the route of evidence."""
-    # The pages alone need no numpy.
-    from hierogram.daemon.text.texts import pipeline_of
-    from hierogram.tools.evidence.budget import within
-    from hierogram.tools.evidence.gathering import Evidence, as_prompt
-
-    router = APIRouter(prefix="/v1", tags=["grammar"])
-
-    @router.get(
-        "/evidence",
-        response_model=Evidence,
-        responses={
-            200: {"content": {"text/plain": {}}},
-            409: {"description": "The store has sentences of one language."},
-            422: {"description": "The sentence has no word, or too many, or a value is wrong."},
-        },
-    )
-    def evidence(
-        source: _Sentence,
-        pairs: _Pairs = EvidenceOptions.pairs,
-        rules: _Rules = EvidenceOptions.rules,
-        renderings: _Renderings = EvidenceOptions.renderings,
-        tokenized: _Tokenized = EvidenceOptions.tokenized,
-        format: Annotated[
-            Literal["json", "prompt"], Query(description="JSON, or text that is ready for a prompt.")
-        ] = "json",
-        characters: Annotated[
-            int | None,
-            Query(
-                ge=1,
-                le=MOST_CHARACTERS,
-                description="Text for a prompt, of rules and pairs alone, chosen together for what they cover, within "
-                "this number of characters.",
-            ),
-        ] = None,
-    ) -> Response:
-        """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
-        if characters is not None:
-            found = service.store.evidence(source, options=to_choose_from(tokenized=tokenized))
-            return PlainTextResponse(within(found, characters, pipeline_of(service.store.settings())))
-        wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
-        found = service.store.evidence(source, options=wanted)
-        if format == "prompt":
-            return PlainTextResponse(as_prompt(found, source, pipeline_of(service.store.settings())))
-        return JSONResponse(asdict(found))
-
-    return router

@@ -15,10 +15,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.segments import WITHIN, InWords
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
@@ -95,8 +96,9 @@ def _moment(value: Any) -> str:
 
 
 def _environment() -> Environment:
+    packages = ["hierogram.daemon.web.pages", *(one.templates for one in extensions() if one.templates)]
     made = Environment(
-        loader=PackageLoader("hierogram.daemon.web.pages"),
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -118,18 +120,18 @@ def _environment() -> Environment:
 
 
 class PageContext:
-    """A site: the store that is looked at, the daemon behind it (None: pairs cannot be taken out), who has entered,
-    whether SQL can be asked, and whether text is translated. Renders the contents of pages.
+    """Renderer of a site's pages.
+
+    Without a `service`, the daemon, pages are read-only. `asks`: the site answers SQL. `navigation` lists the name,
+    path and title of each page that extensions add.
     """
 
-    def __init__(
-        self, reader: Reader, sessions: Sessions, service: Service | None, *, asks: bool, translates: bool
-    ) -> None:
+    def __init__(self, reader: Reader, sessions: Sessions, service: Service | None, *, asks: bool) -> None:
         self.reader = reader
         self.sessions = sessions
         self.service = service
         self.asks = asks
-        self.translates = translates
+        self.navigation: list[tuple[str, str, str]] = []
         self._templates = _environment()
 
     def answer(self, request: Request, name: str, content: Mapping[str, Any]) -> Response:

@@ -7,6 +7,8 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.extensions import extensions
+from hierogram.daemon.web.context import WebContext
 from hierogram.daemon.web.pages.asking import asking_routes
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.now import now_routes
@@ -20,9 +22,6 @@ from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, from_elsewhere
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
-from hierogram.tools.translation.corrections import Corrections
-from hierogram.tools.translation.pages import translation_routes
-from hierogram.tools.translation.shared_translator import Translations
 
 _TYPES = {"svg": "image/svg+xml", "css": "text/css", "js": "text/javascript"}
 _FOREVER = "public, max-age=31536000, immutable"
@@ -35,19 +34,20 @@ def build_pages(
     service: Service | None = None,
     asker: Asker | None = None,
     lifespan: Any = None,
-    translations: Translations | None = None,
-    corrections: Corrections | None = None,
+    context: WebContext | None = None,
 ) -> FastAPI:
     """Return the pages of a store; with a service, those of its daemon, where pairs may be taken out.
 
-    SQL is answered only with `asker`, text translated only with `translations` and `corrections`.
+    SQL is answered only with `asker`; pages of extensions need the `context` of a daemon.
     """
-    page = PageContext(reader, sessions, service, asks=asker is not None, translates=translations is not None)
+    page = PageContext(reader, sessions, service, asks=asker is not None)
+    added = [one for extension in extensions() if context and extension.pages for one in extension.pages(context, page)]
+    page.navigation = [(one.name, one.path, one.title) for one in added]
     app = FastAPI(title="Hierogram's pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     for routes in (search_routes, rule_routes, pair_routes, word_routes, now_routes, entering_routes):
         app.include_router(routes(page))
-    if translations is not None and corrections is not None:
-        app.include_router(translation_routes(page, translations, corrections))
+    for one in added:
+        app.include_router(one.router)
     if asker is not None:
         app.include_router(asking_routes(page, asker, configuration.ask_seconds, configuration.ask_rows))
 

@@ -121,7 +121,7 @@ def assert_python_http_and_the_page_say_the_same(
     configuration = load_configuration(tmp_path / "daemon.toml")
     assert configuration.store == tomllib.loads(toml)["store"]
     with open_store(configuration.store) as opened:
-        app = build_app(FakeService(opened), configuration.http, translating=configuration.translating.options())
+        app = build_app(FakeService(opened), configuration.http, sections=configuration.extension_sections())
         with TestClient(app, "http://127.0.0.1") as client:
             [command] = SERVED
             asked = client.post(

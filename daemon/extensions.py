@@ -1,0 +1,64 @@
+"""Extensions: what installed tools add to the command line, the configuration, the daemon and its web server.
+
+A tool registers one `Extension` under the entry point group `hierogram.extensions`. The daemon imports no tool: without
+any entry point it still ingests, learns, answers SQL and exports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from hierogram.daemon.configuration import Section
+    from hierogram.daemon.learning.kinds.kind import Loaded, State
+    from hierogram.daemon.serving.service import Daemon
+    from hierogram.daemon.serving.supervision import Loop
+    from hierogram.daemon.web.context import Page, ProtocolApp, WebContext
+    from hierogram.daemon.web.pages.rendering import PageContext
+    from hierogram.samplers.grammar.kinds import Notation
+
+GROUP = "hierogram.extensions"
+
+
+@dataclass(frozen=True)
+class Command:
+    """Command of the command line."""
+
+    group: str
+    """Heading of the command in `hierogram --help`."""
+    function: Callable[..., Any]
+    example: str
+    options: Mapping[str, Any] | None = None
+    """Further arguments of `typer.Typer.command`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension:
+    """What one tool adds; each function imports what it needs when it is called."""
+
+    commands: Callable[[], Iterable[Command]] | None = None
+    sections: Callable[[], Mapping[str, type[Section]]] | None = None
+    """Sections of the configuration file, by name."""
+    routes: Callable[[WebContext], Iterable[APIRouter]] | None = None
+    """Routes of the HTTP API."""
+    apps: Callable[[WebContext], Iterable[ProtocolApp]] | None = None
+    """Applications that speak another protocol."""
+    pages: Callable[[WebContext, PageContext], Iterable[Page]] | None = None
+    templates: str | None = None
+    """Package with a folder `templates`, for Jinja."""
+    loops: Callable[[Daemon], Iterable[Loop]] | None = None
+    """Loops of the daemon."""
+    warm_up: Callable[[Notation, Loaded, State], None] | None = None
+    """Compile what requests need, given an example in memory."""
+
+
+@cache
+def extensions() -> tuple[Extension, ...]:
+    """Return the installed extensions, sorted by name."""
+    return tuple(entry.load() for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name))

@@ -1,0 +1,84 @@
+"""What routes, pages and protocols of the web server share, and the forms in which extensions add theirs."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, TypeVar
+
+from fastapi import APIRouter
+from starlette.responses import Response
+from starlette.types import ASGIApp, Scope
+
+from hierogram.daemon.configuration import HttpConfiguration, Section
+from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.sessions import Sessions
+
+Shared = TypeVar("Shared")
+Chosen = TypeVar("Chosen", bound=Section)
+
+
+class WebContext:
+    """The daemon's services, configuration and sessions, and objects that several extensions share.
+
+    Parameters
+    ----------
+    service
+        The daemon.
+    http
+        Section `[http]` of the configuration.
+    sections
+        Sections that extensions declare, by name; missing ones have their defaults.
+    sessions
+        Sessions of browsers.
+    stopping
+        Returns whether long requests should end.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        http: HttpConfiguration,
+        sections: Mapping[str, Section],
+        sessions: Sessions,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self.service = service
+        self.http = http
+        self.sessions = sessions
+        self.stopping = stopping
+        self._sections = sections
+        self._shared: dict[Callable[..., Any], Any] = {}
+
+    def section(self, name: str, kind: type[Chosen]) -> Chosen:
+        """Return a section of the configuration."""
+        found = self._sections.get(name)
+        return found if isinstance(found, kind) else kind()
+
+    def shared(self, make: "Callable[[WebContext], Shared]") -> Shared:
+        """Return the object that `make` builds for this server, built once."""
+        if make not in self._shared:
+            self._shared[make] = make(self)
+        found: Shared = self._shared[make]
+        return found
+
+
+class Page(NamedTuple):
+    """Routes of a page, with its entry in the navigation."""
+
+    name: str
+    path: str
+    title: str
+    router: APIRouter
+
+
+class ProtocolApp(NamedTuple):
+    """An application that answers requests of another protocol.
+
+    `handles` tells by its scope whether a request is one of them. `refuse` renders a refusal of the guard in that
+    protocol, and `lifespan` runs as long as the server does; both are optional.
+    """
+
+    handles: Callable[[Scope], bool]
+    app: ASGIApp
+    refuse: Callable[[ProblemError], Response] | None = None
+    lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None

@@ -1,0 +1,87 @@
+"""Route of the evidence for a sentence."""
+
+import re
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import AfterValidator
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.web.protocol.service import Service
+from hierogram.storage.options import Declared
+from hierogram.tools.evidence.budget import within
+from hierogram.tools.evidence.gathering import Evidence, as_prompt
+from hierogram.tools.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
+
+_DECLARED = Declared.of(EvidenceOptions)
+_LONGEST = 10_000
+_UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+_SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
+"""What has a word: white space and control characters alone have none."""
+
+
+def _has_word(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("has a NUL byte: leave it out")
+    if not re.search(f"[^{_UNSEEN}]", text):
+        raise ValueError("is empty: give a sentence, as in source=la")
+    return text
+
+
+# The document has the form, and whoever gets it wrong is answered in words.
+_Sentence = Annotated[
+    str,
+    Query(max_length=_LONGEST, json_schema_extra={"pattern": _SEEN}, description="The sentence."),
+    AfterValidator(_has_word),
+]
+_Pairs = Annotated[int, Query(**_DECLARED["pairs"].constraints())]
+_Rules = Annotated[int, Query(**_DECLARED["rules"].constraints())]
+_Renderings = Annotated[int, Query(**_DECLARED["renderings"].constraints())]
+_Tokenized = Annotated[bool, Query(**_DECLARED["tokenized"].constraints())]
+
+
+def evidence_routes(service: Service) -> APIRouter:
+    """Return the route of evidence."""
+    router = APIRouter(prefix="/v1", tags=["grammar"])
+
+    @router.get(
+        "/evidence",
+        response_model=Evidence,
+        responses={
+            200: {"content": {"text/plain": {}}},
+            409: {"description": "The store has sentences of one language."},
+            422: {"description": "The sentence has no word, or too many, or a value is wrong."},
+        },
+    )
+    def evidence(
+        source: _Sentence,
+        pairs: _Pairs = EvidenceOptions.pairs,
+        rules: _Rules = EvidenceOptions.rules,
+        renderings: _Renderings = EvidenceOptions.renderings,
+        tokenized: _Tokenized = EvidenceOptions.tokenized,
+        format: Annotated[
+            Literal["json", "prompt"], Query(description="JSON, or text that is ready for a prompt.")
+        ] = "json",
+        characters: Annotated[
+            int | None,
+            Query(
+                ge=1,
+                le=MOST_CHARACTERS,
+                description="Text for a prompt, of rules and pairs alone, chosen together for what they cover, within "
+                "this number of characters.",
+            ),
+        ] = None,
+    ) -> Response:
+        """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
+        if characters is not None:
+            found = service.store.evidence(source, options=to_choose_from(tokenized=tokenized))
+            return PlainTextResponse(within(found, characters, pipeline_of(service.store.settings())))
+        wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
+        found = service.store.evidence(source, options=wanted)
+        if format == "prompt":
+            return PlainTextResponse(as_prompt(found, source, pipeline_of(service.store.settings())))
+        return JSONResponse(asdict(found))
+
+    return router

@@ -1,0 +1,37 @@
+"""What integrations add to the daemon: protocols of LibreTranslate and of language models (MCP), memory routes."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.extensions import Extension
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from hierogram.daemon.web.context import ProtocolApp, WebContext
+
+
+def _routes(context: "WebContext") -> "Iterable[APIRouter]":
+    from hierogram.tools.integrations.memory_routes import memory_routes
+
+    yield memory_routes(context.service)
+
+
+def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
+    from hierogram.daemon.web.context import ProtocolApp
+    from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, refused
+    from hierogram.tools.integrations.mcp.desk import Desk
+    from hierogram.tools.integrations.mcp.server import PATH, make_server, over_http
+    from hierogram.tools.translation.web import WebTranslation
+
+    http, shared = context.http, context.shared(WebTranslation)
+    if http.mcp != "off":
+        desk = Desk(context.service.store, shared.translator, shared.corrections)
+        app, lifespan = over_http(make_server(desk, may_add=http.mcp == "add"))
+        yield ProtocolApp(lambda scope: scope["path"] == PATH, app, lifespan=lifespan)
+    if http.libretranslate:
+        door = libretranslate(shared.translator, shared.corrections, context.sessions)
+        yield ProtocolApp(is_libretranslate, door, refused)
+
+
+EXTENSION = Extension(routes=_routes, apps=_apps)

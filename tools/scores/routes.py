@@ -1,0 +1,44 @@
+"""Route of a stored pair's score."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from http import HTTPStatus
+
+from fastapi import APIRouter
+
+from hierogram.daemon.web.protocol.bodies import PairId
+from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
+from hierogram.daemon.web.protocol.service import Service
+from hierogram.tools.scores.records import PairScore, score_of
+
+_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "There is no such pair."}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreAnswer(PairScore):
+    """A pair's score under what was learned when the store stood at `position`; docs/scores.md says what is what."""
+
+    pair: int
+    position: int
+    scored_at: datetime
+
+
+def score_routes(service: Service) -> APIRouter:
+    """Return the routes of scores."""
+    router = APIRouter(prefix="/v1", tags=["grammar"])
+    store = service.store.store
+
+    @router.get("/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "It is not scored yet."}})
+    def score(pair_id: PairId) -> ScoreAnswer:
+        """Return how probable the pair is under what the store has learned, as the store keeps it."""
+        found = store.scores_by_id([pair_id])
+        if not found:
+            if store.find_pair(pair_id) is None:
+                raise no_pair(pair_id)
+            raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} is not scored yet")
+        [row] = found
+        kept = score_of(row)
+        own = {field.name: getattr(kept, field.name) for field in fields(PairScore)}
+        return ScoreAnswer(pair=pair_id, position=row.position, scored_at=row.scored_at, **own)
+
+    return router

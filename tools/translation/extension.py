@@ -1,0 +1,54 @@
+"""What translation adds to the daemon: the section `[translating]`, routes, a page, compiled kernels."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.extensions import Extension
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from hierogram.daemon.configuration import Section
+    from hierogram.daemon.learning.kinds.kind import Loaded, State
+    from hierogram.daemon.web.context import Page, WebContext
+    from hierogram.daemon.web.pages.rendering import PageContext
+    from hierogram.samplers.grammar.kinds import Notation
+
+
+def _sections() -> "Mapping[str, type[Section]]":
+    from hierogram.tools.translation.section import TranslatingSection
+
+    return {"translating": TranslatingSection}
+
+
+def _routes(context: "WebContext") -> "Iterable[APIRouter]":
+    from hierogram.tools.translation.routes import translate_routes
+    from hierogram.tools.translation.web import WebTranslation
+
+    yield translate_routes(context.shared(WebTranslation).translations)
+
+
+def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
+    from hierogram.daemon.web.context import Page
+    from hierogram.tools.translation.pages import translation_routes
+    from hierogram.tools.translation.web import WebTranslation
+
+    shared = context.shared(WebTranslation)
+    yield Page("translate", "/translate", "Translate", translation_routes(page, shared.translations, shared.corrections))
+
+
+def _warm_up(notation: "Notation", loaded: "Loaded", state: "State") -> None:
+    from hierogram.samplers.grammar.kinds import TRANSLATION
+    from hierogram.tools.translation.translating import warm_up
+
+    if TRANSLATION in notation.offers:
+        warm_up(loaded, state)
+
+
+EXTENSION = Extension(
+    sections=_sections,
+    routes=_routes,
+    pages=_pages,
+    templates="hierogram.tools.translation",
+    warm_up=_warm_up,
+)

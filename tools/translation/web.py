@@ -1,0 +1,18 @@
+"""Translation for the web server: the objects that routes, pages and protocols share."""
+
+from hierogram.daemon.web.context import WebContext
+from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.plain_text import PlainTranslator
+from hierogram.tools.translation.section import TranslatingSection
+from hierogram.tools.translation.shared_translator import Translations
+
+
+class WebTranslation:
+    """Translator of the store's grammar and store of corrections, shared by everything that answers requests."""
+
+    def __init__(self, context: WebContext) -> None:
+        opened = context.service.store
+        self.corrections = Corrections(opened.store, opened.reader, context.service.withdraw)
+        options = context.section("translating", TranslatingSection).options()
+        self.translations = Translations(opened.store, options, self.corrections)
+        self.translator = PlainTranslator(opened.store, opened.reader, lambda: self.translations.now()[0])
