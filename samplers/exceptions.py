@@ -6,15 +6,15 @@ class SamplerError(Exception):
 
 
 class RuleNotationError(SamplerError, ValueError):
-    """A text is not the notation of a rule."""
+    """A text does not follow the rule notation."""
 
 
 class BracketError(RuleNotationError):
-    """A text is not the notation of a tree, forest or fragment."""
+    """A text does not follow the notation of trees, forests or fragments."""
 
 
 class ForestTooLargeError(SamplerError):
-    """A pair's forest has more nodes than a pair-local node number can name."""
+    """A pair's forest has more nodes than a pair-local node number can represent."""
 
 
 class DerivationError(SamplerError, ValueError):
@@ -22,24 +22,24 @@ class DerivationError(SamplerError, ValueError):
 
 
 class KeyCollisionError(SamplerError):
-    """Two different rules have the same key under the present salt; sampling must go on under another."""
+    """Two different rules have the same key under the current salt; sampling must continue under another salt."""
 
 
 class AlignmentInputError(SamplerError, ValueError):
-    """Sentences that cannot be aligned: sides of different length, a sentence beyond all bounds, an unknown model."""
+    """Sentences that cannot be aligned: sides of different length, a sentence that is too long, an unknown model."""
 
 
 class GrammarError(SamplerError):
-    """A grammar gives some derivations no finite weight."""
+    """A grammar gives some derivations a weight that is not finite."""
 
 
 class ChartTooLargeError(SamplerError):
-    """A chart has more edges than it may have."""
+    """A chart exceeds the maximum number of edges."""
 
 
 class UnknownKindError(SamplerError):
-    """No kind of grammar has this name."""
+    """Unknown kind of grammar."""
 
 
 class LanguageModelError(SamplerError, ValueError):
-    """A language model that cannot be built: n-grams of no possible order, or no text to estimate from."""
+    """A language model cannot be built: invalid order, or no text to estimate from."""

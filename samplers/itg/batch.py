@@ -1,4 +1,4 @@
-"""Sentence pairs as the ITG samplers take them: words, and the type of every word pair that occurs together."""
+"""Sentence pairs as arrays: word numbers, and a type number for every co-occurring word pair or phrase pair."""
 
 from typing import NamedTuple
 
@@ -18,13 +18,25 @@ _SHIFT = np.uint64(32)
 
 
 class Phrases(NamedTuple):
-    """Pairs of phrases that can be emitted, beside pairs of words: of at most `longest` words a side.
+    """Phrase pairs that can be emitted besides word pairs: up to `longest` words per side.
 
-    Of each (source, target) position there are longest² - 1 of them that begin there, s source and t target words at
-    `place_in(longest, s, t)`: `types` int32[C (longest² - 1)] numbers these, in the place of a cell those of its
-    position; -1 where a phrase would leave its pair. Their numbers follow those of word pairs. Of phrase pair q beyond
-    these, `sizes` int8[Q, 2] are its numbers of words, `first` int64[Q, 4] says where one stands: its first source and
-    target word in the batch, the cell of these, and how many cells the next source word is further on.
+    longest² - 1 phrase pairs begin at each (source, target) position; the one of s source and t target words is at
+    offset `place_in(longest, s, t)`.
+
+    Attributes
+    ----------
+    longest
+        Maximum phrase length in words.
+    types
+        int32[C (longest² - 1)]: type of each phrase pair, grouped by cell; -1 if the phrase would cross the end of
+        its
+        sentence. Types of phrase pairs follow those of word pairs.
+    sizes
+        int8[Q, 2]: source and target length of each of the Q phrase pair types.
+    first
+        int64[Q, 4]: one occurrence of each type: first source word, first target word (positions in the batch),
+        cell, and
+        distance between the cells of two adjacent source words.
     """
 
     longest: int
@@ -34,12 +46,24 @@ class Phrases(NamedTuple):
 
 
 class ItgBatch(NamedTuple):
-    """Sentence pairs that are sampled together.
+    """Sentence pairs that are sampled together; P pairs, N source and M target tokens, C cells, T word pair types.
 
-    `source` int32[N] and `target` int32[M] are word numbers, `source_offset` and `target_offset` int64[P + 1] where
-    each pair's begin. `types` int32[C] numbers the word pair of each (source, target) position, row by row, from
-    `cell_offset` int64[P + 1] on; type t is the pair of `type_source[t]` and `type_target[t]`, int32[T]. `pairs`
-    int64[P] names each pair for its random stream. `phrases` are those of more than a word.
+    Attributes
+    ----------
+    source, target
+        int32[N], int32[M]: word numbers.
+    source_offset, target_offset
+        int64[P + 1]: start of each pair's words.
+    types
+        int32[C]: type of the word pair at each (source, target) position, row by row.
+    cell_offset
+        int64[P + 1]: start of each pair's cells.
+    type_source, type_target
+        int32[T]: source and target word of each type.
+    pairs
+        int64[P]: number that keys each pair's random stream.
+    phrases
+        Phrase pairs of more than one word.
     """
 
     source: NDArray[np.int32]
@@ -60,27 +84,27 @@ class ItgBatch(NamedTuple):
 
     @property
     def emitted_types(self) -> int:
-        """Different pairs of words, and of phrases."""
+        """Number of distinct word pairs and phrase pairs."""
         return len(self.type_source) + len(self.phrases.sizes)
 
     @property
     def longest_source(self) -> int:
-        """Most words of a source side, 1 at least."""
+        """Length of the longest source side, at least 1."""
         return int(np.diff(self.source_offset).max(initial=1))
 
     @property
     def longest_target(self) -> int:
-        """Most words of a target side, 1 at least."""
+        """Length of the longest target side, at least 1."""
         return int(np.diff(self.target_offset).max(initial=1))
 
     @property
     def source_words(self) -> int:
-        """Different source words."""
+        """Number of distinct source words."""
         return int(self.source.max(initial=-1)) + 1
 
     @property
     def target_words(self) -> int:
-        """Different target words."""
+        """Number of distinct target words."""
         return int(self.target.max(initial=-1)) + 1
 
 
@@ -102,7 +126,7 @@ def _grown(keys, numbers, capacity):
 
 @njit_allocating
 def _number_types(source, source_offset, target, target_offset, types):
-    """Number the word pairs that occur together, in the order of their first occurrence; the two words of each."""
+    """Assign numbers to the co-occurring word pairs in the order of first occurrence; returns the two words of each."""
     keys, numbers = np.zeros(_SMALLEST, np.uint64), np.zeros(_SMALLEST, np.int32)
     words = np.zeros((_SMALLEST, 2), np.int32)
     taken = at = 0
@@ -130,20 +154,23 @@ def _number_types(source, source_offset, target, target_offset, types):
 
 @njit_inline
 def place_in(longest, height, width):
-    """The place of a phrase pair among those that begin at a position."""
+    """Return the offset of a phrase pair among those that begin at one position."""
     return (height - 1) * longest + width - 2
 
 
 @njit_inline
 def phrase_type(batch, pair, i, x, height, width):
-    """The number of the phrase pair of so many words from source word i and target word x on, -1 for none."""
+    """Return the type of the phrase pair of `height` by `width` words at (i, x), or -1."""
     longest = batch.phrases.longest
     cell = batch.cell_offset[pair] + i * (batch.target_offset[pair + 1] - batch.target_offset[pair]) + x
     return batch.phrases.types[cell * (longest * longest - 1) + place_in(longest, height, width)]
 
 
 def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """Number the phrases of a side, int64[N, longest], by the words that they begin with; -1 beyond a pair's end."""
+    """Assign numbers to the phrases of one side, int64[N, longest], by first word and length.
+
+    -1 past the end of a sentence.
+    """
     numbers = np.full((len(words), longest), -1, np.int64)
     numbers[:, 0] = words
     left = np.repeat(offset[1:], np.diff(offset)) - np.arange(len(words))
@@ -156,7 +183,7 @@ def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest
 
 @njit
 def _name_pairs(offsets, numbers, longest, keys):
-    """Write what names each phrase pair of every position, 0 for none: both sides' sizes and numbers."""
+    """Write an identifier for each phrase pair of every position: lengths and phrase numbers; 0 for none."""
     source_offset, target_offset = offsets
     at = 0
     for pair in range(len(source_offset) - 1):
@@ -174,7 +201,7 @@ def _name_pairs(offsets, numbers, longest, keys):
 
 @njit
 def _find_first(offsets, longest, types, sizes, first):
-    """Write the size of each phrase pair, and where one stands."""
+    """Write the size and one occurrence of each phrase pair type."""
     source_offset, target_offset = offsets
     at = cell = 0
     for pair in range(len(source_offset) - 1):
@@ -194,7 +221,7 @@ def _find_first(offsets, longest, types, sizes, first):
 
 _SIZE_SHIFT, _SIDE_SHIFT = np.uint64(58), np.uint64(29)
 _MOST_NUMBERS = 1 << 29
-"""Phrases of one side and size; a batch has that many words at most."""
+"""Maximum number of distinct phrases of one length per side; also the maximum number of words of a batch."""
 
 
 def _phrases_of(
@@ -205,7 +232,6 @@ def _phrases_of(
     longest: int,
     words: int,
 ) -> Phrases:
-    """The phrase pairs of at most so many words a side; `words` pairs of words have numbers already."""
     if longest == 1:
         return Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))
     if max(len(source), len(target)) >= _MOST_NUMBERS:
@@ -233,9 +259,19 @@ def make_batch(
     pairs: NDArray[np.int64] | None = None,
     longest_phrase: int = 1,
 ) -> ItgBatch:
-    """A batch of sentence pairs, `pairs` their lasting numbers (from 0 if None).
+    """Return a batch of sentence pairs.
 
-    Raises `AlignmentInputError` where a side has more than `LONGEST_ITG_SIDE` words.
+    Parameters
+    ----------
+    pairs
+        int64[P]: number of each pair, which keys its random stream; 0, 1, … if None.
+    longest_phrase
+        Maximum length of emitted phrases, in words; 1: word pairs only.
+
+    Raises
+    ------
+    AlignmentInputError
+        A side has more than `LONGEST_ITG_SIDE` words.
     """
     lengths = np.diff(source_offset), np.diff(target_offset)
     for side, words in zip(("source", "target"), lengths, strict=True):

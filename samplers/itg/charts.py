@@ -1,7 +1,7 @@
-"""The whole chart of an ITG: inside sums of every cell, and derivations drawn from them [Wu 1997].
+"""Full ITG charts: inside sums of every cell, and derivations sampled from them [Wu 1997].
 
-For fixed source spans the sums over target spans are products of upper triangular matrices, so the chart is a matrix
-for each source span.
+For a fixed source span, the sums over target spans are products of upper triangular matrices, so the chart holds
+one matrix per source span.
 """
 
 from typing import NamedTuple
@@ -24,11 +24,22 @@ from hierogram.samplers.itg.derivations import (
 
 
 class Weights(NamedTuple):
-    """Weights of rules over n source and m target words, or items: `pairs` float64[n, m], `source_nulls` float64[n] and
-    `target_nulls` float64[m] of emissions, that of their rule type included; `rules` float64[5] of the rule types.
-    `phrases` float64[n, m, L² - 1] are those of phrase pairs from each position on, 0 where there is none.
-    `size` int64[3]: n and m of what the whole chart parses, and L. Of a visit by slices, what the emissions weigh that
-    live, else 0.
+    """Linear rule weights over n source and m target words (or items).
+
+    Attributes
+    ----------
+    pairs
+        float64[n, m]: emissions of word pairs, including the weight of their rule type.
+    source_nulls, target_nulls
+        float64[n], float64[m]: null emissions, including the weight of their rule type.
+    rules
+        float64[5]: rule types.
+    phrases
+        float64[n, m, L² - 1]: phrase pairs that begin at each position; 0 if there is none.
+    size
+        int64[3]: n and m of the parsed chart, and L.
+
+    During slice sampling, emissions below their slice variable have weight 0.
     """
 
     pairs: NDArray[np.float64]
@@ -40,7 +51,7 @@ class Weights(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A derivation in preorder: `rules` uint8, and the items `source` and `target` int32 that a leaf emits."""
+    """A sampled derivation in preorder: `rules` uint8, and the `source` and `target` item (int32) of each leaf."""
 
     rules: NDArray[np.uint8]
     source: NDArray[np.int32]
@@ -49,7 +60,7 @@ class Drawn(NamedTuple):
 
 
 def make_weights(longest_source: int, longest_target: int, longest_phrase: int = 1) -> Weights:
-    """Room for the weights of so many words or items, emitted by phrases of so many words a side."""
+    """Allocate weights for the given numbers of words or items and the given phrase length."""
     n, m, phrase = longest_source, longest_target, longest_phrase
     return Weights(
         np.zeros((n, m)), np.zeros((n, m, phrase * phrase - 1)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES),
@@ -59,18 +70,18 @@ def make_weights(longest_source: int, longest_target: int, longest_phrase: int =
 
 @njit_inline
 def is_phrase(longest, height, width):
-    """Return whether a cell of so many words, or items, may be emitted as a pair of phrases, not of words."""
+    """Return whether a cell of this size can be emitted as a phrase pair that is not a word pair."""
     return longest > 1 and 0 < height <= longest and 0 < width <= longest and height + width > 2
 
 
 @njit_inline
 def phrase_weight(weights, i, x, height, width):
-    """The weight of the phrase pair from source word i and target word x on."""
+    """Return the weight of the phrase pair that begins at source word i and target word x."""
     return weights.phrases[i, x, place_in(weights.size[2], height, width)]
 
 
 def make_drawn(longest_source: int, longest_target: int) -> Drawn:
-    """Room for a derivation."""
+    """Allocate a sampled derivation."""
     most = 2 * (longest_source + longest_target)
     return Drawn(
         np.zeros(most, np.uint8), np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(4 * most, np.int32)
@@ -79,13 +90,13 @@ def make_drawn(longest_source: int, longest_target: int) -> Drawn:
 
 @njit_inline
 def _matrix(i, j, m):
-    """Where the matrix of a source span begins."""
+    """Return the offset of a source span's matrix."""
     return (j * (j + 1) // 2 + i) * (m + 1) * (m + 1)
 
 
 @njit
 def _multiply(chart, left, right, to, weight, m):
-    """Add weight · left · right to a matrix; all are upper triangular."""
+    """Add weight · left · right to a matrix; all three are upper triangular."""
     for x in range(m + 1):
         for z in range(x, m + 1):
             value = weight * chart[left + x * (m + 1) + z]
@@ -108,7 +119,7 @@ def _add_phrases(chart, items, i, j):
 
 @njit
 def _finish(chart, items, i, j):
-    """Add emissions of words to a matrix, and what has a child with an empty source span."""
+    """Add word emissions and rules that have a child with an empty source span."""
     m = items.size[1]
     here, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
     straight, inverted = items.rules[STRAIGHT], items.rules[INVERTED]
@@ -139,7 +150,7 @@ def _finish(chart, items, i, j):
 
 @njit
 def sum_inside(chart, items):
-    """Fill the inside sums of all cells: chart[span i, j][x, y]."""
+    """Compute the inside sums of all cells: chart[span i, j][x, y]."""
     n, m = items.size[0], items.size[1]
     for size in range(n + 1):
         for i in range(n + 1 - size):
@@ -157,15 +168,15 @@ def sum_inside(chart, items):
 
 @njit_inline
 def _inside(chart, items, i, j, x, y):
-    """The sum of a cell; 0 for the cell without words."""
+    """Return the inside sum of a cell; 0 for the empty cell."""
     return chart[_matrix(i, j, items.size[1]) + x * (items.size[1] + 1) + y]
 
 
 @njit
 def _split(chart, items, i, j, x, y, left):
-    """Draw the rule of a cell and where it is split: (rule, k, z); `left` is a uniform number times the cell's sum.
+    """Return the rule and the split of a cell, (rule, k, z); `left` is a uniform number times the cell's inside sum.
 
-    The order: the emission, then straight splits, then inverted ones, each by source and then target position.
+    Candidates in order: the emission, straight splits, inverted splits, each by source and then target position.
     """
     best = (PAIR, i, x)
     if j - i <= 1 and y - x <= 1:
@@ -203,7 +214,7 @@ def _split(chart, items, i, j, x, y, left):
 
 @njit
 def draw_derivation(chart, items, random, drawn):
-    """Draw a derivation top-down from filled sums; (its length, the stream's state after it)."""
+    """Sample a derivation top-down from the inside sums; returns (length, stream state)."""
     stack = drawn.stack
     stack[0], stack[1], stack[2], stack[3] = 0, items.size[0], 0, items.size[1]
     depth, length = 1, 0
@@ -227,7 +238,7 @@ def draw_derivation(chart, items, random, drawn):
 
 @njit
 def scale_emissions(emissions, n, m, scale):
-    """Multiply each emission by the factors of its words, `scale` float64[n + m]."""
+    """Multiply each emission by the factors of its words; `scale` is float64[n + m]."""
     for i in range(n):
         emissions.source_nulls[i] *= scale[i]
         for x in range(m):
@@ -251,9 +262,10 @@ def scale_emissions(emissions, n, m, scale):
 
 @njit
 def level_out(items, scale):
-    """Scale the weights, word by word, so that the best emission of each is about 1 and sums stay finite.
+    """Scale the weights word by word so that each word's best emission is about 1, which keeps sums finite.
 
-    Every derivation has each word once, so all are scaled alike. `scale` float64[n + m].
+    Every derivation contains each word once, so all derivations are scaled by the same factor, stored in `scale`
+    float64[n + m].
     """
     n, m = items.size[0], items.size[1]
     for i in range(n):

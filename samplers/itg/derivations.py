@@ -1,8 +1,8 @@
-"""ITG derivations as preorder strings of rules, and the spans that follow from them.
+"""ITG derivations as preorder rule strings, and the spans that follow from them.
 
-A derivation of n source and m target words is a string of at most 2 (n + m) - 1 rules, each internal node before its
-left and then its right child. Left and right are in source order. A rule is its type; that of a pair of phrases that
-are not one word each says how many words they have.
+A derivation of n source and m target words is a string of up to 2 (n + m) - 1 rules. Each internal node precedes its
+left child, which precedes its right child; left and right are in source order. A rule is its type; the rule of a
+phrase pair also encodes the two lengths.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
 RULE_TYPES = 5
 
 _MOST = LONGEST_ITG_PHRASE
-"""The rule that emits s source and t target words, not one of each, is _MOST s + t."""
+"""The rule that emits s source and t target words (not one each) is _MOST s + t."""
 _FIRST_PHRASE, _LAST_PHRASE = _MOST + 2, _MOST * _MOST + _MOST
 
 NODE = np.dtype(
@@ -30,13 +30,14 @@ NODE = np.dtype(
         ("size", np.int16), ("right", np.int16),
     ]
 )  # fmt: skip
-"""A node in preorder: its rule, its half-open spans [i, j) and [x, y), the nodes of its subtree, and the place of
-its right child (the left one follows at once)."""
+"""Node in preorder: rule, half-open spans [i, j) and [x, y), size of the subtree, and index of the right child (the
+left child is the next node).
+"""
 
 
 @njit_inline
 def source_words(rule):
-    """Return the number of source words of an emission."""
+    """Return the number of source words that an emission emits."""
     if rule > TARGET_NULL:
         return (rule - 1) // _MOST
     return 0 if rule == TARGET_NULL else 1
@@ -44,7 +45,7 @@ def source_words(rule):
 
 @njit_inline
 def target_words(rule):
-    """Return the number of target words of an emission."""
+    """Return the number of target words that an emission emits."""
     if rule > TARGET_NULL:
         return (rule - 1) % _MOST + 1
     return 0 if rule == SOURCE_NULL else 1
@@ -52,30 +53,30 @@ def target_words(rule):
 
 @njit_inline
 def phrase_rule(height, width):
-    """The rule that emits so many source and target words."""
+    """Return the rule that emits `height` source and `width` target words."""
     return PAIR if height == 1 and width == 1 else _MOST * height + width
 
 
 @njit_inline
 def type_of_rule(rule):
-    """The type of a rule: every pair of phrases is one of `PAIR`."""
+    """Return the type of a rule; every phrase pair has the type `PAIR`."""
     return PAIR if rule > TARGET_NULL else rule
 
 
 class Derivations(NamedTuple):
-    """A derivation for each pair: `rules` uint8[N] from `offset` int64[P + 1] on, `length` int32[P] of them in use."""
+    """One derivation per pair: `rules` uint8[N] from `offset` int64[P + 1] on, of which `length` int32[P] are used."""
 
     rules: NDArray[np.uint8]
     offset: NDArray[np.int64]
     length: NDArray[np.int32]
 
     def copy(self) -> "Derivations":
-        """Return the same derivations in arrays of their own."""
+        """Return a copy."""
         return Derivations(self.rules.copy(), self.offset, self.length.copy())
 
 
 def empty_derivations(batch: ItgBatch) -> Derivations:
-    """Room for a derivation of each pair."""
+    """Allocate a derivation for each pair."""
     words = np.diff(batch.source_offset) + np.diff(batch.target_offset)
     offset = np.zeros(batch.size + 1, np.int64)
     np.cumsum(np.maximum(2 * words - 1, 0), out=offset[1:])
@@ -83,15 +84,15 @@ def empty_derivations(batch: ItgBatch) -> Derivations:
 
 
 def longest_derivation(derivations: Derivations) -> int:
-    """Nodes of the largest derivation that there is room for, 1 at least."""
+    """Return the capacity in nodes of the largest derivation, at least 1."""
     return int(np.diff(derivations.offset).max(initial=1))
 
 
 @njit
 def lay_out(rules, length, nodes):
-    """Write the nodes NODE[length] of a derivation; whether the string is one derivation of at least one word."""
+    """Write the nodes NODE[length] of a rule string; returns whether it is one derivation of at least one word."""
     depth = 0
-    # From the end on: sizes. Until its parent is met, x and y of a node hold its numbers of words.
+    # Compute sizes from the end. Until the parent is reached, x and y of a node hold its numbers of words.
     for at in range(length - 1, -1, -1):
         node = nodes[at]
         rule = rules[at]
@@ -137,7 +138,7 @@ def lay_out(rules, length, nodes):
 
 @njit
 def fits(batch, pair, nodes, length):
-    """Return whether the nodes of a derivation are those of a pair: its words, no phrase longer than any may be."""
+    """Return whether the nodes cover exactly the words of a pair and contain no phrase that is too long."""
     if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
         return False
     if nodes[0]["y"] != batch.target_offset[pair + 1] - batch.target_offset[pair]:
@@ -150,14 +151,14 @@ def fits(batch, pair, nodes, length):
 
 
 def nodes_of(derivations: Derivations, pair: int) -> NDArray[np.void]:
-    """The nodes NODE[length] of one pair's derivation, in preorder."""
+    """Return the nodes NODE[length] of one pair's derivation in preorder."""
     nodes = np.zeros(int(derivations.length[pair]), NODE)
     lay_out(derivations.rules[derivations.offset[pair] :], len(nodes), nodes)
     return nodes
 
 
 def encode(derivations: Derivations) -> Blobs:
-    """Each pair's derivation as bytes, a rule each."""
+    """Return each pair's derivation as bytes, one per rule."""
     offsets = np.zeros(len(derivations.length) + 1, np.int64)
     np.cumsum(derivations.length, out=offsets[1:])
     content = np.zeros(int(offsets[-1]), np.uint8)
@@ -174,7 +175,7 @@ def _pack(derivations, offsets, content):
 
 @njit
 def _unpack(batch, offsets, content, derivations, nodes):
-    """The first pair whose bytes are no derivation of its words, or -1."""
+    """Decode all derivations; returns the first pair whose bytes are not a derivation of its words, or -1."""
     for pair in range(len(derivations.length)):
         length = offsets[pair + 1] - offsets[pair]
         first = derivations.offset[pair]
@@ -193,7 +194,10 @@ def _unpack(batch, offsets, content, derivations, nodes):
 
 
 def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
-    """Inverse of `encode`; raises `DerivationError` where bytes are no derivation of their pair."""
+    """Return the derivations that `encode` wrote.
+
+    Raises `DerivationError` if bytes are not a derivation of their pair.
+    """
     derivations = empty_derivations(batch)
     nodes = np.zeros(longest_derivation(derivations), NODE)
     wrong = _unpack(batch, blobs.offsets, blobs.content, derivations, nodes)

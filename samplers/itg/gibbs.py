@@ -1,7 +1,8 @@
-"""The local Gibbs sampler of ITG derivations [BC10 §3; Blunsom et al. 2009]; docs/model.md, section 7.
+"""Local Gibbs sampler of ITG derivations [BC10 §3; Blunsom et al. 2009]; see docs/model.md, section 7.
 
-A move takes a node, its children, and the children of one of them: up to three subtrees. Words of those that are leaves
-may be emitted anew, each alone or in phrases; what they hang from is drawn anew among all derivations of these pieces.
+A move takes a node, its children and the children of one child: up to three subtrees. The words of subtrees that are
+leaves may be emitted differently, singly or in phrases. The structure above the subtrees is resampled among all
+derivations of these pieces.
 """
 
 from typing import NamedTuple
@@ -39,7 +40,7 @@ from hierogram.samplers.itg.model import (
 )
 
 PIECES = 3
-"""Most subtrees of a move."""
+"""Maximum number of subtrees in a move."""
 
 _WORD = -1
 _BLOCKS, _SOURCES, _TARGETS = 0, 1, 2
@@ -48,10 +49,20 @@ _BLOCKS, _SOURCES, _TARGETS = 0, 1, 2
 class Local(NamedTuple):
     """Scratch memory of the local sampler.
 
-    `items`, `chart`, `drawn`: the pieces' own little chart. `pieces` int32[3] are the nodes of the subtrees, in source
-    order; `source` and `target` int32[3 L, 2] hold each item's piece (-1: a word of its own) and its word. `old`
-    int32[8, 3] lists the present rules with the words that they emit. `numbers` int64[3] counts pieces, source and
-    target items. `nodes` NODE and `rules` uint8 are the pair's derivation and the next one.
+    Attributes
+    ----------
+    items, chart, drawn
+        Weights, chart and sampled derivation of the pieces.
+    pieces
+        int32[3]: root nodes of the subtrees, in source order.
+    source, target
+        int32[3 L, 2]: piece of each item (-1: a single word) and its word.
+    old
+        int32[8, 3]: current rules with the words they emit.
+    numbers
+        int64[3]: number of pieces, source items and target items.
+    nodes, rules
+        NODE and uint8: the pair's current derivation and the next one.
     """
 
     items: Weights
@@ -67,7 +78,7 @@ class Local(NamedTuple):
 
 
 def make_local(longest: int, longest_phrase: int = 1) -> Local:
-    """Scratch memory for derivations of so many rules at most, with phrases of so many words."""
+    """Allocate scratch memory for derivations of up to `longest` rules."""
     items = PIECES * longest_phrase
     return Local(
         make_weights(items, items, longest_phrase),
@@ -85,7 +96,7 @@ def make_local(longest: int, longest_phrase: int = 1) -> Local:
 
 @njit
 def _take_pieces(local, at, side):
-    """Find the pieces of a move at a node; whether there are any, and whether a child was opened."""
+    """Find the pieces of a move at a node; returns whether there are any and whether a child was opened."""
     nodes, pieces = local.nodes, local.pieces
     local.numbers[:] = 0
     rule = nodes[at]["rule"]
@@ -119,7 +130,7 @@ def _list_items(local):
         if node["rule"] >= PAIR:
             held = _WORD
         else:
-            # One item, however many words it has.
+            # A piece is one item, whatever its number of words.
             j, y = min(j, i + 1), min(y, x + 1)
         for word in range(i, j):
             local.source[sources, 0], local.source[sources, 1] = held, word
@@ -136,7 +147,7 @@ def _list_items(local):
 
 @njit
 def _list_rules(local, at):
-    """List the rules that a move takes out; how many."""
+    """List the rules that a move removes; returns their number."""
     nodes = local.nodes
     number = 0
     place, last = at, at + nodes[at]["size"]
@@ -162,7 +173,7 @@ def _take_out(batch, pair, counts, local, number):
 
 @njit
 def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
-    """Fill the weights of the phrase pairs from an item on: those of words alone, which stand side by side."""
+    """Set the weights of the phrase pairs that begin at an item and consist of adjacent single words."""
     items, source, target = local.items, local.source, local.target
     longest = items.size[2]
     items.phrases[p, q] = 0.0
@@ -180,7 +191,7 @@ def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
 
 @njit
 def _weigh_items(batch, pair, base, counts, local):
-    """Fill the weights of the items, given the counts as they are."""
+    """Set the weights of the items under the current counts."""
     items, source, target = local.items, local.source, local.target
     n, m = local.numbers[_SOURCES], local.numbers[_TARGETS]
     items.size[0], items.size[1] = n, m
@@ -224,7 +235,7 @@ def _weigh_items(batch, pair, base, counts, local):
 
 @njit_inline
 def _old_weight(local, k):
-    """The frozen weight of one of the listed rules."""
+    """Return the frozen weight of one removed rule."""
     rule, i, x = local.old[k, 0], local.old[k, 1], local.old[k, 2]
     p = q = 0
     while rule >= PAIR and source_words(rule) > 0 and (local.source[p, 0] != _WORD or local.source[p, 1] != i):
@@ -236,7 +247,7 @@ def _old_weight(local, k):
 
 @njit
 def _add_old(batch, pair, base, counts, local, number):
-    """Add the listed rules again; their probability in turn over their weights."""
+    """Add the removed rules back one by one; returns their sequential probability divided by their frozen weights."""
     ratio = 1.0
     for k in range(number):
         p = add_rule(batch, pair, base, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2])
@@ -246,14 +257,17 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Add the drawn rules (or take them out: change -1); their probability in turn over their weights."""
+    """Add the sampled rules one by one (or remove them: change -1); returns their sequential probability divided by
+    their
+        frozen weights.
+    """
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):
         rule, p, q = np.int64(drawn.rules[k]), drawn.source[k], drawn.target[k]
         if _is_piece(local, rule, p, q):
             continue
-        # An item that a null does not emit may lie beyond the last one.
+        # An item that a null does not emit may be past the last one.
         i = local.source[p, 1] if rule >= PAIR and source_words(rule) > 0 else 0
         x = local.target[q, 1] if rule >= PAIR and target_words(rule) > 0 else 0
         if change < 0:
@@ -265,7 +279,7 @@ def _add_new(batch, pair, base, counts, local, length, change):
 
 @njit_inline
 def _is_piece(local, rule, p, q):
-    """Return whether a drawn leaf stands for a subtree that stays as it is."""
+    """Return whether a sampled leaf represents a subtree that stays unchanged."""
     if rule == TARGET_NULL:
         return local.target[q, 0] != _WORD
     return rule >= PAIR and local.source[p, 0] != _WORD
@@ -273,7 +287,7 @@ def _is_piece(local, rule, p, q):
 
 @njit
 def _choices(local, length):
-    """Say how probable it is that the move's pieces are taken again where the drawn derivation stands; 0 for never."""
+    """Return the probability that the reverse move selects the same pieces; 0 if it cannot."""
     leaves = 0
     whole = False
     for k in range(length):
@@ -288,7 +302,7 @@ def _choices(local, length):
 
 @njit
 def _old_choices(local):
-    """The same of the present derivation."""
+    """Return the probability that this move selects its pieces."""
     whole = False
     for k in range(local.numbers[_BLOCKS]):
         whole |= local.nodes[local.pieces[k]]["rule"] < PAIR
@@ -297,7 +311,7 @@ def _old_choices(local):
 
 @njit
 def _replace(local, rules, length, at, drawn_length):
-    """Put the drawn derivation in the place of a subtree; the new length."""
+    """Replace a subtree by the sampled derivation; returns the new length."""
     end = at + local.nodes[at]["size"]
     to = 0
     for k in range(drawn_length):
@@ -324,7 +338,10 @@ def _replace(local, rules, length, at, drawn_length):
 
 @njit
 def _move(batch, pair, base, counts, local, at, side, random):
-    """Draw one node's surroundings anew: (length of what was drawn, 0 for what stays; the stream's state)."""
+    """Resample the surroundings of one node.
+
+    Returns (length of the sampled derivation or 0 if rejected, stream state).
+    """
     _take_pieces(local, at, side)
     _list_items(local)
     number = _list_rules(local, at)
@@ -348,9 +365,11 @@ def _move(batch, pair, base, counts, local, at, side, random):
 
 @njit
 def resample_locally(batch, pair, base, counts, local, rules, length, random):
-    """As many moves as the pair's longest derivation has rules, each at a random node: (new length, moves accepted).
+    """Make as many moves at random nodes as the pair's longest derivation has rules.
 
-    `rules` uint8 is the pair's derivation, counted in `counts`, with room for the longest one.
+    Returns (new length, accepted moves).
+
+        `rules` uint8 is the pair's derivation, which `counts` includes; it has room for the longest one.
     """
     words = batch.source_offset[pair + 1] - batch.source_offset[pair]
     words += batch.target_offset[pair + 1] - batch.target_offset[pair]
@@ -362,7 +381,7 @@ def resample_locally(batch, pair, base, counts, local, rules, length, random):
         at = np.int64(uniform(random) * moves)
         random = advance(random)
         side = 0 if uniform(random) < 0.5 else 1
-        # A rank that no node has, or a word's own null: nothing can be otherwise.
+        # Ranks beyond the derivation and null emissions of single words have no alternative.
         if at < length and local.nodes[at]["rule"] not in (SOURCE_NULL, TARGET_NULL):
             drawn_length, random = _move(batch, pair, base, counts, local, at, side, random)
             if drawn_length > 0:

@@ -1,7 +1,7 @@
-"""The model of ITG derivations: rule types, emissions by Dirichlet processes, and their base distributions [BC10 §1].
+"""Model of ITG derivations: rule types, Dirichlet process emissions, and their base distributions [BC10 §1].
 
-docs/model.md, section 7, has the equations (DeNero, Bouchard-Côté & Klein 2008); base distributions and strengths are
-drawn after each sweep given the derivations [Teh et al. 2006 §5.3; Neal 2003].
+docs/model.md, section 7, has the equations (DeNero, Bouchard-Côté & Klein 2008). Base distributions and strengths are
+resampled after each sweep given the derivations [Teh et al. 2006 §5.3; Neal 2003].
 """
 
 import math
@@ -28,23 +28,30 @@ from hierogram.samplers.itg.derivations import (
 from hierogram.samplers.itg.model1 import Model1
 
 PAIR_STRENGTH, SOURCE_NULL_STRENGTH, TARGET_NULL_STRENGTH, SOURCE_STRENGTH, TARGET_STRENGTH = range(5)
-"""Strengths α of the processes of word pairs and of both sides' nulls, γ of P_f and P_e."""
+"""Indices of the strengths: α of the processes of word pairs, source nulls and target nulls; γ of P_f and P_e."""
 STRENGTHS = ("pair", "source null", "target null", "source", "target")
 
 TYPE_PRIOR = 1.0
-"""Each parameter of the Dirichlet distribution of rule types."""
+"""Parameter of the symmetric Dirichlet prior on rule types."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItgSettings:
-    """Settings of sampling an ITG.
+    """Settings of ITG sampling.
 
-    `slice_shape`: a of the Beta(a, 1) from which slice variables off the derivation are drawn; less prunes less.
-    `long_shape`: that of flat slices of pairs whose whole chart takes more than `short_chart` products, as 41 words a
-    side do; None for the same.
-    `strengths`: those of the start; `sampled_strengths`: whether they are drawn anew after each sweep. `sampled_words`:
-    whether P_f and P_e are, or stay the words' relative frequencies. `phrase_end`: that a phrase ends after a word,
-    before it has all that it may have, is so probable in the base distribution.
+    Attributes
+    ----------
+    slice_shape
+        a of the Beta(a, 1) distribution of slice variables outside the derivation; smaller values prune less.
+    long_shape
+        a for pairs whose full chart needs more than `short_chart` products (41 words per side); None: as
+        `slice_shape`.
+    strengths, sampled_strengths
+        Initial strengths, and whether they are resampled after each sweep.
+    sampled_words
+        Whether P_f and P_e are resampled; otherwise they stay the relative word frequencies.
+    phrase_end
+        Probability in the base distribution that a phrase ends after each word.
     """
 
     slice_shape: float = 0.15
@@ -57,12 +64,20 @@ class ItgSettings:
 
 
 class Base(NamedTuple):
-    """Parts of the base distributions.
+    """Parts of the base distributions, linear.
 
-    `lexical` float64[T] is [P_M1(e|f) P_M1(f|e)]^(1/2) of each type, of pairs of phrases too, times the root of what
-    their lengths' probabilities are, `null_source` float64[Vf] and `null_target`
-    float64[Ve] are P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2). These stay; `source` float64[Vf] and `target` float64[Ve], the
-    roots of P_f and P_e, and `strengths` float64[5] are drawn after each sweep.
+    Attributes
+    ----------
+    lexical
+        float64[T]: [P_M1(e|f) P_M1(f|e)]^(1/2) of each type; for phrase pairs times the root of the probability of
+        their
+        lengths. Fixed.
+    null_source, null_target
+        float64[Vf], float64[Ve]: P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2). Fixed.
+    source, target
+        float64[Vf], float64[Ve]: roots of P_f and P_e, resampled after each sweep.
+    strengths
+        float64[5]: resampled after each sweep.
     """
 
     lexical: NDArray[np.float64]
@@ -74,8 +89,9 @@ class Base(NamedTuple):
 
 
 class ItgCounts(NamedTuple):
-    """Uses: `pairs` int32[T] of types, phrases too, `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules`
-    int64[5].
+    """Rule counts.
+
+    `pairs` int32[T] includes phrase pairs; `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules` int64[5].
     """
 
     pairs: NDArray[np.int32]
@@ -86,9 +102,10 @@ class ItgCounts(NamedTuple):
 
 @njit
 def _weigh_phrases(batch, model1, lengths, lexical):
-    """Write the lexical part of each phrase pair: a word comes from each of the other side's with the same probability.
+    """Write the lexical part of each phrase pair.
 
-    `lengths` float64[L] are the roots of the lengths' probabilities.
+    All words of the other side generate each word with equal probability. `lengths` float64[L] are roots of length
+    probabilities.
     """
     sizes, first = batch.phrases.sizes, batch.phrases.first
     for q in range(len(sizes)):
@@ -108,7 +125,7 @@ def _weigh_phrases(batch, model1, lengths, lexical):
 
 
 def _lexical(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> NDArray[np.float64]:
-    """The lexical part of every type; lengths are geometric up to the longest phrase."""
+    """Return the lexical part of every type; lengths are geometric, truncated at the longest phrase."""
     lengths = settings.phrase_end * (1.0 - settings.phrase_end) ** np.arange(batch.phrases.longest)
     lengths = np.sqrt(lengths / lengths.sum())
     words = len(batch.type_source)
@@ -119,7 +136,7 @@ def _lexical(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> NDArray[
 
 
 def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
-    """The base distributions before the first draw: P_f and P_e are the words' relative frequencies."""
+    """Return the initial base distributions, with P_f and P_e equal to relative word frequencies."""
     return Base(
         _lexical(batch, model1, settings),
         np.sqrt(model1.null_source),
@@ -131,7 +148,7 @@ def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
 
 
 def empty_counts(batch: ItgBatch) -> ItgCounts:
-    """No uses."""
+    """Return counts of zero."""
     return ItgCounts(
         np.zeros(batch.emitted_types, np.int32),
         np.zeros(batch.source_words, np.int32),
@@ -153,7 +170,7 @@ def _phrase_mass(batch, base, of_type):
 
 @njit_inline
 def pair_mass(batch, base, of_type):
-    """α M0 of a type."""
+    """Return α M0 of a type."""
     if of_type >= len(batch.type_source):
         return _phrase_mass(batch, base, of_type)
     return (
@@ -166,19 +183,19 @@ def pair_mass(batch, base, of_type):
 
 @njit_inline
 def source_null_mass(base, word):
-    """α times the base probability of a source word's null emission."""
+    """Return α times the base probability of a source word's null emission."""
     return base.strengths[SOURCE_NULL_STRENGTH] * base.null_source[word] * base.source[word]
 
 
 @njit_inline
 def target_null_mass(base, word):
-    """α times the base probability of a target word's null emission."""
+    """Return α times the base probability of a target word's null emission."""
     return base.strengths[TARGET_NULL_STRENGTH] * base.null_target[word] * base.target[word]
 
 
 @njit_inline
 def count_rule(batch, pair, counts, rule, i, x, change):
-    """Add `change` for one rule, an emission from source word i and target word x on."""
+    """Add `change` to the counts of one rule; an emission begins at source word i and target word x."""
     counts.rules[type_of_rule(rule)] += change
     if rule == PAIR:
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
@@ -193,14 +210,14 @@ def count_rule(batch, pair, counts, rule, i, x, change):
 
 @njit
 def count_derivation(batch, pair, nodes, length, counts, change):
-    """Add `change` for each rule of a pair's derivation."""
+    """Add `change` to the counts of each rule of a pair's derivation."""
     for at in range(length):
         count_rule(batch, pair, counts, np.int64(nodes[at]["rule"]), nodes[at]["i"], nodes[at]["x"], change)
 
 
 @njit
 def _weigh_phrases_of(batch, pair, base, counts, scale, weights):
-    """Fill the weights of a pair's phrase pairs, 0 of those that would leave it; `scale` is that of the process."""
+    """Set the weights of a pair's phrase pairs, 0 beyond its ends; `scale` is the normalizer of the process."""
     longest = batch.phrases.longest
     places = longest * longest - 1
     height = batch.source_offset[pair + 1] - batch.source_offset[pair]
@@ -218,7 +235,7 @@ def _weigh_phrases_of(batch, pair, base, counts, scale, weights):
 
 @njit
 def weigh_rules(batch, pair, base, counts, weights):
-    """Fill the probabilities of all rules of a pair, given the counts as they are."""
+    """Set the probabilities of all rules of a pair under the current counts."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     height, width = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     total = 0.0
@@ -262,7 +279,10 @@ def copy_emissions(weights, to, n, m):
 
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
-    """Add one rule, an emission from source word i and target word x on, to the counts; its probability before."""
+    """Add one rule to the counts; returns its probability before.
+
+    An emission begins at source word i and target word x.
+    """
     total = RULE_TYPES * TYPE_PRIOR
     for other in range(RULE_TYPES):
         total += counts.rules[other]
@@ -293,7 +313,7 @@ def add_rule(batch, pair, base, counts, rule, i, x):
 
 @njit_inline
 def frozen_weight(weights, rule, i, x):
-    """The weight of one rule, an emission from source word i and target word x on."""
+    """Return the weight of one rule; an emission begins at source word i and target word x."""
     if rule == PAIR:
         return weights.pairs[i, x]
     if rule == SOURCE_NULL:
@@ -305,9 +325,12 @@ def frozen_weight(weights, rule, i, x):
 
 @njit
 def add_in_turn(batch, pair, base, nodes, length, counts, weights):
-    """Add a derivation's rules to the counts one after the other: P(derivation | rest) over its product of weights.
+    """Add a derivation's rules to the counts one by one.
 
-    The factor is near 1: it holds what the frozen weights leave out, that a rule makes itself more probable.
+    Returns P(derivation | rest) divided by the product of weights.
+
+        The ratio is near 1. It is the correction for frozen weights, which ignore that each use makes a rule more
+        probable.
     """
     ratio = 1.0
     for at in range(length):
@@ -319,13 +342,13 @@ def add_in_turn(batch, pair, base, nodes, length, counts, weights):
 
 @njit
 def _process(count, mass):
-    """ln of the rising factorial mass (mass + 1) … of so many factors."""
+    """Return ln of the rising factorial mass (mass + 1) … of `count` factors."""
     return math.lgamma(mass + count) - math.lgamma(mass) if count > 0 else 0.0
 
 
 @njit
 def log_likelihood(batch, base, counts):
-    """ln P of all derivations given the base distributions and strengths."""
+    """Return ln P of all derivations given the base distributions and strengths."""
     total = 0
     likelihood = 0.0
     for rule in range(RULE_TYPES):
@@ -344,17 +367,20 @@ def log_likelihood(batch, base, counts):
 
 
 SHARE = 0.5
-"""What a table counts as draws from P_f or P_e."""
+"""Number of draws from P_f or P_e that one table counts as."""
 STRENGTH_SHAPE, STRENGTH_RATE = 1.0, 0.001
-"""The gamma prior of every strength."""
+"""Gamma prior of every strength."""
 
 _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
-"""Names of the streams, apart from those of pairs."""
+"""Keys of random streams, distinct from those of pairs."""
 
 
 class Tables(NamedTuple):
-    """Tables: `pairs` int32[T], `source_nulls` int32[Vf], `target_nulls` int32[Ve]; and the draws that they make from
-    P_f and P_e, in halves: `source` float64[Vf], `target` float64[Ve].
+    """Numbers of tables, and their draws from the word distributions.
+
+    `pairs` int32[T], `source_nulls` int32[Vf], `target_nulls` int32[Ve]; draws from P_f and P_e in halves: `source`
+    float64[Vf],
+    `target` float64[Ve].
     """
 
     pairs: NDArray[np.int32]
@@ -365,7 +391,7 @@ class Tables(NamedTuple):
 
 
 def make_tables(types: int, source_words: int, target_words: int) -> Tables:
-    """No tables."""
+    """Return table counts of zero."""
     return Tables(
         np.zeros(types, np.int32), np.zeros(source_words, np.int32), np.zeros(target_words, np.int32),
         np.zeros(source_words), np.zeros(target_words),
@@ -374,7 +400,7 @@ def make_tables(types: int, source_words: int, target_words: int) -> Tables:
 
 @njit_inline
 def _tables_of(count, mass, random):
-    """Return how many tables so many customers of one dish take: (tables, the stream's state after it)."""
+    """Sample the number of tables that `count` customers of one dish occupy; returns (tables, stream state)."""
     tables = 1 if count > 0 else 0
     for seated in range(1, count):
         random = advance(random)
@@ -385,7 +411,7 @@ def _tables_of(count, mass, random):
 
 @njit
 def _share_words(batch, q, draws, tables):
-    """Count draws of each word of a phrase pair."""
+    """Add draws of each word of a phrase pair."""
     for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
         tables.source[batch.source[at]] += draws
     for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
@@ -394,7 +420,7 @@ def _share_words(batch, q, draws, tables):
 
 @njit
 def draw_tables(batch, base, counts, key, sweep, tables):
-    """Seat the customers of every dish anew, given the base distributions."""
+    """Reseat the customers of every dish given the base distributions."""
     tables.source[:] = 0.0
     tables.target[:] = 0.0
     visit = stream(key, _TABLES, sweep)
@@ -423,7 +449,7 @@ def draw_tables(batch, base, counts, key, sweep, tables):
 
 @njit
 def _log_process(log_strength, parameters):
-    """ln p(ln α | tables): `parameters` are tables and customers."""
+    """Return ln p(ln α | tables) up to a constant; `parameters` are tables and customers."""
     tables, customers = parameters
     strength = math.exp(log_strength)
     density = (STRENGTH_SHAPE + tables) * log_strength - STRENGTH_RATE * strength
@@ -432,7 +458,7 @@ def _log_process(log_strength, parameters):
 
 @njit
 def _log_words(log_strength, draws):
-    """ln p(ln γ | draws from P): `draws` float64[V] of each word."""
+    """Return ln p(ln γ | draws from P) up to a constant; `draws` float64[V] counts each word."""
     strength = math.exp(log_strength)
     share = strength / len(draws)
     density = STRENGTH_SHAPE * log_strength - STRENGTH_RATE * strength + math.lgamma(strength)
@@ -447,7 +473,7 @@ def _log_words(log_strength, draws):
 
 @njit
 def _draw_strength(strengths, of, tables, customers, random):
-    """Draw the strength of one process anew; the stream's state after it."""
+    """Resample the strength of one process; returns the stream state."""
     number = 0
     for dish in range(len(tables)):
         number += tables[dish]
@@ -459,7 +485,7 @@ def _draw_strength(strengths, of, tables, customers, random):
 
 @njit
 def _draw_word_strength(strengths, of, draws, random):
-    """Draw γ of P_f or P_e anew; the stream's state after it."""
+    """Resample γ of P_f or P_e; returns the stream state."""
     at, random = slice_sample(_log_words, draws, math.log(strengths[of]), random)
     strengths[of] = math.exp(at)
     return random
@@ -467,7 +493,7 @@ def _draw_word_strength(strengths, of, draws, random):
 
 @njit
 def draw_strengths(base, counts, tables, key, sweep):
-    """Draw all strengths anew given the tables, by univariate slice sampling of their logarithms."""
+    """Resample all strengths given the tables, by univariate slice sampling of their logarithms."""
     random = stream(key, _STRENGTHS, sweep)
     strengths, rules = base.strengths, counts.rules
     random = _draw_strength(strengths, PAIR_STRENGTH, tables.pairs, rules[PAIR], random)
@@ -482,7 +508,7 @@ def _draw_words(strength, draws, visit, to):
     share = strength / len(draws)
     total = 0.0
     for word in range(len(draws)):
-        # A gamma variate of scale 1 and any shape [Marsaglia & Tsang 2000 §6].
+        # Gamma variate of scale 1 and any shape [Marsaglia & Tsang 2000 §6].
         shape = share + draws[word]
         x, random = draw_gamma(shape + 1.0, mix(visit + np.uint64(word)))
         to[word] = x * (1.0 - uniform(advance(random))) ** (1.0 / shape)
@@ -493,6 +519,6 @@ def _draw_words(strength, draws, visit, to):
 
 @njit
 def draw_words(base, tables, key, sweep):
-    """Draw P_f and P_e anew given the tables and strengths."""
+    """Resample P_f and P_e given the tables and strengths."""
     _draw_words(base.strengths[SOURCE_STRENGTH], tables.source, stream(key, _WORDS, sweep), base.source)
     _draw_words(base.strengths[TARGET_STRENGTH], tables.target, mix(stream(key, _WORDS, sweep)), base.target)

@@ -1,6 +1,6 @@
-"""IBM Model 1 both ways over a batch's word pairs: the base of emissions [BC10 §1; Brown et al. 1993].
+"""IBM Model 1 in both directions over a batch's word pairs: the base of emissions [BC10 §1; Brown et al. 1993].
 
-The empty word is one more conditioning word of each sentence.
+The empty word is an additional conditioning word of each sentence.
 """
 
 from typing import NamedTuple
@@ -13,14 +13,14 @@ from hierogram.samplers.itg.batch import ItgBatch
 
 ITERATIONS = 10
 SMOOTHING = 0.01
-"""So much of each distribution is uniform over the vocabulary."""
+"""Weight of the uniform distribution over the vocabulary."""
 
 
 class Model1(NamedTuple):
-    """Translation probabilities of both directions, linear.
+    """Translation probabilities in both directions, linear.
 
-    `target` float64[T] is P(e | f) and `source` float64[T] P(f | e) of each type; `null_target` float64[Ve] and
-    `null_source` float64[Vf] those of words that come from the empty word.
+    `target` float64[T] is P(e | f) and `source` float64[T] is P(f | e) of each type; `null_target` float64[Ve] and
+    `null_source` float64[Vf] are probabilities given the empty word.
     """
 
     target: NDArray[np.float64]
@@ -31,14 +31,14 @@ class Model1(NamedTuple):
 
 @njit
 def _expect(batch, from_source, p, null, expected, expected_null):
-    """Add up which words of one side those of the other are expected to come from."""
+    """Add the expected number of times that each word generates each word of the other side."""
     words, offset = batch.source, batch.source_offset
     if from_source:
         words, offset = batch.target, batch.target_offset
     for pair in range(len(batch.pairs)):
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
         height = batch.source_offset[pair + 1] - batch.source_offset[pair]
-        # Cells lie row by row: how far apart are those of an emitted word, and of two such words?
+        # Cells are stored row by row, so the stride depends on the direction.
         given, apart, step = (height, width, 1) if from_source else (width, 1, width)
         for k in range(offset[pair + 1] - offset[pair]):
             word = words[offset[pair] + k]
@@ -55,7 +55,7 @@ def _expect(batch, from_source, p, null, expected, expected_null):
 def _train(
     batch: ItgBatch, from_source: bool, prior: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """P(emitted | given) of each type and P(emitted | empty word), from uniform ones (and the prior) on."""
+    """Return P(emitted | given) of each type and P(emitted | empty word), initialized uniformly (plus the prior)."""
     given, words = batch.type_target, batch.source_words
     if from_source:
         given, words = batch.type_source, batch.target_words
@@ -72,9 +72,9 @@ def _train(
 
 
 def train_model1(batch: ItgBatch, prior: NDArray[np.float64] | None = None) -> Model1:
-    """Model 1 of both directions by expectation maximisation, smoothed so that no probability is 0.
+    """Train Model 1 in both directions by expectation maximization, smoothed so that no probability is 0.
 
-    `prior` float64[T] is added to what each type is expected to be used, in both directions.
+    `prior` float64[T] is added to the expected counts of each type in both directions.
     """
     target, null_target = _train(batch, True, prior)
     source, null_source = _train(batch, False, prior)

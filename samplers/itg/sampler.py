@@ -1,10 +1,10 @@
-"""The ITG samplers: slice, local and exhaustive, over one model; the interface is `hierogram.samplers.kernel`.
+"""ITG samplers (slice, local, exhaustive) over one model; the interface is `hierogram.samplers.kernel`.
 
 kernel = build(batch, settings, SLICE)
 state = kernel.init(seed, MODEL1)
 state, info = kernel.step(seed, state, plan_of(batch, sweep))
 
-A sweep visits each pair by slices, by local moves or by its whole chart.
+A sweep resamples each pair by slice sampling, by local moves or from its full chart.
 """
 
 from collections.abc import Callable
@@ -71,16 +71,16 @@ from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs
 
 SLICE, GIBBS, EXHAUSTIVE, FLAT = "slice", "gibbs", "exhaustive", "flat"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, FLAT)
-"""By slices; by local moves; by whole charts; by flat slices."""
+"""Slice sampling with Beta slices, local moves, full charts, slice sampling with flat slices."""
 OF_SLICES = {named.FLAT: FLAT, named.BETA: SLICE}
-"""The method that draws each kind of slice variables."""
+"""Method of each kind of slice variables."""
 
 _SLICE, _GIBBS, _EXHAUSTIVE, _FLAT = range(4)
 _RESAMPLED, _PROPOSED, _ACCEPTED, _GIVEN_UP, _CELLS, _COMBINATIONS = range(6)
 
 
 class ItgState(NamedTuple):
-    """A chain: the derivations, the counts that follow from them, and the base distributions and strengths."""
+    """State of a chain: derivations, their counts, base distributions and strengths."""
 
     derivations: Derivations
     counts: ItgCounts
@@ -88,15 +88,18 @@ class ItgState(NamedTuple):
 
 
 class ItgPlan(NamedTuple):
-    """One sweep: its `number` in the chain, and the number of each pair's own sweep, int64[P], 0 to leave it out."""
+    """Plan of one sweep: its `number` in the chain, and each pair's own sweep number, int64[P]; 0 skips the pair."""
 
     number: int
     sweeps: NDArray[np.int64]
 
 
 class ItgScratch(NamedTuple):
-    """Memory that a sweep works in: `whole` float64 is the chart of the exhaustive sampler, `scale` float64[n + m];
-    `numbers` int64[6] adds up what was done.
+    """Scratch memory of a sweep.
+
+    `whole` float64 is the chart of the exhaustive sampler, `scale` is float64[n + m], and `numbers` int64[6]
+    accumulates the
+    sweep's statistics.
     """
 
     nodes: NDArray[np.void]
@@ -113,11 +116,11 @@ class ItgScratch(NamedTuple):
 
 @njit
 def _accept(batch, pair, state, scratch, proposal, random):
-    """Count the present derivation or the proposed one, by Metropolis-Hastings.
+    """Accept or reject the proposed derivation by Metropolis–Hastings [Johnson, Griffiths & Goldwater 2007] and count
+    the result.
 
-    [Johnson, Griffiths & Goldwater 2007]. `proposal` is the rules and length of the proposed one; whether it was
-    accepted. Both were drawn, or weighed, by the weights in `scratch`, under which the pair's own rules are not
-    counted.
+        `proposal` holds the rules and length of the proposed derivation. The weights in `scratch` exclude the pair's
+        own rules.
     """
     derivations, counts, base = state
     rules, length = proposal
@@ -139,7 +142,7 @@ def _accept(batch, pair, state, scratch, proposal, random):
 
 @njit
 def _settle(batch, pair, state, scratch, proposal, random):
-    """After a draw, with the pair's own rules not counted: count the derivation that stands then."""
+    """Count the resulting derivation after a draw; until then the pair's own rules are not counted."""
     rules, length = proposal
     derivations = state.derivations
     same = length == derivations.length[pair]
@@ -157,7 +160,7 @@ def _settle(batch, pair, state, scratch, proposal, random):
 
 @njit
 def _resample_locally(batch, pair, state, scratch, random):
-    """A pass of the local sampler over a pair: how many moves it accepted."""
+    """Run a pass of the local sampler over a pair; returns the number of accepted moves."""
     derivations = state.derivations
     first, last = derivations.offset[pair], derivations.offset[pair + 1]
     rules = derivations.rules[first:last]
@@ -170,7 +173,7 @@ def _resample_locally(batch, pair, state, scratch, random):
 
 @njit
 def _begin(batch, pair, state, scratch):
-    """Take a pair's own rules out of the counts and weigh all that it could have; its length."""
+    """Remove a pair's own rules from the counts and weigh all rules it can use; returns the derivation's length."""
     derivations = state.derivations
     length = np.int64(derivations.length[pair])
     lay_out(derivations.rules[derivations.offset[pair] :], length, scratch.nodes)
@@ -181,7 +184,10 @@ def _begin(batch, pair, state, scratch):
 
 @njit
 def _visit_by_slices(batch, pair, state, scratch, slices, visit):
-    """Resample a pair by slices: their a, and whether they are flat; whether its chart found room."""
+    """Resample a pair by slice sampling; returns whether the chart had room.
+
+    `slices` holds a and whether slices are flat.
+    """
     shape, flat = slices
     length = _begin(batch, pair, state, scratch)
     if flat:
@@ -216,16 +222,17 @@ def _visit_whole(batch, pair, state, scratch, visit):
 
 @njit_inline
 def _products(n, m):
-    """Return how many products the whole chart of so many words takes, at most."""
+    """Return an upper bound on the number of products in a full chart."""
     return n * (n + 1) * (n + 2) // 3 * (m + 1) * (m + 2) * (m + 3) // 6
 
 
 @njit
 def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
-    """Resample some pairs, the first to the last + 1; the pair whose chart found no room, or the last + 1.
+    """Resample a range of pairs; returns the pair whose chart had no room, or the end of the range.
 
-    `how` is the place of the method in `METHODS`, a of the slices of short pairs and of long ones, and the most
-    products of a short pair's whole chart.
+    `how` holds the index of the method in `METHODS`, a of the slices of short and of long pairs, and the number of
+    products
+    up to which a pair is short.
     """
     method, of_short, of_long, most = how
     first, last = pairs
@@ -245,7 +252,8 @@ def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
             if not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
                 return pair
             if _products(n, m) > scratch.chart.registers[MOST]:
-                # Whether a chart is given up depends on the derivation: only what always follows is exact.
+                # Whether a chart is given up depends on the derivation, so the local pass must follow in either case
+                # to stay exact.
                 _resample_locally(batch, pair, state, scratch, mix(visit))
         scratch.numbers[_RESAMPLED] += 1
     return last
@@ -253,12 +261,15 @@ def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
 
 _PAIRS_A_REPORT = 512
 MOST_CHART = 1 << 25
-"""Cells of the largest chart of the exhaustive sampler: 256 MiB."""
+"""Maximum number of cells of the exhaustive sampler's chart: 256 MiB."""
 
 
 class ItgInfo(NamedTuple):
-    """Numbers of a sweep: pairs resampled; derivations proposed that differ from those before, and accepted (of the
-    local sampler, moves accepted); charts that were given up; cells and combinations of the charts.
+    """Statistics of a sweep.
+
+    Resampled pairs; proposals that differ from the current derivation, and accepted ones (for the local sampler:
+    accepted
+    moves); charts given up; cells and combinations of the charts.
     """
 
     resampled: int
@@ -270,12 +281,12 @@ class ItgInfo(NamedTuple):
 
     @property
     def acceptance(self) -> float:
-        """The share of proposals that were accepted."""
+        """Share of proposals that were accepted."""
         return self.accepted / self.proposed if self.proposed else 1.0
 
 
 def plan_of(batch: ItgBatch, sweep: int) -> ItgPlan:
-    """The plan of a sweep over all pairs."""
+    """Return the plan of a sweep over all pairs."""
     return ItgPlan(sweep, np.full(batch.size, sweep, np.int64))
 
 
@@ -289,14 +300,14 @@ def _count_all(batch, derivations, counts, nodes):
 
 
 def count_all(batch: ItgBatch, derivations: Derivations) -> ItgCounts:
-    """The counts that follow from derivations."""
+    """Return the counts of derivations."""
     counts = empty_counts(batch)
     _count_all(batch, derivations, counts, np.zeros(longest_derivation(derivations), NODE))
     return counts
 
 
 class ItgKernel:
-    """A sampler of one batch; one thread at a time may use it."""
+    """Sampler of one batch; not thread-safe."""
 
     def __init__(self, batch: ItgBatch, settings: ItgSettings, method: str, model1: Model1 | None) -> None:
         if method not in METHODS:
@@ -329,7 +340,6 @@ class ItgKernel:
         )
 
     def _whole(self) -> int:
-        """Cells of the largest whole chart that is needed."""
         n, m = np.diff(self.batch.source_offset), np.diff(self.batch.target_offset)
         cells = (n + 1) * (n + 2) // 2 * (m + 1) ** 2
         if self.method != EXHAUSTIVE:
@@ -350,10 +360,21 @@ class ItgKernel:
         links: NDArray[np.int32] | None = None,
         due: NDArray[np.bool_] | None = None,
     ) -> ItgState:
-        """The initial state: LB, M1, or M4 from `links`, int32[N] target positions of source words or -1, one-to-one.
+        """Return the initial state.
 
-        Only the pairs that are `due`, bool[P], get a derivation (None: all). Raises `AlignmentInputError` where there
-        is no such start.
+        Parameters
+        ----------
+        start
+            LB (left-branching), M1 (Model 1 parse) or M4 (from `links`).
+        links
+            int32[N]: one-to-one target position of each source word, or -1; for M4.
+        due
+            bool[P]: pairs that get a derivation; None for all.
+
+        Raises
+        ------
+        AlignmentInputError
+            Unknown start.
         """
         if start not in STARTS or (start == LINKS and links is None):
             raise AlignmentInputError(
@@ -377,7 +398,7 @@ class ItgKernel:
         return self.resume(derivations)
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
-        """The state with these derivations, and base distributions if they are known."""
+        """Return a state with the given derivations, and base distributions if given."""
         of = base or self.first_base
         own = of._replace(source=of.source.copy(), target=of.target.copy(), strengths=of.strengths.copy())
         return ItgState(derivations, count_all(self.batch, derivations), own)
@@ -385,9 +406,11 @@ class ItgKernel:
     def step(
         self, key: int, state: ItgState, plan: ItgPlan, report: Callable[[int], None] | None = None
     ) -> tuple[ItgState, ItgInfo]:
-        """One sweep over the pairs of the plan, then new base distributions and strengths, all in place.
+        """Sweep over the pairs of the plan, then resample base distributions and strengths.
 
-        `report` hears how many pairs are done.
+        Changes `state` in place.
+
+        `report` receives the number of finished pairs.
         """
         seed = np.uint64(key)
         self._scratch.numbers[:] = 0
@@ -400,7 +423,10 @@ class ItgKernel:
         return state, ItgInfo(*self._scratch.numbers.tolist())
 
     def draw_base(self, key: int, state: ItgState, number: int) -> Tables:
-        """Draw the base distributions and the strengths, if they are sampled, given the derivations; the tables."""
+        """Resample the base distributions and strengths that are not fixed, given the derivations.
+
+        Returns the tables.
+        """
         seed = np.uint64(key)
         draw_tables(self.batch, state.base, state.counts, seed, number, self._tables)
         if self.settings.sampled_strengths:
@@ -410,13 +436,13 @@ class ItgKernel:
         return self._tables
 
     def log_likelihood(self, state: ItgState) -> float:
-        """ln P of all derivations given the base distributions and strengths."""
+        """Return ln P of all derivations given the base distributions and strengths."""
         return float(log_likelihood(self.batch, state.base, state.counts))
 
     def _over_pairs(
         self, work: Callable[[int, int], int], some: int, report: Callable[[int], None] | None = None
     ) -> None:
-        """Go through all pairs, some at a time; where the chart lacks room, give it more and go on at that pair."""
+        """Process all pairs in blocks; when the chart runs out of room, enlarge it and continue at that pair."""
         at = 0
         while at < self.batch.size:
             last = min((at // some + 1) * some, self.batch.size)
@@ -430,7 +456,7 @@ class ItgKernel:
 def build(
     batch: ItgBatch, settings: ItgSettings | None = None, method: str = SLICE, model1: Model1 | None = None
 ) -> ItgKernel:
-    """The sampler of a batch by one of `METHODS`; Model 1 is trained on the batch if it is not given.
+    """Return the sampler of a batch by one of `METHODS`; trains Model 1 on the batch unless it is given.
 
     Raises `AlignmentInputError`.
     """

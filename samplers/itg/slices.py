@@ -1,7 +1,8 @@
-"""Visits by slices: slice variables, the chart of those cells alone that they let live, draws from it [BC10 §2].
+"""Slice sampling of ITG derivations: slice variables, sparse charts of the cells above them, draws [BC10 §2].
 
-docs/model.md, section 7, has the target and the order in which cells are made. A new cell is put together with all
-cells that touch it; these are in lists, so that only what lives is met [Klein & Manning 2004].
+docs/model.md, section 7, has the target distribution and the order in which cells are made. A new cell is combined with
+all
+adjacent cells; lists hold these, so that only surviving cells are visited [Klein & Manning 2004].
 """
 
 from typing import NamedTuple
@@ -29,18 +30,23 @@ from hierogram.samplers.itg.derivations import (
 from hierogram.samplers.itg.model import copy_emissions, frozen_weight
 
 UNSLICED = 0.0
-"""In place of a: rules keep their weights, and no cell is pruned but by its emissions."""
+"""Value of the shape a at which rules keep their weights and only emissions prune cells."""
 
 _NOWHERE = 0xFFFF
 _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 _ONE = np.uint64(1)
 _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
-"""Of float64: the bits of a number ≥ 0, read as an integer times 2^-52, are its exponent + 1023 and its fraction."""
+"""Layout of float64: the bits of a number ≥ 0, read as an integer times 2^-52, are its exponent + 1023 and its
+fraction.
+"""
 
 
 class Own(NamedTuple):
-    """The cells of the present derivation: `first` int32[spans] is 1 + the first node with a source span, 0 for none,
-    `next` int32[nodes] 1 + the next with the same source span; `nodes` NODE are those of the derivation.
+    """Cells of the current derivation.
+
+    `first` int32[spans] is 1 + the first node with a source span (0 for none), `next` int32[nodes] is 1 + the next node
+    with the
+    same source span, and `nodes` are the NODE records of the derivation.
     """
 
     first: NDArray[np.int32]
@@ -49,9 +55,13 @@ class Own(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """All that decides on slice variables: `shape` is a of Beta(a, 1), `powers` are those by 1/a - 1; `key` names the
-    visit; the pair's numbers of words; the probabilities of the two rules with children, and these to the power of a;
-    what the present derivation uses, and the probabilities of emissions.
+    """Inputs that determine the slice variables of one visit.
+
+    `shape` is a of Beta(a, 1); `powers` computes powers 1/a - 1; `key` keys the visit; `height` and `width` are the
+    pair's
+    lengths; then the probabilities of the two rules with children, and these to the power a; the cells of the current
+    derivation;
+    and the emission probabilities.
     """
 
     shape: float
@@ -69,22 +79,22 @@ class Slices(NamedTuple):
 
 @njit_inline
 def span_of(i, j):
-    """The number of a source span [i, j), i ≤ j."""
+    """Return the index of a source span [i, j), i ≤ j."""
     return j * (j + 1) // 2 + i
 
 
 @njit_inline
 def unit_of(visit, i, j, x, y):
-    """The uniform number in (0, 1] of a cell's slice variable in a visit."""
+    """Return the uniform number in (0, 1] of a cell's slice variable in a visit."""
     cell = np.uint64(i) << _48 | np.uint64(j) << _32 | np.uint64(x) << _16 | np.uint64(y)
     return 1.0 - uniform(visit + mix(cell + _ONE))
 
 
 @njit_inline
 def may_survive(unit, p, shape):
-    """Return whether unit ≤ p^shape may hold: false for most for which it does not, at a fraction of a power's time.
+    """Return whether unit ≤ p^shape is possible: a cheap test that rejects most cells for which it is false.
 
-    Between powers of two, log2 p is at most 0.0861 above the line through them, and 2^s below that through its own.
+    Between powers of two, log2 p is at most 0.0861 above its linear interpolation, and 2^s lies below its own.
     """
     log2 = np.float64(p).view(np.int64) * _FRACTION - _EXPONENT_OF_ONE + _ABOVE_LINE
     return unit <= np.int64((shape * log2 + _EXPONENT_OF_ONE) / _FRACTION).view(np.float64)
@@ -92,19 +102,19 @@ def may_survive(unit, p, shape):
 
 @njit_inline
 def weight_of(u, shape):
-    """1 / Beta(u; a, 1): what every rule weighs that lives in a cell."""
+    """Return 1 / Beta(u; a, 1): the weight of every surviving rule in a cell."""
     return u ** (1.0 - shape) / shape
 
 
 @njit_inline
 def _weight_off(slices, unit):
-    """The weight of a cell that the derivation does not use, from its uniform number: u is unit^(1/a) [BC10 eq. 4]."""
+    """Return the weight of a cell outside the derivation from its uniform number: u = unit^(1/a) [BC10 eq. 4]."""
     return power_of(slices.powers, unit) / slices.shape
 
 
 @njit
 def enter_own(own, nodes, length, present):
-    """Take in the present derivation's cells (present 1), or forget them (0)."""
+    """Register the cells of the current derivation (present 1) or remove them (0)."""
     for at in range(length):
         node = nodes[at]
         if node["i"] < node["j"] and node["x"] < node["y"]:
@@ -118,7 +128,7 @@ def enter_own(own, nodes, length, present):
 
 @njit_inline
 def _own_probability(slices, i, j, x, y):
-    """The probability of the rule that the present derivation has in a cell; 0 where it does not use the cell."""
+    """Return the probability of the current derivation's rule in a cell; 0 if it does not use the cell."""
     at = slices.own.first[span_of(i, j)]
     while at > 0:
         node = slices.own.nodes[at - 1]
@@ -132,7 +142,7 @@ def _own_probability(slices, i, j, x, y):
 
 @njit_inline
 def rule_weights(slices, i, j, x, y):
-    """The weights of straight and inverted rules in a cell, 0 where they are pruned."""
+    """Return the weights of straight and inverted rules in a cell; 0 for pruned rules."""
     if i == j or x == y or slices.shape == UNSLICED:
         return slices.straight, slices.inverted
     unit = unit_of(slices.key, i, j, x, y)
@@ -149,7 +159,7 @@ def rule_weights(slices, i, j, x, y):
 
 @njit
 def _cut_own(to, slices, weights, length):
-    """Weigh the emissions in the cells of the present derivation."""
+    """Weigh the emissions in the cells of the current derivation."""
     shape = slices.shape
     for at in range(length):
         node = slices.own.nodes[at]
@@ -172,7 +182,7 @@ def _cut_own(to, slices, weights, length):
 
 @njit_inline
 def _cut(slices, unit, p):
-    """The weight of a rule of probability p that the derivation does not use, 0 where it is pruned."""
+    """Return the weight of a rule of probability p outside the derivation; 0 if it is pruned."""
     shape = slices.shape
     if not may_survive(unit, p, shape):
         return 0.0
@@ -181,7 +191,7 @@ def _cut(slices, unit, p):
 
 @njit
 def cut_emissions(to, slices, weights, length):
-    """Draw the slice variables of all emissions; those above them live."""
+    """Draw the slice variables of all emissions and weigh the emissions above them."""
     n, m = slices.height, slices.width
     to.pairs[:n, :m] = -1.0
     to.source_nulls[:n] = -1.0
@@ -214,7 +224,7 @@ def cut_emissions(to, slices, weights, length):
 
 @njit_inline
 def _keep(unit, p, shape):
-    """The weight of an emission of probability p with a flat slice variable, 0 where it is pruned."""
+    """Return the weight of an emission of probability p with a flat slice variable; 0 if it is pruned."""
     if not may_survive(unit, p, shape):
         return 0.0
     survives = p**shape
@@ -223,8 +233,10 @@ def _keep(unit, p, shape):
 
 @njit
 def keep_emissions(to, weights, shape, nodes, length, key):
-    """Draw flat slice variables of all emissions: one lives if the present derivation has it, else with probability
-    p^a, and weighs p^(1 - a) in both cases.
+    """Draw flat slice variables of all emissions.
+
+    An emission survives if the current derivation contains it, otherwise with probability p^a; its weight is p^(1 - a)
+    in both cases.
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     for i in range(n):
@@ -259,10 +271,12 @@ def keep_emissions(to, weights, shape, nodes, length, key):
 
 
 class Viability(NamedTuple):
-    """`source` int16[n, 2] and `target` int16[m, 2] hold, of each word that must be linked, the first and last word
-    that it can be linked to. `in_target` int16[m+1, m+1, 2] holds the first and last source word that must be linked
-    within a target span (n and -1 for none), `in_source` int16[n+1, n+1, 2] the first and last target word within a
-    source span.
+    """Constraints from words that cannot be null.
+
+    `source` int16[n, 2] and `target` int16[m, 2] hold the first and last word that each such word can be linked to.
+    `in_target` int16[m+1, m+1, 2] holds the first and last source word that must be linked within a target span (n and
+    -1
+    for none), `in_source` int16[n+1, n+1, 2] the first and last target word that must be linked within a source span.
     """
 
     source: NDArray[np.int16]
@@ -273,9 +287,9 @@ class Viability(NamedTuple):
 
 @njit
 def _spread(within, spans, length, other):
-    """From the spans that words must be linked within, to the first and last such word of every span.
+    """Compute the first and last word that must be linked within every span, from the words' own spans.
 
-    `within` [length + 1, length + 1, 2] is that of the side with `length` words; `spans` those of `other` words.
+    `within` [length + 1, length + 1, 2] belongs to the side with `length` words; `spans` to that of `other` words.
     """
     for x in range(length + 1):
         for y in range(x, length + 1):
@@ -294,7 +308,7 @@ def _spread(within, spans, length, other):
 
 @njit
 def _widen_by_phrases(to, emissions, n, m):
-    """Take in what each word can be linked to by the phrase pairs that live."""
+    """Extend the words' possible links by those of surviving phrase pairs."""
     longest = emissions.size[2]
     for i in range(n):
         for x in range(m):
@@ -310,7 +324,7 @@ def _widen_by_phrases(to, emissions, n, m):
 
 @njit
 def find_required(to, emissions, n, m):
-    """Find which words must be linked within which spans; of `emissions`, those above 0 live."""
+    """Find the words that must be linked, and within which spans; emissions > 0 survive."""
     for i in range(n):
         to.source[i, 0], to.source[i, 1] = m, -1
     for x in range(m):
@@ -336,7 +350,7 @@ def find_required(to, emissions, n, m):
 
 @njit_inline
 def is_viable(of, i, j, x, y):
-    """Return whether all words beyond the cell that must be linked can be linked beyond it."""
+    """Return whether all words outside the cell that must be linked can be linked outside it."""
     return (
         of.in_target[x, y, 0] >= i
         and of.in_target[x, y, 1] < j
@@ -346,29 +360,49 @@ def is_viable(of, i, j, x, y):
 
 
 MOST_COMBINATIONS = 1 << 29
-"""A chart is given up when more pairs of cells are put together: so much time does a pair take at most, seconds."""
+"""Number of cell combinations after which a chart is given up; it bounds the time per pair to seconds."""
 SMALLEST = 1 << 13
-"""Cells that a chart has room for at first."""
+"""Initial capacity of a chart in cells."""
 
 
 class SparseChart(NamedTuple):
-    """Scratch memory of one visit.
+    """Scratch memory of one visit; n source and m target words.
 
-    The cells are numbered as they are made. `column` int16[capacity] and `inside` float64[capacity] are their target
-    ends and sums; those of the source span number s and target position x are `rows[s, x, 0]` to `rows[s, x, 1]`,
-    int32[spans, m + 1, 2], by their target end, where bit x is set in `has_row` uint64[spans, words].
-    Cells that end at a source position are listed twice, for what stands right of them: by their target end and by
-    their target beginning, in each list the last one made first. `begin` int16[capacity, 2] holds where a cell begins
-    on both sides. `lists` int32[n + 1, m + 2, 2] are the lists' first places; each ends where the next begins.
-    `ending_sums` float64[capacity] and `ending_corners` int32[capacity] hold the sums and corners, i (m + 1) + x, of
-    the cells of the first lists; `starting_sums` float64[capacity] and `starting_ends` int16[capacity, 2] the sums,
-    source beginnings and target ends of those of the second.
-    Of the source spans that end at the position at hand, `sums` float64[2, n (m + 1)²] add up straight splits, by
-    y n (m + 1) + corner, and inverted ones, by x n (m + 1) + i (m + 1) + y: those that a new cell adds to lie near one
-    another; the bits of `columns` uint64[n (m + 1), words] say of each corner which are not 0.
-    `nulls` float64[m + 1, m + 1] are the sums of target spans without source words. `scale` float64[n + m] levels out
-    emissions. `powers` are those of what cells weigh. `rules` uint8, `stack` int32[…, 4]: the new derivation.
-    `registers` int64[3].
+    Attributes
+    ----------
+    column, inside
+        int16[capacity], float64[capacity]: target end and inside sum of each cell, numbered in the order of creation.
+    rows, has_row
+        int32[spans, m + 1, 2]: range of the cells of source span s that begin at target position x, sorted by target
+        end.
+        Bit x of `has_row` uint64[spans, words] is set if the range is not empty.
+    begin
+        int16[capacity, 2]: source and target beginning of each cell.
+    lists
+        int32[n + 1, m + 2, 2]: start of each list of the cells that end at a source position, once by target end and
+        once by
+        target beginning, newest first; a list ends where the next one begins.
+    ending_sums, ending_corners
+        float64[capacity], int32[capacity]: inside sum and corner i (m + 1) + x of the cells in the lists by target end.
+    starting_sums, starting_ends
+        float64[capacity], int16[capacity, 2]: inside sum, source beginning and target end of the cells in the other
+        lists.
+    sums
+        float64[2, n (m + 1)²]: sums of straight splits, at y n (m + 1) + corner, and of inverted splits, at
+        x n (m + 1) + i (m + 1) + y, for source spans that end at the current position. A new cell adds to adjacent
+        entries.
+    columns
+        uint64[n (m + 1), words]: bit set of the nonzero entries of each corner.
+    nulls
+        float64[m + 1, m + 1]: sums of target spans without source words.
+    scale
+        float64[n + m]: scale factors of emissions.
+    powers
+        Powers for the weights of cells.
+    rules, stack
+        uint8 and int32[…, 4]: the new derivation.
+    registers
+        int64[3].
     """
 
     column: NDArray[np.int16]
@@ -401,7 +435,7 @@ def make_chart(
     exponent: float = 0.0,
     longest_phrase: int = 1,
 ) -> SparseChart:
-    """Scratch memory for pairs of so many words, with room for so many cells; `exponent` is 1/a - 1 of its slices."""
+    """Allocate a chart for pairs of up to the given lengths; `exponent` is 1/a - 1 of its slices."""
     n, m = longest_source, longest_target
     spans, words = (n + 1) * (n + 2) // 2, (m >> 6) + 1
     most = 2 * (n + m)
@@ -431,7 +465,7 @@ def make_chart(
 
 
 def larger_chart(chart: SparseChart) -> SparseChart:
-    """The same with twice the room for cells."""
+    """Return a chart of twice the capacity."""
     capacity = 2 * len(chart.inside)
     return chart._replace(
         column=np.zeros(capacity, np.int16),
@@ -446,38 +480,38 @@ def larger_chart(chart: SparseChart) -> SparseChart:
 
 @njit_inline
 def word_of(x):
-    """Which word of a set a target position's bit is in."""
+    """Return the word of a bit set that contains a target position."""
     return x >> 6
 
 
 @njit_inline
 def bit_of(x):
-    """The bit of a target position in its word."""
+    """Return the bit of a target position in its word."""
     return _ONE << np.uint64(x & 63)
 
 
 @njit_inline
 def row_of(chart, span, x):
-    """The cells of a source span that begin at a target position: first and last + 1; none: both 0."""
+    """Return the range of the cells of a source span that begin at a target position; (0, 0) for none."""
     if chart.has_row[span, word_of(x)] & bit_of(x):
         return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
     return 0, 0
 
 
 MOST_CELLS = 1 << 22
-"""A chart with more cells is given up, and the pair's derivation stays for this visit: what a pair takes is bounded."""
+"""Maximum number of cells; a larger chart is given up and the derivation kept, which bounds the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
-"""What a draw returns instead of a length."""
+"""Results of a draw in place of a length."""
 
 CELLS, COMBINATIONS, MOST = 0, 1, 2
-"""Registers of a chart: how many there are, and the most combinations."""
+"""Registers of a chart: number of cells, number of combinations, maximum number of combinations."""
 
 
 @njit
 def _level(emissions, n, m, scale):
-    """Scale what lives, word by word, so that each word's least and greatest weight lie about 1: sums stay finite.
+    """Scale surviving emissions word by word so that the range of each word's weights is centered on 1.
 
-    Every derivation has each word once, so all are scaled alike.
+    Every derivation contains each word once, so all derivations are scaled alike and sums stay finite.
     """
     for i in range(n):
         least = greatest = emissions.source_nulls[i] * emissions.source_nulls[i]
@@ -498,7 +532,7 @@ def _level(emissions, n, m, scale):
 
 @njit
 def _sum_nulls(chart, slices):
-    """Fill the sums of target spans without source words: they are the same between any two source words."""
+    """Compute the sums of target spans without source words, which are equal between any two source words."""
     m = slices.width
     weight = slices.straight + slices.inverted
     nulls = chart.nulls
@@ -514,9 +548,10 @@ def _sum_nulls(chart, slices):
 
 @njit_inline
 def _join(chart, i, x, y, value, size):
-    """Put a new cell that begins at a source position together with all that end there; how many there are.
+    """Combine a new cell that begins at a source position with all cells that end there; returns their number.
 
-    What is made ends where the new cell does, so it is not complete yet. `size`: m + 1, and n times that.
+    The results end at the same source position as the new cell, so they are not complete yet. `size` is (m + 1, n (m +
+    1)).
     """
     width, corners = size
     word, bit = word_of(y), bit_of(y)
@@ -538,9 +573,9 @@ def _join(chart, i, x, y, value, size):
 
 @njit_inline
 def _spread_nulls(chart, i, x, y, value, size):
-    """Add what a cell makes together with target nulls beside it, to the rows that come later in its source span.
+    """Add the combinations of a cell with adjacent target nulls to later rows of its source span.
 
-    `size`: m + 1, and n times that.
+    `size` is (m + 1, n (m + 1)).
     """
     width, corners = size
     row = i * width
@@ -562,7 +597,7 @@ def _spread_nulls(chart, i, x, y, value, size):
 
 @njit_inline
 def _emission(chart, i, j, x, y):
-    """The weight of the emission of a cell with source words, 0 for none."""
+    """Return the weight of the emission of a cell with source words; 0 for none."""
     if j - i != 1 or y - x > 1:
         if is_phrase(chart.emissions.size[2], j - i, y - x):
             return phrase_weight(chart.emissions, i, x, j - i, y - x)
@@ -572,7 +607,7 @@ def _emission(chart, i, j, x, y):
 
 @njit_inline
 def _mark_emissions(chart, i, m):
-    """Mark the cells of all emissions that end with a source word as not 0."""
+    """Set the bits of all emissions that end with a source word."""
     for x in range(m + 1):
         corner = i * (m + 1) + x
         if chart.emissions.source_nulls[i] > 0.0:
@@ -592,7 +627,7 @@ def _mark_emissions(chart, i, m):
 
 @njit_inline
 def _list_cells(chart, j, first, width):
-    """List the cells that end at a source position, from the first of them to the last that was made."""
+    """Build the lists of the cells that end at a source position."""
     last = chart.registers[CELLS]
     lists = chart.lists
     lists[j, : width + 1] = 0
@@ -604,7 +639,7 @@ def _list_cells(chart, j, first, width):
         straight += lists[j, x, STRAIGHT]
         inverted += lists[j, x, INVERTED]
         lists[j, x, STRAIGHT], lists[j, x, INVERTED] = straight, inverted
-    # A list is filled from its end on.
+    # Fill each list from its end, so that the newest cell comes first.
     for at in range(first, last):
         i, x, y = np.int64(chart.begin[at, 0]), np.int64(chart.begin[at, 1]), np.int64(chart.column[at])
         lists[j, y, STRAIGHT] -= 1
@@ -618,13 +653,16 @@ def _list_cells(chart, j, first, width):
 
 @njit_inline
 def _make_row(chart, slices, i, j, x):
-    """Make the cells of a source span that begin at a target position, by their ends; the number of the next cell."""
+    """Create the cells of a source span that begin at a target position, by target end.
+
+    Returns the next cell number.
+    """
     width = slices.width + 1
     corners = slices.height * width
     corner = i * width + x
     at = chart.registers[CELLS]
     for word in range(word_of(slices.width) + 1):
-        # Cells on the way may widen the row.
+        # The row may grow while it is processed.
         while chart.columns[corner, word]:
             y = (word << 6) + lowest_bit(chart.columns[corner, word])
             chart.columns[corner, word] &= chart.columns[corner, word] - _ONE
@@ -647,7 +685,7 @@ def _make_row(chart, slices, i, j, x):
 
 @njit_inline
 def _marked_row(columns, first, x, words):
-    """The last row from x down to which anything was added, -1 for none; `first` is the corner of row 0."""
+    """Return the last row at or before x with a nonzero entry, or -1; `first` is the corner of row 0."""
     if words == 1:
         while x >= 0 and columns[first + x, 0] == np.uint64(0):
             x -= 1
@@ -662,7 +700,7 @@ def _marked_row(columns, first, x, words):
 
 @njit_inline
 def _make_span(chart, slices, i, j):
-    """Make the cells of a source span, from the last target position on; whether there was room."""
+    """Create the cells of a source span, from the last target position; returns whether the chart had room."""
     m, span = slices.width, span_of(i, j)
     words = word_of(m) + 1
     chart.has_row[span, :words] = np.uint64(0)
@@ -684,7 +722,7 @@ def _make_span(chart, slices, i, j):
 
 @njit
 def sum_inside(chart, slices):
-    """Fill the sums of all cells that live, those that end first on the source side first; whether there was room."""
+    """Compute the inside sums of all surviving cells by increasing source end; returns whether the chart had room."""
     n, m = slices.height, slices.width
     _sum_nulls(chart, slices)
     chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0
@@ -703,7 +741,7 @@ def sum_inside(chart, slices):
 
 @njit
 def _inside(chart, i, j, x, y):
-    """The sum of a cell, 0 where there is none."""
+    """Return the inside sum of a cell; 0 if it does not exist."""
     if x > y:
         return 0.0
     if i == j:
@@ -716,9 +754,9 @@ def _inside(chart, i, j, x, y):
 
 @njit
 def _split(chart, slices, cell, random):
-    """Draw the rule of a cell and where it is split: (rule, k, z).
+    """Draw the rule and the split of a cell: (rule, k, z).
 
-    The order: the emission, then straight splits, then inverted ones, each by source and then target position.
+    Candidates in order: the emission, straight splits, inverted splits, each by source and then target position.
     """
     i, j, x, y = cell
     left = uniform(random) * _inside(chart, i, j, x, y)
@@ -742,7 +780,7 @@ def _split(chart, slices, cell, random):
         if weight == 0.0:
             continue
         for k in range(i, j + 1):
-            # The child that begins at x has its cells in a row: only those are looked at.
+            # The child that begins at x is in one row, so only its cells are searched.
             low, high = (i, k) if rule == STRAIGHT else (k, j)
             here, end = row_of(chart, span_of(low, high), x) if low < high else (x, y + 1)
             while here < end:
@@ -763,7 +801,7 @@ def _split(chart, slices, cell, random):
 
 @njit
 def _draw(chart, slices):
-    """Draw a derivation top-down; its length."""
+    """Draw a derivation top-down; returns its length."""
     random = slices.key + GOLDEN
     stack = chart.stack
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, slices.height, 0, slices.width
@@ -788,7 +826,7 @@ def _draw(chart, slices):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation from the emissions that live; as `draw_by_slices`, 0 where there is none."""
+    """Draw a derivation from the surviving emissions; as `draw_by_slices`, but 0 if there is none."""
     n, m = slices.height, slices.width
     find_required(chart.viability, chart.emissions, n, m)
     _level(chart.emissions, n, m, chart.scale)
@@ -801,10 +839,11 @@ def _parse(chart, slices):
 
 @njit
 def draw_by_slices(chart, weights, shape, nodes, length, key):
-    """Draw a derivation given slice variables, and those given the present one, into `chart.rules`; its length.
+    """Draw slice variables given the current derivation, and a derivation given these, into `chart.rules`.
 
-    `NO_ROOM` where a larger chart may do, `GIVEN_UP` where the chart is too large altogether or its sum is beyond all
-    numbers. That follows from the slice variables alone, so to keep the derivation leaves the posterior as it is.
+    Returns the length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if the chart is too large or its sum
+    overflows.
+    Both failures depend on the slice variables alone, so keeping the derivation leaves the posterior invariant.
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
@@ -819,7 +858,7 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
-    """As `draw_by_slices`, with flat slice variables."""
+    """Draw as `draw_by_slices` does, with flat slice variables."""
     keep_emissions(chart.emissions, weights, shape, nodes, length, key)
     drawn = _parse_whole(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
     return drawn if drawn != 0 else GIVEN_UP
@@ -827,7 +866,7 @@ def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def _parse_whole(chart, weights, n, m, key):
-    """Draw a derivation from the emissions that live, all rules with children by their probabilities; as `_parse`."""
+    """Draw a derivation from the surviving emissions with unpruned rules; as `_parse`."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
     return _parse(chart, slices)
@@ -835,9 +874,9 @@ def _parse_whole(chart, weights, n, m, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """As `draw_by_slices`, from all derivations of the emissions whose weights are above 0; 0 where there are none.
+    """Draw from all derivations of the emissions with weight > 0; as `draw_by_slices`, but 0 if there are none.
 
-    `weights` are those of n source and m target words, and of the rules with children.
+    `weights` holds the weights of n source and m target words and of the rules with children.
     """
     copy_emissions(weights, chart.emissions, n, m)
     return _parse_whole(chart, weights, n, m, key)

@@ -1,6 +1,6 @@
-"""Initial derivations [BC10 §3]: LB left-branching and monotone, M1 from a parse by Model 1, M4 from links.
+"""Initial derivations [BC10 §3]: LB left-branching and monotone, M1 from a Model 1 parse, M4 from links.
 
-All emit words, also where phrases may be emitted.
+All emit single words, even if phrases may be emitted.
 """
 
 import numpy as np
@@ -15,14 +15,15 @@ LEFT_BRANCHING, MODEL1, LINKS = "lb", "m1", "m4"
 STARTS = (LEFT_BRANCHING, MODEL1, LINKS)
 
 BEAM = 3.0
-"""M1: a word may be linked to those whose relative position is within so many words."""
+"""M1: maximum distance in words from the diagonal at which words may be linked."""
 _STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
 
 
 @njit
 def start_left_branching(n, m, rules, random):
-    """Write LB of n source and m target words, which are not both 0: its length; words of the longer side are nulls by
-    chance, as many as it is longer.
+    """Write the left-branching derivation of n source and m target words, not both 0; returns its length.
+
+    Words of the longer side that have no partner are nulls at random positions.
     """
     longer, shorter = max(n, m), min(n, m)
     nulls = longer - shorter
@@ -43,7 +44,7 @@ def start_left_branching(n, m, rules, random):
 
 @njit
 def weigh_by_model1(batch, pair, base, weights):
-    """Fill the weights of M1: pairs near the diagonal, nulls of the longer side alone."""
+    """Set the weights of M1: pairs near the diagonal, and nulls of the longer side only."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     at = batch.cell_offset[pair]
@@ -62,10 +63,13 @@ def weigh_by_model1(batch, pair, base, weights):
 
 @njit
 def _reduce(links, n, stack, tree):
-    """Shift-reduce one-to-one links, target ranks by source word or -1 [Zhang et al. 2006]: items left on the stack.
+    """Shift-reduce one-to-one links, target ranks by source word or -1 [Zhang et al. 2006].
 
-    `stack` int32[n, 5] holds source words [i, j), ranks [x, y) and a node of `tree` int32[2n, 3]: rule, left and right;
-    leaves are numbered by their source words, inner nodes from n on.
+    Returns the stack height.
+
+    `stack` int32[n, 5] holds source words [i, j), ranks [x, y) and a node of `tree` int32[2n, 3]: rule, left and right
+    child.
+    Leaves are numbered by their source words, internal nodes from n.
     """
     depth = 0
     nodes = n
@@ -93,7 +97,7 @@ def _reduce(links, n, stack, tree):
 
 @njit
 def _rank(links, n, m, ranks):
-    """The place of each source word's link among all, by target position; -1 for no link. How many there are."""
+    """Compute the rank of each source word's link by target position, -1 for no link; returns the number of links."""
     number = 0
     for i in range(n):
         ranks[i] = -1
@@ -107,9 +111,9 @@ def _rank(links, n, m, ranks):
 
 @njit
 def _write_leaf(links, ranks, i, ends, rules, length):
-    """Write a linked word with the words without links that stand beside it; the length after it.
+    """Write a linked word with its adjacent unlinked words; returns the new length.
 
-    `ends`: numbers of source and target words.
+    `ends` holds the numbers of source and target words.
     """
     n, m = ends
     after = above = 0
@@ -147,10 +151,11 @@ def _write_leaf(links, ranks, i, ends, rules, length):
 
 @njit
 def start_from_links(links, n, m, room, rules, random):
-    """Write M4: the derivation of links that are one-to-one, int32[n] target positions or -1; its length.
+    """Write the M4 derivation of one-to-one links, int32[n] target positions or -1; returns its length.
 
-    Links that keep the others from being an ITG's are dropped, the smallest block first. `room` int32[n, 5], int32[2n,
-    3], int32[n], int32[2n]: scratch.
+    Links that prevent an ITG derivation are dropped, smallest block first. `room` int32[n, 5], int32[2n, 3], int32[n],
+    int32[2n]
+    is scratch memory.
     """
     stack, tree, ranks, pending = room
     while True:
@@ -188,8 +193,12 @@ def one_to_one(
     offset: NDArray[np.int64],
     source_offset: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """Of each pair's links, from `offset` int64[P + 1] on, the best for each word, greedily by score: int32[N] target
-    positions of all source words, or -1.
+    """Select one-to-one links of each pair greedily by score.
+
+    Returns
+    -------
+    int32[N]
+        Target position of each source word, or -1.
     """
     chosen = np.full(int(source_offset[-1]), -1, np.int32)
     for pair in range(len(offset) - 1):
@@ -205,11 +214,12 @@ def one_to_one(
 
 @njit
 def start_pairs(first, batch, base, derivations, chart, room, how, key):
-    """Write the initial derivations of the pairs from `first` on; the pair whose chart found no room, or the number.
+    """Write the initial derivations of the pairs from `first` on; returns the pair whose chart had no room, or P.
 
-    `how` is the place of the start in `STARTS`, the links of M4, int32[N] target positions or -1, and bool[P] which
-    pairs get a derivation. `room` is scratch memory: weights for M1; for M4 int32[n] the links of a pair, and what
-    `start_from_links` works in.
+    `how` holds the index of the start in `STARTS`, the links of M4 (int32[N] target positions or -1), and which pairs
+    get
+    a derivation (bool[P]). `room` is scratch memory: weights for M1; for M4, int32[n] links and the arrays of
+    `start_from_links`.
     """
     start, links, due = how
     weights, (of_pair, reducing) = room

@@ -1,9 +1,10 @@
-"""Links and rules of ITG derivations, and the averages of many: which rules each pair uses, and how often.
+"""Links and rules of ITG derivations, and posterior averages of the rules that each pair uses.
 
-The rules that a pair of n and m words can use have places: straight, inverted, the null emissions of its n source and m
-target words, its n · m word pairs, row by row, and for each of these, in the same order, the phrase pairs that begin
-there. A rule's number in a batch goes on in the same way: straight, inverted, the null emissions of all words of the
-batch, then its types of word pairs and of phrase pairs.
+The rules that a pair of n and m words can use are numbered by positions: straight, inverted, the null emissions of its
+n
+source and m target words, its n · m word pairs, row by row, and for each of these, in the same order, the phrase pairs
+that begin there. Rules of a batch are numbered likewise: straight, inverted, null emissions of all words, then
+types of word pairs and phrase pairs.
 """
 
 from typing import NamedTuple
@@ -30,13 +31,15 @@ from hierogram.samplers.itg.derivations import (
 )
 
 LONGEST_CHUNK = 3
-"""Words of a chunk's longer side."""
+"""Maximum length of a chunk's longer side, in words."""
 
 
 class LinkSums(NamedTuple):
-    """Numbers of samples that have a link at each (source, target) position, float32[C]: `pairs` of words that are
-    emitted as a pair, or by a pair of phrases, `chunks` of words without a link with the only word that their chunk has
-    on the other side. `samples` int64[1].
+    """Number of samples with a link at each (source, target) position.
+
+    `pairs` float32[C] counts words emitted as a word pair or within a phrase pair; `chunks` float32[C] counts unlinked
+    words with
+    the only word of their chunk on the other side; `samples` int64[1] is the number of samples.
     """
 
     pairs: NDArray[np.float32]
@@ -45,7 +48,7 @@ class LinkSums(NamedTuple):
 
 
 def empty_links(batch: ItgBatch) -> LinkSums:
-    """No sample."""
+    """Return sums of zero samples."""
     return LinkSums(
         np.zeros(len(batch.types), np.float32), np.zeros(len(batch.types), np.float32), np.zeros(1, np.int64)
     )
@@ -59,7 +62,7 @@ def _emits_both(node):
 
 @njit_inline
 def _add_emitted(node, cell, width, sums):
-    """Count a link of each source word that a node emits with each target word."""
+    """Count a link between each source word and each target word that a node emits."""
     for i in range(node["i"], node["j"]):
         for x in range(node["x"], node["y"]):
             sums[cell + i * width + x] += np.float32(1.0)
@@ -67,7 +70,7 @@ def _add_emitted(node, cell, width, sums):
 
 @njit
 def _add_chunk(nodes, at, cell, width, sums):
-    """Count the nulls of a chunk: a subtree with one word on a side, and a word pair in it."""
+    """Count links for the nulls of a chunk: a subtree with one word on one side that contains a word pair."""
     node = nodes[at]
     tall = node["y"] - node["x"] == 1
     place = at
@@ -122,19 +125,21 @@ def _add_links(batch, derivations, nodes, sums):
 
 
 def add_links(batch: ItgBatch, derivations: Derivations, sums: LinkSums) -> None:
-    """Count the links of a sample."""
+    """Count the links of one sample."""
     _add_links(batch, derivations, np.zeros(longest_derivation(derivations), NODE), sums)
     sums.samples[0] += 1
 
 
 BINARY = 2
-"""Rules with children, whose places come first."""
+"""Number of rules with children, which have the first positions."""
 
 _BYTES_A_NUMBER = 5
 
 
 class ItgAverages(NamedTuple):
-    """`uses` uint32[S] of each place of each pair in all sweeps, `sweeps` int64[P] that it has averaged over."""
+    """Averages: `uses` uint32[S] of each position of each pair over all sweeps, and `sweeps` int64[P] averaged per
+    pair.
+    """
 
     uses: NDArray[np.uint32]
     sweeps: NDArray[np.int64]
@@ -142,14 +147,14 @@ class ItgAverages(NamedTuple):
 
 @njit_inline
 def first_place(batch, pair):
-    """Where a pair's places begin."""
+    """Return the first position of a pair."""
     cells = batch.cell_offset[pair] * batch.phrases.longest * batch.phrases.longest
     return BINARY * pair + batch.source_offset[pair] + batch.target_offset[pair] + cells
 
 
 @njit_inline
 def place_of(node, n, m, longest):
-    """The place of a node's rule among those of its pair of n and m words; phrases have `longest` words at most."""
+    """Return the position of a node's rule in its pair of n and m words; phrases have up to `longest` words."""
     rule = np.int64(node["rule"])
     if rule < PAIR:
         return rule
@@ -165,7 +170,7 @@ def place_of(node, n, m, longest):
 
 
 def empty_averages(batch: ItgBatch) -> ItgAverages:
-    """Nothing averaged yet."""
+    """Return averages over no sweeps."""
     places = BINARY * batch.size + len(batch.source) + len(batch.target)
     places += len(batch.types) * batch.phrases.longest**2
     return ItgAverages(np.zeros(places, np.uint32), np.zeros(batch.size, np.int64))
@@ -185,14 +190,14 @@ def _add(batch, derivations, due, averages, nodes):
             averages.uses[first + place_of(nodes[at], n, m, batch.phrases.longest)] += np.uint32(1)
         averages.sweeps[pair] += 1
         if averages.sweeps[pair] == MOST_SWEEPS:
-            # A sweep so far weighs half of one to come; of a place less than one use is lost.
+            # Halving gives past sweeps half the weight of future ones; a position loses less than one use.
             averages.sweeps[pair] //= 2
             for at in range(first, first_place(batch, pair + 1)):
                 averages.uses[at] >>= np.uint32(1)
 
 
 def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.bool_], averages: ItgAverages) -> None:
-    """Average over the present derivations of the pairs that are due, too; changes the averages in place."""
+    """Add the current derivations of the pairs that are due to the averages, in place."""
     _add(batch, derivations, due, averages, np.zeros(longest_derivation(derivations), NODE))
 
 
@@ -214,8 +219,11 @@ def _write(batch, averages, content, offsets):
 
 
 def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
-    """Each pair's record: its sweeps, and of every place with uses how far it is from the one before, and the uses, as
-    LEB128 varints; nothing for pairs that have not averaged over anything.
+    """Encode each pair's averages as a record of LEB128 varints.
+
+    A record holds the number of sweeps, then for every position with uses its distance from the previous one and its
+    uses. It is
+    empty for a pair without averages.
     """
     bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
     content = np.empty(_BYTES_A_NUMBER * bound, np.uint8)
@@ -226,9 +234,11 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
 
 @njit
 def next_entry(content, position, last, at, end):
-    """The entry at `position` of a record, where `at` is the place before it: (place, uses, where the next begins).
+    """Return the entry at byte `position` of a record: (rule position, uses, next byte).
 
-    A place of -1 where the bytes end too soon, or lead beyond the places before `end`.
+    `at` is the previous rule position.
+
+    The rule position is -1 if the bytes end too soon or point past `end`.
     """
     step, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
@@ -239,7 +249,9 @@ def next_entry(content, position, last, at, end):
 
 @njit_inline
 def _has_rule(batch, pair, at):
-    """Return whether there is a rule at a place, counted from the first of the batch: no phrase leaves its pair."""
+    """Return whether a position, counted from the first of the batch, has a rule: phrases do not cross the end of a
+    sentence.
+    """
     words = batch.source_offset[pair + 1] + batch.target_offset[pair + 1]
     phrase = at - BINARY * (pair + 1) - words - batch.cell_offset[pair + 1]
     return phrase < batch.cell_offset[pair] * (batch.phrases.longest**2 - 1) or batch.phrases.types[phrase] >= 0
@@ -247,7 +259,7 @@ def _has_rule(batch, pair, at):
 
 @njit
 def _read(batch, records, averages):
-    """The first pair whose record does not fit it, or -1."""
+    """Decode all records; returns the first pair whose record does not fit it, or -1."""
     for pair in range(len(records.offsets) - 1):
         position, last = records.offsets[pair], records.offsets[pair + 1]
         if position == last:
@@ -266,7 +278,7 @@ def _read(batch, records, averages):
 
 
 def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
-    """Inverse of `write_averages`; raises `DerivationError` where a record does not fit its pair."""
+    """Return the averages that `write_averages` wrote; raises `DerivationError` if a record does not fit its pair."""
     averages = empty_averages(batch)
     wrong = _read(batch, records, averages)
     if wrong >= 0:
@@ -275,9 +287,18 @@ def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
 
 
 class RuleUses(NamedTuple):
-    """Uses of rules, m of them: `rules` int64[m] their numbers, `pairs` int64[m] the pairs' places in the batch;
-    `counts`, `sampled`, `variances` int64[m] what each changes of the rule's count, of its expected uses and of the
-    variance of their error, in units of 1/`ONE_USE` and of 1/`ONE_SQUARE`.
+    """Changes of m rules' counts.
+
+    Attributes
+    ----------
+    rules
+        int64[m]: rule numbers.
+    pairs
+        int64[m]: indices of the pairs in the batch.
+    counts, sampled, variances
+        int64[m]: changes of the rule's count, of its expected uses in units of 1/`ONE_USE`, and of the variance of
+        their error
+        in units of 1/`ONE_SQUARE`.
     """
 
     rules: NDArray[np.int64]
@@ -289,7 +310,7 @@ class RuleUses(NamedTuple):
 
 @njit_inline
 def _rule_at(batch, pair, place, words):
-    """The number of the rule at a place of a pair; `words` are the different ones of the batch's sides."""
+    """Return the number of the rule at a position of a pair; `words` are the distinct words of the batch's sides."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     if place < BINARY:
@@ -319,7 +340,10 @@ def _put(found, at, rule, pair, weights):
 
 @njit
 def _list_trees(batch, trees, chosen, first, words, found, nodes):
-    """The uses of the chosen pairs' derivations; how many there are, and the first pair that does not fit, or -1."""
+    """List the uses of the chosen pairs' derivations.
+
+    Returns their number, and the first pair that does not fit, or -1.
+    """
     taken = 0
     for k in range(len(chosen)):
         length = trees.offsets[k + 1] - trees.offsets[k]
@@ -332,7 +356,7 @@ def _list_trees(batch, trees, chosen, first, words, found, nodes):
             return taken, k
         if not fits(batch, pair, nodes, length):
             return taken, k
-        # A pair that has averaged over nothing expects to use what it uses now.
+        # Without averages, the expected uses of a pair are its current uses.
         alone = chosen[k] == 2
         weights = 1, ONE_USE if alone else 0, SWEEPS_A_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
@@ -343,7 +367,7 @@ def _list_trees(batch, trees, chosen, first, words, found, nodes):
 
 @njit
 def _count_entries(batch, records, first):
-    """The entries of all records, and the first pair whose record does not fit, or -1."""
+    """Count the entries of all records; returns the first pair whose record does not fit, or -1."""
     number = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -363,7 +387,7 @@ def _count_entries(batch, records, first):
 
 @njit
 def _list_records(batch, records, first, words, found, left_out):
-    """Return what counts of all records, and into `left_out` what does not; how many rules there are."""
+    """List the counted rules of all records; returns their number and adds the uncounted uses to `left_out`."""
     taken = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -389,10 +413,17 @@ def _room(size: int) -> RuleUses:
 
 
 def uses_of_trees(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
-    """The uses of derivations, as `derivations.encode` gives them, of the pairs from `first` on.
+    """Return the uses of encoded derivations, of the pairs from `first` on.
 
-    `chosen` int8[p]: 0 where a pair is left out, 2 where it expects to use what it uses now, else 1. Raises
-    `DerivationError` where bytes are no derivation of their pair.
+    Parameters
+    ----------
+    chosen
+        int8[p]: 0 skips a pair, 2 sets its expected uses to its current uses, otherwise 1.
+
+    Raises
+    ------
+    DerivationError
+        Bytes are not a derivation of their pair.
     """
     found = _room(len(trees.content))
     longest = 2 * (batch.longest_source + batch.longest_target)
@@ -404,10 +435,19 @@ def uses_of_trees(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first
 
 
 def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[RuleUses, NDArray[np.int64]]:
-    """Count records of averages, of the pairs from `first` on; and what they expect to use beside that, by
-    number of nonterminals, int64[CLASSES], in units of 1/`ONE_USE`.
+    """Count the records of averages, of the pairs from `first` on.
 
-    Raises `DerivationError` where a record does not fit its pair.
+    Returns
+    -------
+    RuleUses
+        Counted uses.
+    int64[CLASSES]
+        Expected uses that are not counted, by number of nonterminals, in units of 1/`ONE_USE`.
+
+    Raises
+    ------
+    DerivationError
+        A record does not fit its pair.
     """
     number, wrong = _count_entries(batch, records, first)
     if wrong >= 0:
@@ -419,7 +459,7 @@ def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[Ru
 
 
 def added_up(parts: list[RuleUses]) -> RuleUses:
-    """The uses of each rule added up, by its number, where they do not cancel out; `pairs` are those of the first."""
+    """Sum the uses of each rule and drop rules whose changes cancel; `pairs` are those of the first part."""
     columns = zip(_room(0), *parts, strict=True)
     every = RuleUses(*(np.concatenate(column) for column in columns))
     order = np.argsort(every.rules, kind="stable")
