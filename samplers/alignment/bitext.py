@@ -1,6 +1,6 @@
-"""A parallel corpus as the aligner sees it: one side's words are emitted, those of the other are conditioning.
+"""Parallel text as the aligner uses it: the words of the emitted side are generated from the conditioning side.
 
-A word's number counts from 0 on its own side.
+Words are numbered from 0 on each side.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.keys import numbering
 
 MOST_WORDS = 2**15 - 1
-"""No sentence is longer: positions are 16-bit numbers."""
+"""Maximum sentence length: positions are 16-bit integers."""
 
 
 class Side(NamedTuple):
-    """The sentences of one language: `words` int32[N], `offset` int64[P + 1], `vocabulary` the words by number."""
+    """Sentences of one language: word numbers int32[N], `offset` int64[P + 1], and the `vocabulary` by number."""
 
     words: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -26,10 +26,11 @@ class Side(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """The sentence pairs of one direction, in arrays.
+    """Sentence pairs of one direction.
 
-    `emitted` int32[N], `emitted_offset` int64[P + 1]; `conditioning` int32[M], `conditioning_offset` int64[P + 1];
-    `cell_offset` int64[P + 1] where a pair's (emitted, conditioning) positions begin in an array of all of them.
+    `emitted` int32[N] with `emitted_offset` int64[P + 1]; `conditioning` int32[M] with `conditioning_offset` int64[P +
+    1];
+    `cell_offset` int64[P + 1] is the start of each pair's (emitted, conditioning) positions in an array of all of them.
     """
 
     emitted: NDArray[np.int32]
@@ -45,21 +46,21 @@ class Sides(NamedTuple):
 
     @property
     def longest_emitted(self) -> int:
-        """Most words of an emitted sentence."""
+        """Length of the longest emitted sentence."""
         return int((self.emitted_offset[1:] - self.emitted_offset[:-1]).max(initial=0))
 
     @property
     def longest_conditioning(self) -> int:
-        """Most words of a conditioning sentence."""
+        """Length of the longest conditioning sentence."""
         return int((self.conditioning_offset[1:] - self.conditioning_offset[:-1]).max(initial=0))
 
 
 _LONGEST_FOLDED = 1024
-"""A word that is longer than so many bytes in lower case stays as it is: stores take none that are longer."""
+"""Maximum size in bytes of a lowercased word; longer words keep their case. Stores reject them."""
 
 
 def tokens_of(sentence: str) -> list[str]:
-    """The words of a sentence; spaces and tabs separate them, no other character does."""
+    """Split a sentence at spaces and tabs, and at no other character."""
     if "\t" in sentence or "\r" in sentence:
         sentence = sentence.rstrip("\r").replace("\t", " ")
     words = sentence.split(" ")
@@ -67,21 +68,22 @@ def tokens_of(sentence: str) -> list[str]:
 
 
 def fold(word: str) -> str:
-    """The word in lower case, as the aligner knows it."""
+    """Return the word in lower case."""
     folded = word.lower()
     return folded if len(folded) < _LONGEST_FOLDED // 4 or len(folded.encode()) <= _LONGEST_FOLDED else word
 
 
 def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
-    """Number the words of sentences; without `keep_case` words that differ in case alone are one word.
+    """Assign numbers to the words of sentences; without `keep_case`, case is ignored.
 
-    Raises `AlignmentInputError` where a sentence has more than `MOST_WORDS` words.
+    Raises `AlignmentInputError` if a sentence has more than `MOST_WORDS` words.
     """
     numbers = numbering()
     words: list[int] = []
     offset = [0]
     for number, sentence in enumerate(sentences, 1):
-        # Lowered word by word: lowering may change the number of characters, never that of words.
+        # Lowercase each word separately: lowercasing may change the number of characters but not the number of
+        # words.
         words_here = tokens_of(sentence)
         folded = words_here if keep_case else [fold(word) for word in words_here]
         if len(folded) > MOST_WORDS:
@@ -94,7 +96,10 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
 
 
 def make_sides(emitted: Side, conditioning: Side) -> Sides:
-    """The direction that generates one side from the other; raises `AlignmentInputError` if lengths differ."""
+    """Return the direction that generates `emitted` from `conditioning`.
+
+    Raises `AlignmentInputError` if lengths differ.
+    """
     if len(emitted.offset) != len(conditioning.offset):
         raise AlignmentInputError(
             f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: "
@@ -107,18 +112,18 @@ def make_sides(emitted: Side, conditioning: Side) -> Sides:
 
 
 STEM = 4
-"""So many letters of a word are its stem; a shorter word is its own."""
+"""Length of a stem in letters; a shorter word is its own stem."""
 
 
 def stems_of(side: Side) -> Side:
-    """The side with the stem of each word in its place."""
+    """Return the side with each word replaced by its stem."""
     numbers = numbering()
     of_word = [numbers[word[:STEM]] for word in side.vocabulary]
     return Side(np.array(of_word, np.int32)[side.words], side.offset, tuple(numbers))
 
 
 class Direction(NamedTuple):
-    """One direction of a corpus: its arrays, and both sides' words."""
+    """One direction of a corpus: its arrays and both vocabularies."""
 
     sides: Sides
     emitted: Side
@@ -126,7 +131,7 @@ class Direction(NamedTuple):
 
 
 def make_direction(emitted: Side, conditioning: Side) -> Direction:
-    """The direction that emits one side's words; raises `AlignmentInputError` where the sides' lengths differ."""
+    """Return the direction that emits the words of `emitted`; raises `AlignmentInputError` if lengths differ."""
     return Direction(make_sides(emitted, conditioning), emitted, conditioning)
 
 
@@ -142,9 +147,9 @@ def _bigrams(words, offset, start):
 
 
 def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
-    """The number of the (word before, word) at each emitted position, int32[N], and how many there are.
+    """Assign a number to the (previous word, word) bigram of each emitted position, int32[N].
 
-    A start symbol, numbered after the last word, stands before the first word.
+    Returns also their count.
     """
     keys = _bigrams(emitted.words, emitted.offset, len(emitted.vocabulary))
     distinct, numbers = np.unique(keys, return_inverse=True)

@@ -1,4 +1,4 @@
-"""The state of an aligner's chain: links, collocations, all counts; and what every model's sweep does with them."""
+"""State of an aligner's chain (links, collocations, counts), and operations shared by the sweeps of all models."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,13 +14,14 @@ from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.grammar.known_links import KnownLinks
 
 FREE, EXCEPT, ONLY = 0, 1, 2
-"""What a word's positions are: none (any link may be), those that it is not linked to, the only ones that it is."""
+"""Meaning of a word's listed positions: no constraint, forbidden links, or the only allowed links."""
 
 
 class LinkEvidence(NamedTuple):
-    """Of each emitted position: `meaning` uint8[N], and its `positions` int16[K] from `offset` int64[N + 1] on.
+    """Link constraints of each emitted position.
 
-    Arrays without an entry: nothing is known of any.
+    `meaning` uint8[N], and `positions` int16[K] with `offset` int64[N + 1]. Empty arrays mean that no position is
+    constrained.
     """
 
     meaning: NDArray[np.uint8]
@@ -30,14 +31,15 @@ class LinkEvidence(NamedTuple):
 
 @lru_cache
 def no_evidence() -> LinkEvidence:
-    """Every link may be. Always the same arrays: to be read only."""
+    """Return the empty constraints. The arrays are shared: do not modify them."""
     return LinkEvidence(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int16))
 
 
 def evidence_of(sides: Sides, known: Mapping[int, KnownLinks], emitted_is_target: bool) -> LinkEvidence:
-    """The evidence of pairs, by their places in the batch, as one direction sees it.
+    """Return the link constraints of pairs, by index in the batch, for one direction.
 
-    A word with fixed links is linked to one of these; else it may be without a link, or have any that is not forbidden.
+    A word with fixed links must have one of them. Any other word may be unlinked or have any link that is not
+    forbidden.
     """
     if not known:
         return no_evidence()
@@ -51,7 +53,7 @@ def evidence_of(sides: Sides, known: Mapping[int, KnownLinks], emitted_is_target
             for source, target in links:
                 emitted, conditioning = (target, source) if emitted_is_target else (source, target)
                 here.setdefault(start + emitted, []).append(conditioning)
-            # Fixed links come last, and take the place of forbidden ones.
+            # Process fixed links last, since they override forbidden ones.
             for word, positions in here.items():
                 meaning[word] = kind
                 of_word[word] = sorted(positions)
@@ -65,7 +67,7 @@ def evidence_of(sides: Sides, known: Mapping[int, KnownLinks], emitted_is_target
 
 @njit_inline
 def keep_to_evidence(evidence, g, length, weight):
-    """Make the weights 0 that evidence rules out: `weight[0]` is that of no link, `weight[i + 1]` of position i."""
+    """Set weights to 0 that constraints exclude: `weight[0]` belongs to no link, `weight[i + 1]` to position i."""
     if len(evidence.meaning) == 0 or evidence.meaning[g] == FREE:
         return
     only = evidence.meaning[g] == ONLY
@@ -80,10 +82,10 @@ def keep_to_evidence(evidence, g, length, weight):
 
 
 UNLINKED = -1
-"""The link of an emitted word that no conditioning word emits."""
+"""Link of an emitted word without a conditioning word."""
 
 MOST_FERTILITY = 7
-"""Given words with more links count as having this many."""
+"""Fertilities above this are counted as this."""
 
 SETTINGS = np.dtype(
     [
@@ -98,17 +100,22 @@ SETTINGS = np.dtype(
         ("candidates", np.int64),
     ]
 )
-"""Hyperparameters in the paper's words: lexical β, jump α, collocation γ, Beta(s, r); then the strength of the
-fertilities' prior, the prior probability of an unlinked word, the size of the emitted vocabulary, and how many
-positions a link is drawn from (0: all)."""
+"""Hyperparameters as named in the paper: lexical β, jump α, collocation γ, Beta(s, r).
+
+Then the strength of the fertility prior, the prior probability of an unlinked word, the size of the emitted vocabulary,
+and the number of candidate positions per draw (0: all).
+"""
 
 BEFORE = np.dtype([("plain", np.int64), ("collocated", np.int64)])
-"""Of a word that stands before others: how many of these are emitted by their link, and how many by this word."""
+"""Number of following words emitted by their link, and by this word."""
 
 
 class Tokens(NamedTuple):
-    """Where each emitted word stands: word w at `position` int32[N] from `offset` int64[W + 1] on, in order; `pair`
-    int32[N] of each emitted position. `aside` int16[N] is memory for links. Empty where a model has no use for it.
+    """Occurrences of each emitted word: `position` int32[N] sorted, grouped by word from `offset` int64[W + 1].
+
+    `pair` int32[N] is the pair of each emitted position; `aside` int16[N] stores links temporarily. Empty for models
+    that do not
+    use it.
     """
 
     offset: NDArray[np.int64]
@@ -118,7 +125,7 @@ class Tokens(NamedTuple):
 
 
 def tokens_of(sides: Sides, words: int) -> Tokens:
-    """Return where each of so many emitted words stands."""
+    """Return the occurrences of each emitted word."""
     offset = np.zeros(words + 1, np.int64)
     np.cumsum(np.bincount(sides.emitted, minlength=words), out=offset[1:])
     lengths = np.diff(sides.emitted_offset)
@@ -132,19 +139,39 @@ def tokens_of(sides: Sides, words: int) -> Tokens:
 
 @lru_cache
 def no_tokens() -> Tokens:
-    """No word stands anywhere."""
+    """Return no occurrences."""
     return Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int16))
 
 
 class Chain(NamedTuple):
     """State of one chain.
 
-    `links` int16[N] (conditioning position, or UNLINKED), `collocated` uint8[N] (Z of [SA16 §3]); `pairs` counts of
-    linked word pairs, `conditioning` CONDITIONING[V + 1] (the last row: no word); `jumps` float64[2L + 4], whole
-    numbers: widths -L to L, to no word, from no word, all; `fertility` int32[V, MOST_FERTILITY + 1] tokens of a
-    conditioning word by number of links; `bigram` int32[N], `bigram_count` int32[B] collocations by (word before,
-    word); `before` BEFORE[W + 1]; `settings` SETTINGS[1]; `fertility_prior` float64[MOST_FERTILITY + 1];
-    `evidence` what is known of links (bhmm-f); `tokens` where each emitted word stands (bhmm).
+    Attributes
+    ----------
+    links
+        int16[N]: conditioning position, or UNLINKED.
+    collocated
+        uint8[N]: Z of [SA16 §3].
+    pairs
+        Counts of linked word pairs.
+    conditioning
+        CONDITIONING[V + 1]; the last row is the empty word.
+    jumps
+        float64[2L + 4], integral: widths -L to L, jumps to and from the empty word, total.
+    fertility
+        int32[V, MOST_FERTILITY + 1]: tokens of each conditioning word by number of links.
+    bigram, bigram_count
+        int32[N], int32[B]: bigram of each position, and collocations per bigram.
+    before
+        BEFORE[W + 1].
+    settings
+        SETTINGS[1].
+    fertility_prior
+        float64[MOST_FERTILITY + 1].
+    evidence
+        Link constraints (bhmm-f).
+    tokens
+        Occurrences of each emitted word (bhmm).
     """
 
     links: NDArray[np.int16]
@@ -163,9 +190,13 @@ class Chain(NamedTuple):
 
 
 class AlignmentScratch(NamedTuple):
-    """Scratch of one worker: `candidate`, `seen`, `weight` by candidate; `fertility`, `factor`, `hashed` by position of
-    the conditioning sentence; `after` by emitted position. `alike` int16[M] is filled: of each conditioning word the
-    next position in its sentence with the same word, from the last one on the first."""
+    """Scratch memory of one worker.
+
+    `candidate`, `seen` and `weight` are indexed by candidate, `fertility`, `factor` and `hashed` by conditioning
+    position, `after` by
+    emitted position. `alike` int16[M] is precomputed: the next position with the same conditioning word in the
+    sentence, cyclically.
+    """
 
     candidate: NDArray[np.int16]
     weight: NDArray[np.float64]
@@ -179,12 +210,12 @@ class AlignmentScratch(NamedTuple):
 
 @njit
 def _link_alike(sides, first, last, alike):
-    """Fill in `alike`; `first`, `last` int64 by conditioning word are memory, 0 at first."""
+    """Fill in `alike`; `first`, `last` int64 by conditioning word are scratch memory, initially 0."""
     for pair in range(len(sides.conditioning_offset) - 1):
         start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
         for k in range(start, stop):
             word = sides.conditioning[k]
-            # Places count from 1 there.
+            # Positions are stored from 1, since 0 means not yet seen.
             if first[word] <= start:
                 first[word] = k + 1
             else:
@@ -194,7 +225,7 @@ def _link_alike(sides, first, last, alike):
 
 
 def make_scratch(sides: Sides) -> AlignmentScratch:
-    """Scratch memory for the pairs of a direction."""
+    """Allocate scratch memory for the pairs of a direction."""
     longest = sides.longest_conditioning
     alike = np.zeros(len(sides.conditioning), np.int16)
     words = int(sides.conditioning.max(initial=-1)) + 1
@@ -213,23 +244,24 @@ def make_scratch(sides: Sides) -> AlignmentScratch:
 
 @njit_inline
 def jump_event(jumps, start, stop):
-    """Index of a jump between two positions, clipped to the widest that is told apart; -1 stands before the first."""
+    """Return the index of a jump between two positions, clipped to the widest one; -1 is before the first position."""
     widest = (len(jumps) - 4) // 2
     return min(max(stop - start, -widest), widest) + widest
 
 
 @njit_inline
 def all_jumps(jumps):
-    """Index of the number of all jumps."""
+    """Return the index of the total number of jumps."""
     return len(jumps) - 1
 
 
 @njit_inline
 def choose_candidates(first, present, stop, candidates, state, scratch):
-    """Fill `candidate` with the positions that a link is drawn from, among `first` to `stop` - 1; their number, stream.
+    """Fill `candidate` with positions from `first` to `stop` - 1; returns their number and the stream state.
 
-    All in order, or (with fewer `candidates` than positions) the present one and others drawn uniformly without
-    replacement: the auxiliary variable K of [SA16 §4.3].
+    All positions in order, or, if there are more than `candidates`, the current one and others drawn uniformly without
+    replacement:
+    the auxiliary variable K of [SA16 §4.3].
     """
     number = stop - first
     if candidates == 0 or candidates >= number:
@@ -252,7 +284,7 @@ def choose_candidates(first, present, stop, candidates, state, scratch):
 
 @njit_inline
 def pick(scratch, number, state):
-    """The number of a candidate, drawn by the cumulated weights (linear)."""
+    """Draw a candidate by cumulative weights (linear); returns its index and the stream state."""
     threshold = uniform(state) * scratch.weight[number - 1]
     for k in range(number - 1):
         if scratch.weight[k] > threshold:

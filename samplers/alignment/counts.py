@@ -1,8 +1,9 @@
-"""Sparse counts of linked word pairs: open addressing keyed by the (conditioning, emitted) word numbers.
+"""Sparse counts of linked word pairs: open addressing with (conditioning, emitted) keys.
 
-Only pairs that are linked somewhere, or that the prior favours, have a row. A row whose count falls to 0 is taken out
-at once by shifting the rows behind it back. A byte for each row, in an array that stays in the processor's cache, tells
-most pairs that have no row without a look at any.
+Only pairs that are linked somewhere, or that the prior favors, have a row. A row whose count falls to 0 is removed at
+once by
+shifting the following rows back. One byte per row, in an array that fits the processor's cache, identifies most pairs
+without a row.
 """
 
 from typing import NamedTuple
@@ -15,13 +16,13 @@ from hierogram.samplers.compiled.probing import close_gap, probe
 from hierogram.samplers.compiled.streams import GOLDEN
 
 ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
-"""A word pair: its key (0: free row), how often it is linked, and what the prior adds to the symmetric one."""
+"""Word pair: key (0: free row), number of links, and the prior's addition to the symmetric one."""
 
 CONDITIONING = np.dtype([("links", np.int64), ("prior", np.float64)])
-"""Of a conditioning word: its links, and the sum of the prior over all emitted words."""
+"""Conditioning word: number of links, and the sum of the prior over all emitted words."""
 
 TAKEN, SHIFT = 0, 1
-"""Registers: rows taken, and 64 - log2 of the capacity."""
+"""Registers: number of used rows, and 64 - log2 of the capacity."""
 
 _SMALLEST = 1 << 10
 _FREE = np.uint64(0)
@@ -33,8 +34,7 @@ _ONE, _IN_BYTE = np.uint64(1), np.uint64(7)
 class WordPairs(NamedTuple):
     """Counts of linked word pairs: `rows` ROW[capacity] (a power of two), `registers` int64[2].
 
-    `signs` uint8[capacity]: of all pairs that have a row, and whose search begins at this one, the bit that `sign_at`
-    reads is set.
+    `signs` uint8[capacity] is a Bloom filter: bit `sign_at` of every pair whose search starts at the row is set.
     """
 
     rows: NDArray[np.void]
@@ -44,19 +44,19 @@ class WordPairs(NamedTuple):
 
 @njit_inline
 def pair_key(conditioning, emitted):
-    """The key of a word pair; never 0."""
+    """Return the key of a word pair; never 0."""
     return np.uint64(conditioning + 1) << _32 | np.uint64(emitted)
 
 
 @njit_inline
 def home(key, shift):
-    """The first row that a key may have in a table of 2^(64 - shift) rows."""
+    """Return the row where the search for a key starts, in a table of 2^(64 - shift) rows."""
     return (key * GOLDEN) >> np.uint64(shift)
 
 
 @njit_inline
 def sign_at(signs, hashed, shift):
-    """1 if a pair whose key times `GOLDEN` is `hashed` may have a row; 0: it has none."""
+    """Return 0 if the pair has no row, 1 if it may have one; `hashed` is its key times `GOLDEN`."""
     bit = (hashed >> (np.uint64(shift) - _BITS)) & _IN_BYTE
     return (np.uint64(signs[hashed >> np.uint64(shift)]) >> bit) & _ONE
 
@@ -74,13 +74,13 @@ def _ends_at(rows, row, key):
 
 @njit_inline
 def find_pair(rows, shift, key):
-    """Row of the key, or the free row where it would go."""
+    """Return the row of the key, or the free row where it belongs."""
     return np.int64(probe(home(key, shift), np.uint64(len(rows) - 1), _ends_at, rows, key))
 
 
 @njit_inline
 def take_row(pairs, row, key):
-    """Make a free row the key's; a row that is the key's already stays as it is."""
+    """Assign a free row to the key; does nothing if the row has the key already."""
     if pairs.rows[row]["key"] == _FREE:
         pairs.rows[row]["key"] = key
         pairs.rows[row]["count"] = 0
@@ -106,14 +106,14 @@ def _move(pairs, row, to):
 
 @njit
 def free_row(pairs, row):
-    """Take a row out; rows behind it that could have stood there move up."""
+    """Remove a row; following rows of the same probe sequence move back."""
     shift = pairs.registers[SHIFT]
     mask = np.uint64(len(pairs.rows) - 1)
     begin = home(pairs.rows[row]["key"], shift)
     hole = close_gap(np.uint64(row), mask, _home_of, _move, pairs)
     pairs.rows[hole]["key"] = _FREE
     pairs.registers[TAKEN] -= 1
-    # Other pairs that are searched from the same row on may have the same sign.
+    # Recompute the filter byte: other pairs of the row may share the bit.
     signs = np.uint8(0)
     at = begin
     while pairs.rows[at]["key"] != _FREE:
@@ -126,7 +126,7 @@ def free_row(pairs, row):
 
 @njit_inline
 def copy_pairs(pairs, to):
-    """Make the table `to`, which is as large, the same as `pairs`."""
+    """Copy the table into `to`, which has the same capacity."""
     for row in range(len(pairs.rows)):
         to.rows[row]["key"] = pairs.rows[row]["key"]
         to.rows[row]["count"] = pairs.rows[row]["count"]
@@ -137,13 +137,13 @@ def copy_pairs(pairs, to):
 
 @njit_inline
 def has_room(pairs, more):
-    """Return whether the table can take so many more rows and stay at most three quarters full."""
+    """Return whether `more` rows fit within a load factor of 3/4."""
     return 4 * (pairs.registers[TAKEN] + more) <= 3 * len(pairs.rows)
 
 
 @njit_inline
 def link_pair(pairs, conditioning, conditioning_word, key):
-    """Count a link of the word pair; the caller has seen to room."""
+    """Add a link of the word pair; the caller ensures capacity."""
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
     take_row(pairs, row, key)
     pairs.rows[row]["count"] += 1
@@ -152,7 +152,7 @@ def link_pair(pairs, conditioning, conditioning_word, key):
 
 @njit_inline
 def unlink_pair(pairs, conditioning, conditioning_word, key):
-    """Take a link from the counts; the row stays, even at 0, and is returned."""
+    """Remove a link and return its row, which stays even if its count is 0."""
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
     pairs.rows[row]["count"] -= 1
     conditioning[conditioning_word]["links"] -= 1
@@ -161,28 +161,28 @@ def unlink_pair(pairs, conditioning, conditioning_word, key):
 
 @njit_inline
 def tidy(pairs, row):
-    """Take the row out if neither a link nor the prior needs it."""
+    """Remove the row if it has neither a link nor a prior."""
     if pairs.rows[row]["count"] == 0 and pairs.rows[row]["prior"] == 0.0:
         free_row(pairs, row)
 
 
 @njit_inline
 def conditioning_mass(conditioning, conditioning_word):
-    """The denominator of `lexical`: a conditioning word's links and prior."""
+    """Return the denominator of `lexical`: a conditioning word's links and prior."""
     return conditioning[conditioning_word]["links"] + conditioning[conditioning_word]["prior"]
 
 
 @njit_inline
 def known_weight(pairs, key):
-    """Links of the word pair and what the prior adds to them; 0 for a pair without a row."""
+    """Return the links of the word pair plus its prior; 0 without a row."""
     row = pairs.rows[find_pair(pairs.rows, pairs.registers[SHIFT], key)]
-    # A free row may have been another pair's.
+    # Compare keys: the row may be free or belong to another pair.
     return np.float64(row["key"] == key) * (row["count"] + np.float64(row["prior"]))
 
 
 @njit_inline
 def pair_weight(pairs, key):
-    """As `known_weight`, for a pair that may well have no row."""
+    """Return `known_weight`, but check the filter first: for pairs that often have no row."""
     if sign_at(pairs.signs, key * GOLDEN, pairs.registers[SHIFT]) == 0:
         return 0.0
     return known_weight(pairs, key)
@@ -190,7 +190,10 @@ def pair_weight(pairs, key):
 
 @njit_inline
 def lexical(pairs, conditioning, conditioning_word, key, symmetric):
-    """P(emitted word | conditioning word, links), the predictive Dirichlet probability [SA16 eqs. 2, 3, 5]; linear."""
+    """Return P(emitted word | conditioning word, links), the predictive Dirichlet probability [SA16 eqs. 2, 3, 5].
+
+    Linear.
+    """
     return (pair_weight(pairs, key) + symmetric) / conditioning_mass(conditioning, conditioning_word)
 
 
@@ -205,7 +208,7 @@ def _refill(old, pairs):
 
 
 def empty_pairs(expected: int = 0) -> WordPairs:
-    """A table without rows, with room for `expected` word pairs."""
+    """Return an empty table with capacity for `expected` word pairs."""
     capacity = _SMALLEST
     while 3 * capacity < 4 * expected:
         capacity *= 2
@@ -214,7 +217,7 @@ def empty_pairs(expected: int = 0) -> WordPairs:
 
 
 def larger_pairs(pairs: WordPairs, more: int = 0) -> WordPairs:
-    """The same counts in a table at least twice as large, with room for `more` rows."""
+    """Return the counts in a table of at least twice the capacity, with capacity for `more` further rows."""
     grown = empty_pairs(max(len(pairs.rows), int(pairs.registers[TAKEN]) + more))
     _refill(pairs.rows, grown)
     return grown

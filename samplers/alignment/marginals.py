@@ -1,6 +1,6 @@
-"""Posteriors of sampled links, of one direction or of both at once, and the links decoded from them [SA16 §4.5].
+"""Posteriors of sampled links, of one direction or of both, and the links decoded from them [SA16 §4.5].
 
-Both directions become one alignment by the mean of their posteriors (Liang, Taskar & Klein 2006), or by symmetrization.
+Both directions are combined by averaging their posteriors (Liang, Taskar & Klein 2006) or by symmetrization.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,19 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 
 CELL = np.float32
 LIKELY = 0.5
-"""Links whose posterior is above are decoded; among one-to-one links no two of them share a word."""
+"""Decoding threshold for one-to-one links: no two links above it share a word."""
 LIKELY_IN_MEAN = 0.35
-"""Links are decoded where the mean of both directions is above: best if F is .7 [Lewis 1995]."""
+"""Decoding threshold for the mean posterior of both directions: half of an F-score of .7 [Lewis 1995]."""
 LIKELY_BESIDE = 0.2
-"""So are those of a word without such a link where the mean is above this, and a neighbouring link is decoded so."""
+"""Lower threshold for a word without a decoded link, next to a decoded link."""
 
 
 class Marginals(NamedTuple):
-    """Summed posterior probabilities (linear) of links.
+    """Sums over samples of the posterior probabilities of links (linear).
 
-    `cells` float32[C], of each (emitted, conditioning) position of each pair; `unlinked` float32[N]: that of
-    an emitted word without a link, or with its collocation switched on. `samples` int64[1]: how many were summed.
+    `cells` float32[C] is indexed by (emitted, conditioning) position of each pair; `unlinked` float32[N] is the
+    posterior of an unlinked
+    or collocated word; `samples` int64[1] is the number of samples.
     """
 
     cells: NDArray[np.float32]
@@ -44,7 +45,7 @@ class DirectionLinks(NamedTuple):
 
 
 def empty_marginals(sides: Sides) -> Marginals:
-    """Marginals of no sample."""
+    """Return sums over no samples."""
     return Marginals(
         np.zeros(int(sides.cell_offset[-1]), np.float32),
         np.zeros(len(sides.emitted), np.float32),
@@ -54,7 +55,7 @@ def empty_marginals(sides: Sides) -> Marginals:
 
 @njit
 def add_marginals(total: Marginals, more: Marginals) -> None:
-    """Add the samples of another chain, in place; the order of chains must be fixed, as sums of floats depend on it."""
+    """Add the sums of another chain, in place. Add chains in a fixed order, since float sums depend on it."""
     for k in range(len(total.cells)):
         total.cells[k] += more.cells[k]
     for g in range(len(total.unlinked)):
@@ -64,7 +65,7 @@ def add_marginals(total: Marginals, more: Marginals) -> None:
 
 @njit_inline
 def add_sample(marginals, cell, g, i):
-    """Count the present link, position i or UNLINKED, of emitted position g."""
+    """Count the current link of emitted position g: position i or UNLINKED."""
     if i == UNLINKED:
         marginals.unlinked[g] += CELL(1.0)
     else:
@@ -73,7 +74,7 @@ def add_sample(marginals, cell, g, i):
 
 @njit_inline
 def add_conditional(marginals, cell, g, scratch, number):
-    """Add the conditional distribution that a link is drawn from: less noise than the draw [Rao-Blackwell]."""
+    """Add the conditional distribution of a link, which has less variance than the draw [Rao-Blackwell]."""
     total = scratch.weight[number - 1]
     below = 0.0
     for k in range(number):
@@ -109,7 +110,7 @@ def _decode(sides, marginals, by_half, links, posterior):
 
 
 def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
-    """The likeliest position of each word, or none where that is likelier, `by_half` where it is so in most samples."""
+    """Return the most probable position of each word, or none; with `by_half`, none if so in most samples."""
     links = np.zeros(len(sides.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
     _decode(sides, marginals, by_half, links, posterior)
@@ -117,7 +118,7 @@ def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> Directi
 
 
 def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Sequence[Marginals]) -> NDArray[np.float32]:
-    """Each link's posterior, float32[L]: the mean of both directions', forward and backward."""
+    """Return each link's posterior, float32[L]: the mean over both directions."""
     numbers = np.diff(links.offset)
     s, t = links.source.astype(np.int64), links.target.astype(np.int64)
     widths = np.diff(source.offset), np.diff(target.offset)
@@ -130,7 +131,7 @@ def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Seque
 
 
 class _Means(NamedTuple):
-    """One pair's `mean` of both directions, float32[source words x target words]; words still free, uint8."""
+    """One pair's `mean` over both directions, float32[source words x target words], and unlinked words, uint8."""
 
     mean: NDArray[np.float32]
     source_free: NDArray[np.uint8]
@@ -144,7 +145,7 @@ def _is_likely(means, height, width, s, t):
 
 @njit_inline
 def _grows(means, height, width, s, t):
-    """Return whether one of the link's words is free, and shares its other word with a likely link of the next one."""
+    """Return whether one word of the link is unlinked and the other has an adjacent likely link."""
     if means.mean[s * width + t] <= LIKELY_BESIDE or not (means.source_free[s] or means.target_free[t]):
         return False
     beside_source = _is_likely(means, height, width, s - 1, t) or _is_likely(means, height, width, s + 1, t)
@@ -162,7 +163,7 @@ def _decode_mean(source_offset, target_offset, forward, backward, means, found):
         means.target_free[:width] = 1
         for s in range(height):
             for t in range(width):
-                # Each direction's cells are in the order of its emitted words.
+                # Each direction's cells are ordered by its emitted words.
                 of_target = forward.cells[cell + t * height + s] / forward.samples[0]
                 of_source = backward.cells[cell + s * width + t] / backward.samples[0]
                 means.mean[s * width + t] = (of_target + of_source) / 2
@@ -180,11 +181,11 @@ def _decode_mean(source_offset, target_offset, forward, backward, means, found):
 
 
 def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals]) -> LinkList:
-    """The links that are likely in the mean of both directions, forward and backward, and those that grow beside them.
+    """Decode the links that are likely in the mean over both directions, and adjacent ones.
 
-    A link grows where one of its words has no likely link, and its other word has one with a neighbour of this one.
+    An adjacent link is added if one of its words has no likely link and the other has a likely link next to it.
     """
-    # A word's posteriors sum up to 1 at most in either direction, so no more links than these can be likely.
+    # A word's posteriors sum to at most 1 in either direction, which bounds the number of links.
     most = int((len(source.words) + len(target.words)) / (2 * LIKELY_BESIDE)) + 1
     found = LinkList(np.zeros(most, np.int16), np.zeros(most, np.int16), np.zeros(len(source.offset), np.int64))
     heights, widths = np.diff(source.offset), np.diff(target.offset)
@@ -201,17 +202,18 @@ def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals]) -> L
 def join_directions(
     symmetrization: str, decoded: Sequence[DirectionLinks], marginals: Sequence[Marginals], source: Side, target: Side
 ) -> LinkList:
-    """One alignment of each pair from both directions, forward and backward; raises `AlignmentInputError`."""
+    """Combine both directions' links by a symmetrization; raises `AlignmentInputError`."""
     if symmetrization == POSTERIOR:
         return decode_mean(source, target, marginals)
     return symmetrize(symmetrization, decoded[0].links, decoded[1].links, source.offset, target.offset)
 
 
 class LinkSamples(NamedTuple):
-    """Numbers of samples that have a link at each (source, target) position, pair after pair, row by row.
+    """Number of samples with a link at each (source, target) position, row by row.
 
-    `links` float32[C]; `implied` float32[C] those of words without a link whose neighbours imply one.
-    `samples`: how many there are.
+    `links` float32[C]; `implied` float32[C] counts links of unlinked words that their neighbors imply; `samples` is the
+    number of
+    samples.
     """
 
     links: NDArray[np.float32]
@@ -219,14 +221,14 @@ class LinkSamples(NamedTuple):
     samples: int
 
     def joined(self, other: "LinkSamples") -> "LinkSamples":
-        """The samples of both chains."""
+        """Return the samples of both chains."""
         return LinkSamples(self.links + other.links, self.implied + other.implied, self.samples + other.samples)
 
 
 def decode_links(
     samples: LinkSamples, source: Side, target: Side, *, implied: bool
 ) -> tuple[LinkList, NDArray[np.float32]]:
-    """The likely links and their posteriors float32[L]; with `implied` also those that chunks imply."""
+    """Return the likely links and their posteriors float32[L]; with `implied`, also links implied by chunks."""
     posterior = samples.links + samples.implied if implied else samples.links
     posterior = posterior / np.float32(max(samples.samples, 1))
     heights, widths = np.diff(source.offset), np.diff(target.offset)
@@ -239,7 +241,7 @@ def decode_links(
 
 
 def posterior_of(samples: LinkSamples, links: LinkList, source: Side, target: Side) -> NDArray[np.float32]:
-    """The posteriors float32[L] of links, those that chunks imply included."""
+    """Return the posteriors float32[L] of links, including those implied by chunks."""
     widths = np.diff(target.offset)
     cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(source.offset) * widths)])
     pairs = np.repeat(np.arange(len(widths)), np.diff(links.offset))

@@ -1,6 +1,6 @@
-"""IBM Model 1: expectation maximisation, and the links it finds most probable, as a chain's initial state.
+"""IBM Model 1: expectation maximization, and its Viterbi links as a chain's initial state.
 
-Probabilities are kept for the word pairs that occur together, by open addressing as in the links' counts.
+Probabilities are stored for co-occurring word pairs, by open addressing as in the link counts.
 """
 
 import numpy as np
@@ -21,13 +21,16 @@ _FREE = np.uint64(0)
 
 @njit_inline
 def _conditioning_word(sides, pair, k, no_word):
-    """The k-th conditioning word of a pair; before the first stands the empty word."""
+    """Return the k-th conditioning word of a pair; the empty word precedes the first one."""
     return no_word if k < 0 else np.int64(sides.conditioning[sides.conditioning_offset[pair] + k])
 
 
 @njit
 def _enter(first, sides, lowest, no_word, rows, shift, taken):
-    """Make a row for each word pair of the sentence pairs from `first` on; the pair that found no room, or the end."""
+    """Add a row for each word pair of the sentence pairs from `first`.
+
+    Returns the pair that found no room, or the end.
+    """
     for pair in range(first, len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
@@ -110,9 +113,11 @@ def _random_links(sides, seed, unlinked, links):
 def model1_links(
     sides: Sides, conditioning_words: int, with_no_word: bool = True, iterations: int = ITERATIONS
 ) -> NDArray[np.int16]:
-    """The Viterbi alignment of Model 1, int16[N]: each emitted word's likeliest conditioning position, or UNLINKED.
+    """Return the Viterbi alignment of Model 1, int16[N].
 
-    `with_no_word`: the empty word is one of the conditioning words. The first of equally likely positions is taken.
+    Each emitted word gets its most probable conditioning position, or UNLINKED. `with_no_word`: the empty word is a
+    conditioning
+    word. Ties go to the first position.
     """
     lowest = UNLINKED if with_no_word else 0
     capacity = _SMALLEST
@@ -138,7 +143,7 @@ def model1_links(
 
 
 def random_links(sides: Sides, seed: np.uint64, unlinked: float) -> NDArray[np.int16]:
-    """Uniformly random links, int16[N]; a word is unlinked with probability `unlinked`."""
+    """Return uniformly random links, int16[N]; a word is unlinked with probability `unlinked`."""
     links = np.zeros(len(sides.emitted), np.int16)
     _random_links(sides, seed, unlinked, links)
     return links

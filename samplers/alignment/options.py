@@ -1,4 +1,4 @@
-"""Options of a run of the aligner, as plain values: importing this module imports neither numpy nor numba."""
+"""Options of an aligner run, as plain values: importing this module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.settings import FLAT
 
 ALL_POSITIONS = 0
-"""As a number of candidates: a link is drawn from all positions."""
+"""Number of candidates that means all positions."""
 
 POSTERIOR, GDFA = "posterior", "gdfa"
 SYMMETRIZATIONS = {
@@ -18,12 +18,11 @@ SYMMETRIZATIONS = {
     "gdf": "grow-diag-final",
     GDFA: "grow-diag-final-and",
 }
-"""How both directions become one alignment, and what this means; all but the first by the field's names
-(Koehn et al. 2003)."""
+"""Symmetrizations and their meanings; all names except the first are established (Koehn et al. 2003)."""
 
 
 class AlignmentPlan(NamedTuple):
-    """One sweep of a chain: its number from 1, its stage of warming up, 1 to 3 (3: none), and whether it is sampled."""
+    """Plan of one sweep: its number from 1, its warm-up stage 1 to 3 (3: none), and whether it is sampled."""
 
     sweep: int
     stage: int
@@ -32,15 +31,32 @@ class AlignmentPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlignerOptions:
-    """Everything that a run of one direction depends on.
+    """All options of a run of one direction.
 
-    `sweeps` of each of `chains` chains; a sample each `thinning` sweeps after `burn_in`; a link is drawn from
-    `candidates` positions, or from all (0). `lexical`, `jump`, `collocation`, `fertility`: strengths of the Dirichlet
-    priors β, α, γ and the fertilities'; `unlinked`: prior probability of an unlinked word (bhmm-f); `similarity`: what
-    the prior adds for words of the same spelling, and in proportion for similar ones. `warming`: sweeps by words alone,
-    then as many by words and jumps (bhmm-f); sweeps in which the strengths β and α fall to these (bhmm). `stems`: of
-    three chains two know words by their stems alone. `slices`: slice variables (itg). Raises `AlignmentInputError`
-    where no sample would be taken.
+    Attributes
+    ----------
+    sweeps, chains, burn_in, thinning
+        Sweeps of each chain; a sample every `thinning` sweeps after `burn_in`.
+    candidates
+        Number of positions that a link is drawn from; 0: all.
+    lexical, jump, collocation, fertility
+        Strengths of the Dirichlet priors: β, α, γ, and that of fertilities.
+    unlinked
+        Prior probability of an unlinked word (bhmm-f).
+    similarity
+        Prior for words with the same spelling, and proportionally for similar ones.
+    warming
+        bhmm-f: sweeps with words only, then as many with words and jumps; bhmm: sweeps in which β and α fall to their
+        values.
+    stems
+        Two of three chains use stems instead of words.
+    slices
+        Kind of slice variables (itg).
+
+    Raises
+    ------
+    AlignmentInputError
+        No sample would be taken.
     """
 
     model: str
@@ -76,10 +92,10 @@ class AlignerOptions:
         return sweep > self.burn_in and sweep % self.thinning == 0
 
     def knows_stems(self, chain: int) -> bool:
-        """Return whether the chain, numbered from 0, knows words by their stems alone."""
+        """Return whether the chain, numbered from 0, uses stems instead of words."""
         return self.stems and chain % 3 > 0
 
     def plan(self, sweep: int) -> AlignmentPlan:
-        """Return what is done in the sweep, numbered from 1."""
+        """Return the plan of the sweep, numbered from 1."""
         stage = 1 + (sweep > self.warming) + (sweep > 2 * self.warming)
         return AlignmentPlan(sweep, stage, self.is_sampled(sweep))

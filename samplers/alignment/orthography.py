@@ -1,7 +1,7 @@
-"""Orthographic similarity: words that are spelled alike are likely translations, as names, numbers and cognates are.
+"""Orthographic similarity: words with similar spelling are likely translations, such as names, numbers and cognates.
 
-The prior of a word pair that occurs together grows with its similarity: 1 for the same spelling, the squared share of
-the common beginning where both words are long enough for one, else 0.
+The prior of a co-occurring word pair grows with its similarity: 1 for the same spelling, the squared share of
+the common prefix if both words are long enough, otherwise 0.
 """
 
 from functools import lru_cache
@@ -23,13 +23,13 @@ from hierogram.samplers.alignment.counts import (
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 SHORTEST = 4
-"""Shorter words are similar only if they are the same."""
+"""Minimum length of similar words; shorter words must be equal."""
 COMMON = 3
-"""Fewer letters in common at the beginning are chance."""
+"""Minimum length of a common prefix."""
 
 
 class Letters(NamedTuple):
-    """The letters of a vocabulary: `code` int32, the code points of all words in a row; `offset` int64[V + 1]."""
+    """Letters of a vocabulary: `code` int32, code points of all words in a row; `offset` int64[V + 1]."""
 
     code: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -37,7 +37,7 @@ class Letters(NamedTuple):
 
 @lru_cache(maxsize=4)
 def letters(vocabulary: tuple[str, ...]) -> Letters:
-    """The letters of all words; both directions, one after the other, have the same vocabularies."""
+    """Return the letters of all words; cached, since both directions share the vocabularies."""
     offset = np.zeros(len(vocabulary) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, vocabulary), np.int64, len(vocabulary)), out=offset[1:])
     return Letters(np.frombuffer("".join(vocabulary).encode("utf-32-le", "surrogatepass"), np.int32), offset)
@@ -45,7 +45,7 @@ def letters(vocabulary: tuple[str, ...]) -> Letters:
 
 @njit_inline
 def similarity(one, word, other, other_word):
-    """Orthographic similarity of a word of one vocabulary and a word of another, 0 to 1."""
+    """Return the orthographic similarity of two words of two vocabularies, 0 to 1."""
     start, other_start = one.offset[word], other.offset[other_word]
     length, other_length = one.offset[word + 1] - start, other.offset[other_word + 1] - other_start
     shorter = min(length, other_length)
@@ -73,7 +73,7 @@ def similarities(
     other_words: NDArray[np.int32],
     other_vocabulary: tuple[str, ...],
 ) -> NDArray[np.float64]:
-    """The similarity of each word and the other word in its place, by their numbers: float64[N]."""
+    """Return the elementwise similarity of two arrays of word numbers, float64[N]."""
     found = np.zeros(len(words))
     _similarities(letters(vocabulary), words, letters(other_vocabulary), other_words, found)
     return found
@@ -81,12 +81,12 @@ def similarities(
 
 @njit
 def _favour(first, sides, emitted, others, strength, pairs, conditioning):
-    """Enter the favoured word pairs from pair `first` on; the pair at which the table had no room, or the end."""
+    """Add the similar word pairs from pair `first`; returns the pair where the table lacks room, or the end."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         j_start, j_stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         i_start, i_stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
         for j in range(j_start, j_stop):
-            # What the pair has entered already is met again as it stands.
+            # Pairs that were added before the table grew are found again unchanged.
             if not has_room(pairs, i_stop - i_start):
                 return pair
             f = np.int64(sides.emitted[j])
@@ -109,9 +109,9 @@ def _favour(first, sides, emitted, others, strength, pairs, conditioning):
 def favour_similar(
     direction: Direction, strength: float, pairs: WordPairs, conditioning: NDArray[np.void]
 ) -> WordPairs:
-    """Enter every word pair that occurs together and is similar, with `strength` times its similarity as prior.
+    """Add every similar co-occurring word pair, with `strength` times its similarity as prior.
 
-    The table must still be empty; `conditioning` CONDITIONING[V] is changed in place.
+    The table must be empty; `conditioning` CONDITIONING[V] is changed in place.
     """
     sides = direction.sides
     emitted, others = letters(direction.emitted.vocabulary), letters(direction.conditioning.vocabulary)

@@ -1,6 +1,6 @@
-"""Counts of other pairs, which a chain starts from, and the counts that links cause.
+"""Counts of other pairs that a chain starts from, and the counts of given links.
 
-The numbers of words are those of the direction at hand; the number after the last conditioning word stands for no word.
+Words are numbered as in the direction; the number after the last conditioning word is the empty word.
 """
 
 from typing import NamedTuple
@@ -20,10 +20,18 @@ WIDEST_JUMP = 100
 class PriorCounts(NamedTuple):
     """Counts of one direction.
 
-    `conditioning`, `emitted` int32[K], distinct linked word pairs, `counts` int64[K] of each. `links` int64[V + 1] all
-    links of each conditioning word, also to words that are not at hand; `fertility` int64[V, 8] tokens of each
-    conditioning word by number of links; `jumps` int64[2 * WIDEST_JUMP + 1] by width, the widest ones clipped;
-    `emitted_words` how many different words are emitted, at hand or not.
+    Attributes
+    ----------
+    conditioning, emitted, counts
+        int32[K], int32[K], int64[K]: distinct linked word pairs and their counts.
+    links
+        int64[V + 1]: all links of each conditioning word, including links to words outside the direction.
+    fertility
+        int64[V, 8]: tokens of each conditioning word by number of links.
+    jumps
+        int64[2 * WIDEST_JUMP + 1]: jumps by width, clipped.
+    emitted_words
+        Number of distinct emitted words, including words outside the direction.
     """
 
     conditioning: NDArray[np.int32]
@@ -36,15 +44,15 @@ class PriorCounts(NamedTuple):
 
 
 BothCounts = tuple[PriorCounts, PriorCounts]
-"""Forward and backward."""
+"""Counts of the forward and the backward direction."""
 
 LearnedCounts = tuple[BothCounts, BothCounts]
-"""Of words, and of stems."""
+"""Counts of words and of stems."""
 
 
 @njit
 def enter_pairs(conditioning, emitted, count, pairs):
-    """Add counts of word pairs, in place; the table has to have room for as many rows."""
+    """Add counts of word pairs, in place; the table must have room for them."""
     for k in range(len(count)):
         key = pair_key(np.int64(conditioning[k]), np.int64(emitted[k]))
         row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
@@ -55,9 +63,9 @@ def enter_pairs(conditioning, emitted, count, pairs):
 def counts_of_links(
     sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_words: int
 ) -> PriorCounts:
-    """The counts that links cause, each pair's multiplied by its `weight` int64[P]; `emitted_words` is 0.
+    """Return the counts of links, weighted by each pair's `weight` int64[P]; `emitted_words` is 0.
 
-    The order of word pairs is that of (conditioning, emitted); those whose counts add up to 0 are left out.
+    Word pairs are sorted by (conditioning, emitted); those with a count of 0 are omitted.
     """
     lengths = np.diff(sides.emitted_offset)
     pair = np.repeat(np.arange(sides.pairs), lengths)
@@ -94,12 +102,12 @@ def _count_jumps(
     lengths: NDArray[np.int64],
     weight: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Jumps to each link from the one before it, or from before the first word, and from the last one to the end."""
+    """Return jumps to each link from the previous one or from the start, and from the last link to the end."""
     before = np.full(len(position), -1, np.int64)
     follows = pair[1:] == pair[:-1]
     before[1:][follows] = position[:-1][follows]
     last = np.full(sides.pairs, -1, np.int64)
-    # The last of several assignments to one place holds.
+    # Of several assignments to one index the last one wins.
     last[pair] = position
     with_words = lengths > 0
     widths = np.concatenate([position - before, (np.diff(sides.conditioning_offset) - last)[with_words]])
@@ -110,7 +118,7 @@ def _count_jumps(
 
 
 def without(prior: PriorCounts, own: PriorCounts) -> PriorCounts:
-    """Counts less those that pairs at hand have caused; word pairs that only these have are left out."""
+    """Subtract the counts of given pairs; word pairs that only these have are omitted."""
     keys = prior.conditioning.astype(np.int64) << 32 | prior.emitted
     own_keys = own.conditioning.astype(np.int64) << 32 | own.emitted
     count = prior.counts.copy()
@@ -136,14 +144,15 @@ def links_of_alignment(
     words: NDArray[np.int64], partners: NDArray[np.int64], offset: NDArray[np.int64], own: NDArray[np.int64],
     other: NDArray[np.int64],
 ) -> NDArray[np.int16]:  # fmt: skip
-    """One partner for each word, from an alignment that may have several: the one nearest to the diagonal.
+    """Return one partner of each word from a many-to-many alignment: the one nearest to the diagonal.
 
-    `words`, `partners` positions of all links of all pairs, `offset` int64[P + 1] where a pair's begin; `own`,
-    `other` int64[P + 1] offsets of both sides. Words without a link get -1.
+    `words` and `partners` are positions of all links, with `offset` int64[P + 1]; `own` and `other` int64[P + 1] are
+    the
+    sentence offsets of both sides. Unlinked words get -1.
     """
     pair = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
     own_length, other_length = np.diff(own)[pair], np.diff(other)[pair]
-    # Exact, in whole numbers: how far both positions' middles are from each other, relative to the sentences' lengths.
+    # Distance between relative positions in exact integers: both sides are scaled by the lengths.
     distance = np.abs((2 * words + 1) * other_length - (2 * partners + 1) * own_length)
     place = own[pair] + words
     order = np.lexsort((partners, distance, place))

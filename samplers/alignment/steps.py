@@ -1,4 +1,4 @@
-"""A model of one direction as the sampler calls it."""
+"""Interface between a model of one direction and the sampler."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +14,11 @@ from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
 
 
 class Runs(NamedTuple):
-    """Chains that run one after another: `keys` uint64[C], their first `links` int16[C, N], and the sweeps of each,
-    `plans` int64[sweeps, 3], rows of `AlignmentPlan`."""
+    """Chains that run one after another.
+
+    `keys` uint64[C], initial `links` int16[C, N], and the sweeps of each chain: `plans` int64[sweeps, 3], rows of
+    `AlignmentPlan`.
+    """
 
     keys: NDArray[np.uint64]
     links: NDArray[np.int16]
@@ -23,26 +26,41 @@ class Runs(NamedTuple):
 
 
 ChainsInARow = Callable[[int, Sides, Runs, Chain, Chain, AlignmentScratch, Marginals, Marginals], int]
-"""See `Steps`."""
+"""Signature of `Steps.chains`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A model's steps.
+    """Functions of a model.
 
-    `start(direction, options, seed)`: a chain's first links, int16[N]. `prepare(chain, direction)`: the chain with the
-    arrays that only this model has. `count(first, sides, chain, scratch)` adds the links of the pairs from `first` on
-    to the counts, `sweep(first, sides, chain, key, plan, scratch, marginals)` draws them anew; both return the pair at
-    which the table of word pairs lacks room, or the number of pairs. `move(first, sides, chain, key, plan)`, where a
-    model has it, moves the links of each emitted word from `first` on together after a sweep, and returns the word at
-    which the table lacks room, or the number of words. `warm_up(chain, options, sweep)`, where a model has it, sets the
-    strengths of the priors for a sweep, in place. `finish(chain, key, plan)`: what is drawn last. `decode(sides,
-    marginals)`: the links that samples make likeliest.
-
-    `chains(number, sides, runs, blank, chain, scratch, own, total)`, where a model has it, does all sweeps of the
-    chains from `number` on, without a return to Python between them. Each chain begins as `blank`, which has no links
-    yet; `chain` and `own` are memory for one chain and its marginals, whose samples are added to `total`. It returns
-    the chain for which the table lacks room, which has to run anew, or the number of chains.
+    Attributes
+    ----------
+    start
+        `(direction, options, seed)`: initial links of a chain, int16[N].
+    prepare
+        `(chain, direction)`: the chain with arrays that only this model uses.
+    count
+        `(first, sides, chain, scratch)`: adds the links of the pairs from `first` to the counts.
+    sweep
+        `(first, sides, chain, key, plan, scratch, marginals)`: resamples them. Both return the pair where the table
+        of word pairs lacks room, or the number of pairs.
+    move
+        `(first, sides, chain, key, plan)`, optional: moves the links of each emitted word from `first` jointly after a
+        sweep; returns
+        the word where the table lacks room, or the number of words.
+    warm_up
+        `(chain, options, sweep)`, optional: sets the strengths of the priors for a sweep, in place.
+    finish
+        `(chain, key, plan)`: draws the remaining variables.
+    decode
+        `(sides, marginals)`: the most probable links.
+    chains
+        `(number, sides, runs, blank, chain, scratch, own, total)`, optional: runs all sweeps of the chains from
+        `number` in
+        compiled code. Each chain starts as `blank`, which has no links; `chain` and `own` are memory for one chain and
+        its
+        marginals, which are added to `total`. Returns the chain that lacked room and must run again, or the number of
+        chains.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]

@@ -1,4 +1,4 @@
-"""Links of both directions made one alignment: intersection, union, and the grow-diag family (Koehn et al. 2003)."""
+"""Symmetrization of both directions' links: intersection, union, and the grow-diag family (Koehn et al. 2003)."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from hierogram.samplers.exceptions import AlignmentInputError
 
 INTERSECTION, UNION, GROW_DIAG, GROW_DIAG_FINAL, GROW_DIAG_FINAL_AND = range(5)
 METHODS = {name: number for number, name in enumerate(name for name in SYMMETRIZATIONS if name != POSTERIOR)}
-"""The numbers of those symmetrizations that need nothing but both directions' links, by their names."""
+"""Numbers of the symmetrizations that need links only, by name."""
 
 _FORWARD, _BACKWARD, _KEPT = 1, 2, 4
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -26,7 +26,7 @@ class LinkList(NamedTuple):
 
 
 class _Workspace(NamedTuple):
-    """One pair's links: `grid` uint8[source words x target words], each side's words that are still free, uint8."""
+    """One pair's links: `grid` uint8[source words x target words], and each side's unlinked words, uint8."""
 
     grid: NDArray[np.uint8]
     source_free: NDArray[np.uint8]
@@ -42,7 +42,7 @@ def _keep(s, t, width, work):
 
 @njit_inline
 def _grow(height, width, work):
-    """Add links of the union beside kept ones where a word is still free, until none is left."""
+    """Add links of the union next to existing ones if a word is unlinked, until none is left."""
     grown = True
     while grown:
         grown = False
@@ -62,7 +62,7 @@ def _grow(height, width, work):
 
 @njit_inline
 def _finish(direction, both_free, height, width, work):
-    """Add a direction's links where a word (`both_free`: both words) is still free."""
+    """Add a direction's links if a word (`both_free`: both words) is unlinked."""
     for s in range(height):
         for t in range(width):
             cell = work.grid[s * width + t]
@@ -116,10 +116,11 @@ def symmetrize(
     source_offset: NDArray[np.int64],
     target_offset: NDArray[np.int64],
 ) -> LinkList:
-    """One alignment of each pair from both directions.
+    """Combine both directions.
 
-    `forward` int16: for each target word its source position, or -1; `backward` int16: for each source word its target
-    position, or -1. Raises `AlignmentInputError` where the method is none of METHODS.
+    `forward` int16 is the source position of each target word, or -1; `backward` int16 is the target position of each
+    source word,
+    or -1. Raises `AlignmentInputError` if the method is not in METHODS.
     """
     if method not in METHODS:
         raise AlignmentInputError(f"no symmetrization is called {method!r}: there are {', '.join(METHODS)}")
@@ -136,7 +137,7 @@ def symmetrize(
 
 
 def _filled(found: LinkList) -> LinkList:
-    """The list without the room that was left in it."""
+    """Return the list without unused capacity."""
     links = found.offset[-1]
     return LinkList(found.source[:links].copy(), found.target[:links].copy(), found.offset)
 
@@ -147,7 +148,7 @@ def _list_forward(forward, source_offset, target_offset, order, found):
     for pair in range(len(source_offset) - 1):
         height = source_offset[pair + 1] - source_offset[pair]
         begin = written
-        # A counting sort by source position; targets stay in order.
+        # Counting sort by source position; targets stay in order.
         for s in range(height + 1):
             order[s] = 0
         for t in range(target_offset[pair], target_offset[pair + 1]):
@@ -168,7 +169,10 @@ def _list_forward(forward, source_offset, target_offset, order, found):
 def list_links(
     links: NDArray[np.int16], conditioning_offset: NDArray[np.int64], emitted_offset: NDArray[np.int64]
 ) -> LinkList:
-    """One direction's links as a sorted list; `source` are the conditioning positions, `target` the emitted ones."""
+    """Return one direction's links as a sorted list.
+
+    `source` are conditioning positions, `target` emitted positions.
+    """
     found = LinkList(
         np.zeros(len(links), np.int16), np.zeros(len(links), np.int16), np.zeros(len(conditioning_offset), np.int64)
     )

@@ -1,1 +1,1 @@
-"""The aligner's models, the registry that names them, and the sampler that runs any of them."""
+"""Aligner models, their registry, and the sampler that runs any of them."""

@@ -1,9 +1,11 @@
-"""BHMM-F: the HMM aligner with fertilities, whose jumps pass over unlinked words.
+"""BHMM-F: HMM aligner with fertilities; jumps skip unlinked words.
 
-Beside [SA16 §2]: an unlinked word keeps the position of the last linked one, as in the HMM of Och & Ney (2003); the
+Differences to [SA16 §2]: an unlinked word keeps the position of the last linked one, as in the HMM of Och & Ney (2003);
+the
 last linked word jumps to the end; a word is unlinked with a fixed probability; and every conditioning word has a
-distribution over its number of links [Zhao & Gildea 2010], Dirichlet and integrated out. The target is the product
-of these factors. Sweeps of stage 1 leave out jumps and fertilities, those of stage 2 fertilities.
+distribution over its number of links [Zhao & Gildea 2010], with a Dirichlet prior, integrated out. The target is the
+product
+of these factors. Sweeps of stage 1 omit jumps and fertilities, sweeps of stage 2 omit fertilities.
 """
 
 from typing import NamedTuple
@@ -42,12 +44,15 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, advance, stream
 
 WORDS, JUMPS, FERTILITIES = 1, 2, 3
-"""Stages of warming up: which factors count."""
+"""Warm-up stages: the factors that are used."""
 
 
 class Place(NamedTuple):
-    """The emitted word that is drawn anew: its position, its number, where the conditioning sentence of `length` words
-    begins, and the positions of the links before and after it.
+    """The emitted word that is resampled.
+
+    Its position and word number, the start and `length` of the conditioning sentence, and the positions of the previous
+    and next
+    link.
     """
 
     emitted: np.int64
@@ -85,7 +90,7 @@ def _weigh_unlinked(before, after, stage, chain, settings):
         jumps = chain.jumps
         kinds = len(jumps) - 3
         weight *= jumps[jump_event(jumps, before, after)] + settings["jump"]
-        # One jump fewer than with a link: its factor of normalisation is missing.
+        # Without the link there is one jump fewer, and its normalization factor is missing.
         weight *= jumps[all_jumps(jumps)] + 1 + settings["jump"] * kinds
     return weight
 
@@ -99,12 +104,12 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit_inline
 def _conditioning_factor(word, i, stage, chain, settings, scratch):
-    """Return what a link weighs by its conditioning word alone: fertility, and the lexical denominator (linear)."""
+    """Return the weight of a link by its conditioning word alone: fertility and the lexical denominator (linear)."""
     factor = 1.0 / conditioning_mass(chain.conditioning, word)
     fertility = scratch.fertility[i]
     if stage < FERTILITIES or fertility >= MOST_FERTILITY:
         return factor
-    # By how much one more link changes the probability of the conditioning words' fertilities.
+    # Ratio of the fertility probabilities with one more link and without it.
     strength = settings["fertility"]
     now = chain.fertility[word, fertility] - 1 + strength * chain.fertility_prior[fertility]
     more = chain.fertility[word, fertility + 1] + strength * chain.fertility_prior[fertility + 1]
@@ -113,7 +118,7 @@ def _conditioning_factor(word, i, stage, chain, settings, scratch):
 
 @njit_inline
 def _refresh_factors(word, i, e_start, stage, chain, settings, scratch):
-    """Make the factors anew at all positions of a conditioning word, one of them i, whose counts changed."""
+    """Recompute the factors at all positions of the conditioning word at i, whose counts changed."""
     at = i
     while True:
         scratch.factor[at] = _conditioning_factor(word, at, stage, chain, settings, scratch)
@@ -128,7 +133,7 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
     symmetric = settings["jump"]
     middle = (len(jumps) - 4) // 2
     if length <= middle:
-        # No jump is clipped, and indices without sign need no look from the end: the loop runs on vectors.
+        # No jump is clipped here, and unsigned indices need no wraparound check, so the loop vectorizes.
         inward, outward = middle - before, middle + after
         for i in range(length):
             same = 1.0 if i - before == after - i else 0.0
@@ -141,7 +146,7 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
 
 @njit_inline
 def _find_pairs(word, length, pairs, scratch):
-    """Note the positions whose pairs with an emitted word may have a row, in `seen`, and ask for the rows."""
+    """List the positions whose pairs with an emitted word may have a row in `seen`, and prefetch the rows."""
     shift = pairs.registers[SHIFT]
     own = np.uint64(word) * GOLDEN
     found = 0
@@ -155,7 +160,7 @@ def _find_pairs(word, length, pairs, scratch):
 
 @njit_inline
 def _look_up_pairs(place, found, sides, chain, settings, scratch):
-    """Fill in the lexical numerators of all links; `found` positions of `candidate` may have a row, no others."""
+    """Set the lexical numerators of all links; only the first `found` positions of `candidate` may have a row."""
     symmetric = settings["lexical"]
     for i in range(place.length):
         scratch.weight[i + 1] = symmetric
@@ -167,7 +172,7 @@ def _look_up_pairs(place, found, sides, chain, settings, scratch):
 
 @njit_inline
 def _weigh_all(place, found, stage, sides, chain, settings, scratch):
-    """Fill in the cumulated weights of no link and of all links (linear)."""
+    """Set the cumulative weights of no link and of all links (linear)."""
     no_word = np.int64(len(chain.conditioning) - 1)
     symmetric = settings["lexical"]
     weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
@@ -188,7 +193,7 @@ def _weigh_all(place, found, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _weigh_some(place, number, stage, sides, chain, settings, scratch):
-    """Fill in the cumulated weights of the candidates (linear)."""
+    """Set the cumulative weights of the candidates (linear)."""
     no_word = np.int64(len(chain.conditioning) - 1)
     total = 0.0
     for k in range(number):
@@ -208,7 +213,7 @@ def _weigh_some(place, number, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _look_around(start, stop, length, links, scratch):
-    """Fill in the next link after each position (the end: the length), and the links of each conditioning position."""
+    """Set the next link after each position (the length at the end), and each conditioning position's links."""
     for i in range(length):
         scratch.fertility[i] = 0
     after = length
@@ -221,7 +226,10 @@ def _look_around(start, stop, length, links, scratch):
 
 @njit
 def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
-    """Draw each link of the pairs from `first` on, given all others; the pair at which counts lack room, or the end."""
+    """Resample each link of the pairs from `first` given the others.
+
+    Returns the pair where counts lack room, or the end.
+    """
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     no_word = np.int64(len(chain.conditioning) - 1)
@@ -233,13 +241,14 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             return pair
         state = stream(key, pair, plan.sweep)
         _look_around(start, stop, length, links, scratch)
-        # With all positions to weigh, factors are kept; with few, it costs less to make them as they are needed.
+        # Cache factors only if all positions are weighed; for few candidates it is cheaper to compute them on
+        # demand.
         exact = settings["candidates"] == 0 or settings["candidates"] > length
         if exact:
             for i in range(length):
                 word = np.int64(sides.conditioning[e_start + i])
                 scratch.factor[i] = _conditioning_factor(word, i, plan.stage, chain, settings, scratch)
-                # The hash of a pair's key is that of both words, added up.
+                # The hash of a pair's key is the sum of the hashes of both words.
                 scratch.hashed[i] = pair_key(word, 0) * GOLDEN
         before = np.int64(-1)
         coming = np.int64(0)
@@ -267,7 +276,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
                 for k in range(found):
                     scratch.candidate[k] = scratch.seen[k]
                 if g + 1 < stop:
-                    # This word's link can only change which pairs of the word itself have a row.
+                    # Prefetch the next word's rows: this word's link only changes rows of this word.
                     coming = _find_pairs(sides.emitted[g + 1], length, chain.pairs, scratch)
                 _weigh_all(place, found, plan.stage, sides, chain, settings, scratch)
                 state = advance(state)
@@ -298,7 +307,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             if plan.sampled:
                 cell = sides.cell_offset[pair] + (g - start) * length
                 if exact:
-                    # The conditional distribution of the link, over no link and all positions.
+                    # Conditional distribution of the link, over no link and all positions.
                     scale = 1.0 / scratch.weight[length]
                     marginals.unlinked[g] += CELL(scratch.weight[0] * scale)
                     for i in range(length):
@@ -310,7 +319,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_fertility(first, sides, chain, scratch):
-    """Add the links of the pairs from `first` on to empty counts; the pair at which they lack room, or the end."""
+    """Add the links of the pairs from `first` to the counts; returns the pair where they lack room, or the end."""
     jumps = chain.jumps
     no_word = np.int64(len(chain.conditioning) - 1)
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -329,7 +338,7 @@ def count_fertility(first, sides, chain, scratch):
                 _pass_over(before, i, 1, jumps)
                 before = i
             link_pair(chain.pairs, chain.conditioning, word, pair_key(word, sides.emitted[g]))
-        # A pair without an emitted word has no jump, and sweeps meet none in it.
+        # A pair without emitted words has no jumps, as in a sweep.
         if stop > start:
             _pass_over(before, length, 1, jumps)
         for i in range(length):
@@ -339,7 +348,7 @@ def count_fertility(first, sides, chain, scratch):
 
 @njit_inline
 def _begin(blank, links, chain):
-    """Make the chain one with these links, which are not counted yet; all other arrays stay as they are."""
+    """Initialize the chain with links that are not counted yet; other arrays are unchanged."""
     for g in range(len(links)):
         chain.links[g] = links[g]
     copy_pairs(blank.pairs, chain.pairs)
@@ -355,7 +364,7 @@ def _begin(blank, links, chain):
 
 @njit
 def _sweeps(sides, chain, key, plans, scratch, marginals):
-    """Do the planned sweeps; whether there was room for them."""
+    """Run the planned sweeps; returns whether there was room."""
     for number in range(len(plans)):
         plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
         if sweep_fertility(0, sides, chain, key, plan, scratch, marginals) < len(sides.emitted_offset) - 1:
@@ -366,7 +375,10 @@ def _sweeps(sides, chain, key, plans, scratch, marginals):
 
 @njit
 def chains_of_fertility(number, sides, runs, blank, chain, scratch, own, total):
-    """Run the chains from `number` on, one after another; the chain for which counts lack room, or their number."""
+    """Run the chains from `number`, one after another.
+
+    Returns the chain for which counts lack room, or their number.
+    """
     while number < len(runs.keys):
         _begin(blank, runs.links[number], chain)
         own.cells[:] = CELL(0.0)
@@ -388,4 +400,4 @@ STEPS = Steps(
     chains=chains_of_fertility,
     decode=decode,
 )
-"""The chain begins with random links."""
+"""The chain starts from random links."""

@@ -1,8 +1,8 @@
-"""BHMM: the Bayesian HMM aligner with special jumps to and from no word [SA16 §2]; docs/model.md, section 5.
+"""BHMM: Bayesian HMM aligner with special jumps to and from the empty word [SA16 §2]; see docs/model.md, section 5.
 
-After each sweep the links of a word move together: what one token alone cannot leave, since it would be the first of
-its word elsewhere, all tokens leave at once. The first sweeps are by flatter priors, so that the chain forgets the
-links that it began with.
+After each sweep the links of a word move together: all its tokens change to another conditioning word at once, which no
+single
+token would do first. The first sweeps use flatter priors, so that the chain forgets its initial links.
 """
 
 import math
@@ -30,13 +30,13 @@ from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _START = -2
 MOVES = 3
-"""Moves of each emitted word after a sweep."""
+"""Number of joint moves per emitted word after a sweep."""
 TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
-"""Factors by which one of two words is favoured where links are proposed; with each stands its inverse."""
+"""Factors that favor one of the two words when links are proposed; the set is closed under inversion."""
 FLAT_LEXICAL, WORDS_A_FLAT_JUMP = 0.003, 8
-"""While the chain warms up β falls from the first number, α from one for so many emitted words."""
+"""Start of the warm-up: β falls from the first number, α from one per this many emitted words."""
 _HELD = 1 / 16
-"""The part of the warm-up in which they do not fall yet."""
+"""Share of the warm-up before they start to fall."""
 
 
 @njit_inline
@@ -55,7 +55,7 @@ def _conditioning_word(sides, e_start, i, conditioning):
 
 @njit_inline
 def _weigh_jumps(i, before, after, jumps, symmetric):
-    """Weight of link i (linear): jump in and jump out [SA16 eq. 5]."""
+    """Return the weight of link i (linear): jump in and jump out [SA16 eq. 5]."""
     inward = _event(jumps, before, i)
     weight = jumps[inward] + symmetric
     if after != _START:
@@ -66,7 +66,10 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit
 def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
-    """Draw each link of the pairs from `first` on, given all others; the pair at which counts lack room, or the end."""
+    """Resample each link of the pairs from `first` given the others.
+
+    Returns the pair where counts lack room, or the end.
+    """
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -120,7 +123,7 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_hmm(first, sides, chain):
-    """Add the links of the pairs from `first` on to empty counts; the pair at which they lack room, or the end."""
+    """Add the links of the pairs from `first` to the counts; returns the pair where they lack room, or the end."""
     jumps = chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
@@ -138,7 +141,7 @@ def count_hmm(first, sides, chain):
 
 @njit
 def _offers(sides, chain, g, word):
-    """Count the options of an emitted position, of 2 l, that are this conditioning word: no word is as many as l."""
+    """Return how many of a position's 2 l options are this conditioning word; the empty word has l of them."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:
@@ -158,7 +161,7 @@ def _linked_word(sides, chain, g):
 
 @njit
 def _moves_along(sides, chain, g, one, other):
-    """Return whether a token moves: it is linked to one of two words, and its pair offers the other one, too."""
+    """Return whether a token moves: it is linked to one of the two words and its pair contains the other."""
     here = _linked_word(sides, chain, g)
     if here == one:
         return _offers(sides, chain, g, other) > 0
@@ -167,7 +170,7 @@ def _moves_along(sides, chain, g, one, other):
 
 @njit
 def _chance(sides, chain, f, one, other):
-    """Return how probably a move of the emitted word f is one between these two words, but for a factor (linear)."""
+    """Return the unnormalized probability that a move of word f is between these two words (linear)."""
     tokens, total = chain.tokens, 0.0
     for k in range(tokens.offset[f], tokens.offset[f + 1]):
         g = tokens.position[k]
@@ -180,11 +183,12 @@ def _chance(sides, chain, f, one, other):
 
 @njit
 def _relink(sides, chain, f, one, other, tilt, drawn, state):
-    """Link the tokens that move one after the other, by all links but those of the tokens to come.
+    """Relink the moving tokens one by one, given all links except those of later tokens.
 
-    `drawn`: by weights in which the first word has the factor `tilt`; else to the links that stand aside. The links
-    that they had stand aside then. Natural logs of the probability of drawing these links, of the words', of how the
-    jumps' changes; the stream.
+    If `drawn`, links are drawn with the factor `tilt` on the first word; otherwise they are read from `aside`. The
+    previous
+    links are stored in `aside`. Returns the log probability of drawing these links, that of the words, the change of
+    the log probability of jumps, and the stream state.
     """
     settings, jumps, tokens = chain.settings[0], chain.jumps, chain.tokens
     symmetric = settings["jump"]
@@ -239,9 +243,11 @@ def _relink(sides, chain, f, one, other, tilt, drawn, state):
 
 @njit
 def _move_word(sides, chain, f, state):
-    """Move the links of an emitted word between two conditioning words, by Metropolis-Hastings; the stream.
+    """Move the links of an emitted word between two conditioning words by Metropolis–Hastings.
 
-    The first one is that of a token drawn uniformly, the second one of the options of its pair.
+    Returns the stream state.
+
+    The first conditioning word is that of a uniformly drawn token, the second is one of its pair's options.
     """
     tokens = chain.tokens
     start, number = tokens.offset[f], tokens.offset[f + 1] - tokens.offset[f]
@@ -260,7 +266,7 @@ def _move_word(sides, chain, f, state):
     ratio = -math.log(_chance(sides, chain, f, one, other))
     there, words, moved, state = _relink(sides, chain, f, one, other, tilt, True, state)
     ratio += math.log(_chance(sides, chain, f, one, other)) + words + moved
-    # The way back favours the other word.
+    # The reverse move favors the other word.
     back, words, _, state = _relink(sides, chain, f, one, other, 1.0 / tilt, False, state)
     ratio += back - there - words
     state = advance(state)
@@ -275,9 +281,11 @@ def _move_word(sides, chain, f, state):
 
 @njit
 def move_words(first, sides, chain, key, plan):
-    """Move the links of each emitted word from `first` on; the word at which counts lack room, or the number of words.
+    """Move the links of each emitted word from `first`.
 
-    A word that stands in one place alone is moved as well by a sweep.
+    Returns the word where counts lack room, or the number of words.
+
+    Words that occur once are skipped: a sweep moves them as well.
     """
     tokens = chain.tokens
     words = len(tokens.offset) - 1
@@ -292,9 +300,9 @@ def move_words(first, sides, chain, key, plan):
 
 
 def strengths_at(sweep: int, options: AlignerOptions, emitted_tokens: int) -> tuple[float, float]:
-    """Return β and α in a sweep, numbered from 1: they fall by a constant factor to the options' own.
+    """Return β and α in a sweep, numbered from 1: they fall geometrically to the values of the options.
 
-    A chain that is warm, as all are without a warm-up, samples from the posterior.
+    After the warm-up the chain samples from the posterior.
     """
     falling = options.warming * (1.0 - _HELD)
     part = min(1.0, (options.warming + 1 - sweep) / falling) if sweep <= options.warming else 0.0
@@ -324,4 +332,4 @@ STEPS = Steps(
     prepare=_with_tokens,
     warm_up=_warm_up,
 )
-"""The chain begins with the links of IBM Model 1 [SA16 §5]."""
+"""The chain starts from the links of IBM Model 1 [SA16 §5]."""

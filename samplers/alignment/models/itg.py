@@ -1,7 +1,7 @@
-"""The ITG as an aligner: links of sampled derivations, both directions at once [BC10].
+"""ITG as an aligner: links of sampled derivations, both directions at once [BC10].
 
-Each chain starts from given links (M4). From Model 1 it comes to derivations as probable only after many more sweeps,
-in a large corpus after too many.
+Each chain starts from given links (M4). From Model 1 it needs many more sweeps to reach derivations of the same
+probability.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,13 +27,16 @@ from hierogram.samplers.itg.summaries import add_links, empty_links
 SETTINGS = ItgSettings(
     slice_shape=0.1, long_shape=0.15, strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0), sampled_strengths=False
 )
-"""Low strengths have words translated alike throughout a corpus; sampled ones rise, since Model 1 knows the corpus."""
+"""Low strengths make translations consistent across the corpus.
+
+Sampled strengths would rise, since Model 1 was trained on it.
+"""
 
 
 class ItgAligner:
-    """The samplers of a corpus: Model 1 is trained once, each chain has its own memory.
+    """Samplers of one corpus: Model 1 is trained once; each chain has its own memory.
 
-    Links of other pairs count in Model 1 as if their words were expected to be linked so.
+    Links of other pairs are added to Model 1 as expected counts.
     """
 
     def __init__(
@@ -51,9 +54,9 @@ class ItgAligner:
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """All sweeps of one chain, from these links on; of two that share a word the likelier one counts.
+        """Run all sweeps of one chain from these links.
 
-        Several threads may ask at once.
+        Of two links that share a word the more probable one is used. Thread-safe.
         """
         batch = self._batch
         first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
@@ -71,7 +74,7 @@ class ItgAligner:
 
 
 def uses_of_links(batch: ItgBatch, known: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
-    """Return how often other pairs link the words of each type, the mean of both directions, float64[T]."""
+    """Return how often other pairs link the words of each type, float64[T]: the mean of both directions."""
     uses = np.zeros(len(batch.type_source))
     types = batch.type_source.astype(np.int64) << 32 | batch.type_target
     order = np.argsort(types)

@@ -1,4 +1,4 @@
-"""The aligner's models: what each is called, its default options, and where its kernels are.
+"""Registry of aligner models: names, default options and kernels.
 
 Importing this module imports neither numpy nor numba: kernels are imported when a model is run.
 """
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _HMM_SWEEPS, _WARMING = 2000, 0.8
-"""Of bhmm, and the part of them in which its chain forgets the first links."""
+"""Sweeps of bhmm, and the share of them that warms up the chain."""
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
 _SMALL, _SMALL_SWEEPS = 2500, 40
-"""Corpora of at most so many pairs get more chains, of so many sweeps."""
+"""Number of pairs up to which a corpus gets more chains, and their sweeps."""
 _MOST_ITG_SWEEPS, _FEWEST_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 
 
 @dataclass(frozen=True, slots=True)
 class AlignerModel:
-    """A model of the aligner.
+    """Model of one direction.
 
-    `summary` in a few words, for help texts. `options` are the defaults for a corpus of so many pairs, with so many
-    sweeps where a number is named. `steps` imports the kernels. Chains of a model with `prior_counts` can start from
-    counts of other pairs.
+    `summary` is a phrase for help texts. `options` returns the defaults for a number of pairs, and of sweeps if given.
+    `steps` imports
+    the kernels. With `prior_counts`, chains can start from counts of other pairs.
     """
 
     name: str
@@ -42,7 +42,7 @@ class AlignerModel:
 
 @dataclass(frozen=True, slots=True)
 class JointModel:
-    """A model of both directions at once: as `AlignerModel`, but `sampler` imports what samples whole alignments."""
+    """Model of both directions at once: as `AlignerModel`, but `sampler` imports the sampler of whole alignments."""
 
     name: str
     summary: str
@@ -53,13 +53,17 @@ class JointModel:
 def _papers(
     model: str, candidates: int = 2, most: int = _PAPER_SWEEPS, warming: float = 0.0
 ) -> Callable[[int, int | None], AlignerOptions]:
-    """The settings of the paper's models [SA16 §5], but where these do not burn in: then a link is drawn from other
-    `candidates` than the paper's 2 in `most` sweeps, a part of which, `warming`, gives no samples."""
+    """Return the paper's settings [SA16 §5] for a model.
+
+    A chain that burns in as the paper's do not needs `candidates` other than 2, up to `most` sweeps, and a `warming`
+    share without
+    samples.
+    """
 
     def options(pairs: int, sweeps: int | None) -> AlignerOptions:
         chosen = sweeps or most
         thinning = min(_PAPER_THINNING, chosen)
-        # A sample is taken after them.
+        # At least one sample follows the warm-up.
         warm = max(0, min(round(warming * chosen), chosen // thinning * thinning - 1))
         return AlignerOptions(
             model=model,
@@ -77,15 +81,15 @@ def _papers(
 
 
 def _fitting(pairs: int, fewest: int, most: int, scale: int) -> int:
-    """Sweeps that suit so many pairs: fewer the more there are."""
+    """Return the number of sweeps for a number of pairs: fewer for more pairs."""
     root: float = max(pairs, 1) ** 0.5
     return min(max(round(scale / root), fewest), most)
 
 
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Several short chains: averaging over them gains more than sweeping longer.
+    """Return defaults of bhmm-f: several short chains, since averaging gains more than longer sweeping.
 
-    A larger corpus needs fewer sweeps. `python -m hierogram.tools.lab.compare_aligners` measures it.
+    A larger corpus needs fewer sweeps, as `python -m hierogram.tools.lab.compare_aligners` measures.
     """
     small = pairs <= _SMALL
     chosen = sweeps or (_SMALL_SWEEPS if small else _fitting(pairs, _FEWEST_SWEEPS, _MOST_SWEEPS, _SWEEPS_SCALE))
@@ -106,7 +110,10 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Several chains, each from links of its own; a sample of every other sweep of the second half."""
+    """Return defaults of the ITG.
+
+    Several chains with different initial links; a sample of every other sweep of the second half.
+    """
     chosen = sweeps or _fitting(pairs, _FEWEST_ITG_SWEEPS, _MOST_ITG_SWEEPS, _ITG_SWEEPS_SCALE)
     return AlignerOptions(
         model="itg",
@@ -121,7 +128,6 @@ def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def _kernels(module: str, name: str = "STEPS") -> Callable[[], Any]:
-    """Return what imports a model's kernels from the module beside this one."""
     return lambda: getattr(import_module(f"{__package__}.{module}"), name)
 
 
@@ -135,7 +141,7 @@ MODELS = {
         AlignerModel("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _kernels("collocations")),
     )
 }
-"""All models of one direction by name; the first is the default."""
+"""Models of one direction by name; the first is the default."""
 
 JOINT_MODELS = {
     "itg": JointModel(
@@ -145,11 +151,11 @@ JOINT_MODELS = {
         _kernels("itg", "ItgAligner"),
     )
 }
-"""All models of both directions at once by name."""
+"""Models of both directions by name."""
 
 
 def every_model() -> dict[str, AlignerModel | JointModel]:
-    """All models by name, the default first."""
+    """Return all models by name, the default first."""
     return {**MODELS, **JOINT_MODELS}
 
 
@@ -157,14 +163,14 @@ DEFAULT_MODEL = next(iter(MODELS))
 
 
 def model_named(name: str) -> AlignerModel:
-    """The model of one direction with that name; raises `AlignmentInputError` where there is none."""
+    """Return the model of one direction with that name; raises `AlignmentInputError` if it does not exist."""
     if name not in MODELS:
         raise AlignmentInputError(f"no model is called {name!r}: there are {', '.join(MODELS)}")
     return MODELS[name]
 
 
 def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | str | None) -> AlignerOptions:
-    """A model's options for a corpus of so many pairs: its defaults, but for those that are `chosen` and not None.
+    """Return a model's options for a number of pairs: its defaults, overridden by `chosen` values that are not None.
 
     Raises `AlignmentInputError`.
     """
@@ -177,7 +183,7 @@ def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: floa
 
 
 def described_default(option: str) -> str:
-    """An option's default for a help text: `4; 1 for bhmm, bhmm-z`."""
+    """Return the default of an option for a help text, such as `4; 1 for bhmm, bhmm-z`."""
     by_value: dict[str, list[str]] = {}
     for model in every_model().values():
         by_value.setdefault(f"{getattr(model.options(1, None), option):g}", []).append(model.name)

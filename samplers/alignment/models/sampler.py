@@ -1,6 +1,6 @@
-"""The Bayesian HMM aligners of Schulz & Aziz (2016) and after, one direction at a time.
+"""Bayesian HMM aligners of Schulz & Aziz (2016) and variants, one direction at a time.
 
-Randomness is keyed by (seed of the chain, pair, sweep), so links do not depend on which thread runs what.
+Random streams are keyed by (chain seed, pair, sweep), so links do not depend on the assignment of work to threads.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,26 +36,26 @@ _WORD = (1 << 64) - 1
 
 
 class AlignmentState(NamedTuple):
-    """A chain, and what its samples have added up to."""
+    """A chain and its accumulated samples."""
 
     chain: Chain
     marginals: Marginals
 
 
 class AlignmentInfo(NamedTuple):
-    """Numbers of words that have a link after a step, and of samples that have been added up."""
+    """Number of linked words after a step, and number of accumulated samples."""
 
     linked: int
     samples: int
 
 
 def chain_seed(seed: int, direction: int, chain: int) -> int:
-    """The key of one chain: the seed of its random streams."""
+    """Return the seed of one chain's random streams."""
     return (seed * 4 + direction + (chain + 1) * _SEED_STEP) & _WORD
 
 
 class AlignmentKernel:
-    """The sampler of one direction under a model; one thread at a time may use it."""
+    """Sampler of one direction under a model; not thread-safe."""
 
     def __init__(
         self,
@@ -78,21 +78,21 @@ class AlignmentKernel:
         self._scratch = make_scratch(direction.sides)
 
     def init(self, key: int, links: NDArray[np.int16] | None = None) -> AlignmentState:
-        """The state before the first sweep: with these `links` int16[N], or with the model's own first ones."""
+        """Return the state before the first sweep, with `links` int16[N] or the model's own initial links."""
         if links is None:
             links = self._steps.start(self.direction, self.options, np.uint64(key))
         return AlignmentState(self.chain_of(links), empty_marginals(self.direction.sides))
 
     def chain_of(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> Chain:
-        """The chain with these links and collocations uint8[N] (or none), and the counts that follow from them."""
+        """Return the chain with these links and collocations uint8[N] (or none), and their counts."""
         chain = self._empty_chain(links, collocated)
         sides = self.direction.sides
         return self._over_all_pairs(chain, lambda first, now: self._steps.count(first, sides, now, self._scratch))
 
     def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, AlignmentInfo]:
-        """One sweep over all pairs; where it is sampled, its links' distributions are added to the marginals.
+        """Sweep over all pairs; a sampled sweep adds the links' distributions to the marginals.
 
-        Arrays of the state are changed in place, but for counts that had to grow.
+        Changes the arrays of the state in place, except counts that grew.
         """
         sides, seed = self.direction.sides, np.uint64(key)
         self._steps.warm_up(state.chain, self.options, plan.sweep)
@@ -111,7 +111,10 @@ class AlignmentKernel:
         return AlignmentState(chain, state.marginals), info
 
     def run(self, keys: Sequence[int]) -> Marginals:
-        """All sweeps of the chains with these keys, each from the model's own first links; their samples added up."""
+        """Run all sweeps of the chains with these keys from the model's initial links.
+
+        Returns the sum of their samples.
+        """
         total = empty_marginals(self.direction.sides)
         chains = self._steps.chains
         if chains is None:
@@ -133,7 +136,7 @@ class AlignmentKernel:
         return chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
 
     def _over_all_pairs(self, chain: Chain, resample: Callable[[int, Chain], int]) -> Chain:
-        """Go through all pairs; where the counts lack room, give them more and go on at that pair."""
+        """Process all pairs; when the counts lack room, enlarge them and continue at that pair."""
         return self._over_all(self.direction.sides.pairs, chain, resample)
 
     def _over_all(self, end: int, chain: Chain, resample: Callable[[int, Chain], int]) -> Chain:
@@ -145,7 +148,7 @@ class AlignmentKernel:
             chain = self._with_room(chain)
 
     def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> Chain:
-        """A chain that has counted no links of the direction's pairs; counts of other pairs are there."""
+        """Return a chain with the counts of other pairs only."""
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
         emitted_words = len(emitted.vocabulary) if prior is None else prior.emitted_words
@@ -185,19 +188,18 @@ class AlignmentKernel:
 
 @lru_cache
 def _plans(options: AlignerOptions) -> NDArray[np.int64]:
-    """The plans of all sweeps, one row each."""
     return np.array([options.plan(sweep) for sweep in range(1, options.sweeps + 1)], np.int64)
 
 
 def _settings(options: AlignerOptions) -> NDArray[np.void]:
-    """The model's hyperparameters, SETTINGS[1], but for the number of emitted words."""
+    """Return the hyperparameters SETTINGS[1], without the number of emitted words."""
     o = options
     values = (o.lexical, o.jump, o.collocation, o.fertility, o.unlinked, 1.0, 1.0, 0.0, o.candidates)
     return np.array([values], SETTINGS)
 
 
 def _own(blank: Chain) -> Chain:
-    """A chain as large as `blank`, in memory of its own where sweeps of several chains in a row write."""
+    """Return a chain of the size of `blank`, with its own memory for everything that sweeps modify."""
     return blank._replace(
         links=np.empty_like(blank.links),
         pairs=WordPairs(
@@ -215,9 +217,9 @@ def build(
     prior: PriorCounts | None = None,
     evidence: LinkEvidence | None = None,
 ) -> AlignmentKernel:
-    """The kernel of one direction, beside counts of other pairs, keeping to what is known of links.
+    """Return the kernel of one direction, given counts of other pairs and link constraints.
 
-    Raises `AlignmentInputError` where there is no such model, or it has no use for counts of other pairs.
+    Raises `AlignmentInputError` if the model does not exist or does not support counts of other pairs.
     """
     return AlignmentKernel(options, direction, prior, evidence)
 
@@ -228,7 +230,7 @@ def run_chain(
     links: NDArray[np.int16] | None = None,
     report: Callable[[], None] | None = None,
 ) -> Marginals:
-    """All sweeps of one chain, from `links` on if there are any; `report` is called after each sweep."""
+    """Run all sweeps of one chain, from `links` if given; `report` is called after each sweep."""
     state = kernel.init(key, links)
     for sweep in range(1, kernel.options.sweeps + 1):
         state, _ = kernel.step(key, state, kernel.options.plan(sweep))
@@ -238,5 +240,5 @@ def run_chain(
 
 
 def decode(direction: Direction, model: str, marginals: Marginals) -> DirectionLinks:
-    """The links that a model's samples make likeliest [SA16 §4.5]."""
+    """Return the most probable links under a model's samples [SA16 §4.5]."""
     return model_named(model).steps().decode(direction.sides, marginals)
