@@ -1,1 +1,1 @@
-"""Charts of sentences and pairs under a grammar: inside and outside sums, best and drawn derivations, expectations."""
+"""Charts under a grammar: inside and outside sums, best and sampled derivations, expectations."""

@@ -1,11 +1,14 @@
-"""Sentence pairs under a synchronous grammar: the hypergraph of all derivations that a mask keeps.
+"""Hypergraph of all derivations of a sentence pair under a synchronous grammar and a mask.
 
-Rules have one nonterminal symbol, mix words and nonterminals as they like, and have any number of nonterminals. An item
-is a bispan, an edge is a rule with a place for each of its symbols on both sides: b nonterminals side by side make
-O(p^(b+1) q^(b+1)) edges [BPK09 §4]. An edge whose rule emits its words against the mask is left out.
+Rules have one nonterminal symbol, any mixture of words and nonterminals, and any number of nonterminals. An item is a
+bispan; an
+edge is a rule with a position for each of its symbols on both sides. b adjacent nonterminals create O(p^(b+1) q^(b+1))
+edges
+[BPK09 §4]. Edges whose rule emits words against the mask are omitted.
 
-Most rules have words that a pair lacks, so first the places are found where each rule may start. Then the source side
-of a rule is laid over a source span: words where they stand, nonterminals over what is left; then the target side.
+Most rules contain words that the pair lacks, so the start positions of each rule are computed first. Then the source
+side of a
+rule is matched to a source span (words at their positions, nonterminals over the gaps), and after it the target side.
 """
 
 from typing import NamedTuple
@@ -21,12 +24,18 @@ from hierogram.samplers.exceptions import ChartTooLargeError
 
 
 class Reach(NamedTuple):
-    """Where R rules may start in a pair of n source and m target words, and how soon each may end.
+    """Start positions of R rules in a pair of n source and m target words, and the earliest end of each.
 
-    `source[r, i]`, int32[R, n+1]: where rule r's source side ends at the earliest if it starts at position i; n + 1 if
-    it cannot start there. `target[r, x]`, int32[R, m+1]: the same of target sides, m + 1 if one cannot start there.
-    `rule[first[i]]` … `rule[first[i + 1] - 1]`: the rules whose source side may start at position i and whose target
-    side may start somewhere, by number. `first` int64[n+2], `rule` int32.
+    Attributes
+    ----------
+    source
+        int32[R, n+1]: earliest end of rule r's source side if it starts at position i; n + 1 if it cannot start there.
+    target
+        int32[R, m+1]: the same for target sides; m + 1 if one cannot start there.
+    first, rule
+        int64[n+2], int32: `rule[first[i]]` … `rule[first[i + 1] - 1]` are the rules whose source side can start at
+        position i
+        and whose target side can start anywhere.
     """
 
     source: NDArray[np.int32]
@@ -36,7 +45,7 @@ class Reach(NamedTuple):
 
 
 def make_reach(rules: Rules, words: PairWords, empty_sides: bool) -> Reach:
-    """Where all rules may start in a pair; `empty_sides`: whether a nonterminal may have no words on one side."""
+    """Compute the start positions of all rules in a pair; `empty_sides`: a nonterminal may be empty on one side."""
     n, m, number = len(words.source), len(words.target), len(rules.weight)
     source, target = np.empty((number, n + 1), np.int32), np.empty((number, m + 1), np.int32)
     least = 0 if empty_sides else 1
@@ -52,8 +61,7 @@ def make_reach(rules: Rules, words: PairWords, empty_sides: bool) -> Reach:
 def note_ends(symbols, first, words, least, ends):
     """Fill `ends` int32[R, words + 1], the earliest end of each side from each position.
 
-    A nonterminal takes `least` words, as few as it may. A word that comes after a nonterminal is taken at the first
-    place where it stands from there on.
+    A nonterminal takes `least` words, the minimum. A word after a nonterminal is matched at its next occurrence.
     """
     size = len(words)
     for rule in range(len(ends)):
@@ -77,12 +85,22 @@ def note_ends(symbols, first, words, least, ends):
 
 
 class Segments(NamedTuple):
-    """The segmentations of one source span, and room to make them and to lay the other side.
+    """Segmentations of one source span, and scratch memory to match the target side.
 
-    `rule` int32[S]; `spans` int32[S, W]: the numbers of the nonterminals' source spans; `arity` int32[S]; `words`
-    int32[S, W]: the positions of the words that the rule emits, `emitted` int32[S] of them; `wild` int32[S]: the one
-    that `ANY` stands for, -1 where there is none. `start`, `end` int64[W] are those of the symbols at hand, `tails`
-    int32[W] the items, `positions` int32[W] the target words.
+    Attributes
+    ----------
+    rule, arity
+        int32[S]: rule and number of nonterminals of each segmentation.
+    spans
+        int32[S, W]: numbers of the nonterminals' source spans.
+    words, emitted
+        int32[S, W], int32[S]: positions of the words that the rule emits, and their number.
+    wild
+        int32[S]: position matched by `ANY`, or -1.
+    start, end
+        int64[W]: position of each symbol during matching.
+    tails, positions
+        int32[W]: items and target words during matching.
     """
 
     rule: NDArray[np.int32]
@@ -98,7 +116,7 @@ class Segments(NamedTuple):
 
 
 def make_segments(size: int, longest: int) -> Segments:
-    """Room for so many segmentations, of rules with so many symbols a side."""
+    """Allocate `size` segmentations of rules with up to `longest` symbols per side."""
     return Segments(
         np.empty(size, np.int32),
         np.empty((size, longest), np.int32),
@@ -115,8 +133,9 @@ def make_segments(size: int, longest: int) -> Segments:
 
 @njit_inline
 def next_end(symbol, start, end, room, last, words):
-    """Where a symbol may end next: the end after `end` (-1: the first), no later than `room`, and at `room` where it
-    is the side's last; -1 where there is no other. Nonterminals may be empty here.
+    """Return the next possible end of a symbol after `end` (-1: the first), or -1.
+
+    The end is at most `room`, and equal to it for the last symbol of a side. Nonterminals may be empty here.
     """
     if symbol >= 0 or symbol == ANY:
         if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
@@ -130,7 +149,7 @@ def next_end(symbol, start, end, room, last, words):
 
 @njit
 def _keep(rule, first, depth, rules, segments, number):
-    """Write down the segmentation at hand."""
+    """Store the current segmentation."""
     arity, emitted = 0, 0
     segments.rule[number] = rule
     segments.wild[number] = -1
@@ -150,7 +169,7 @@ def _keep(rule, first, depth, rules, segments, number):
 
 @njit
 def _segment_rule(rule, i, j, task, filled, segments, number):
-    """Write the segmentations of one rule from number `number` on; the number after the last, -1 without room."""
+    """Write the segmentations of one rule from index `number`; returns the next index, -1 without room."""
     rules, words = task.rules, task.words.source
     first, last = np.int64(rules.source_first[rule]), np.int64(rules.source_first[rule + 1])
     length = last - first
@@ -191,7 +210,10 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 @njit
 def segment_span(i, j, task, reach, filled, segments):
-    """Write all segmentations of source span [i, j) by nonterminals with filled spans; how many, -1 without room."""
+    """Write all segmentations of source span [i, j) into nonterminals with nonempty spans.
+
+    Returns their number, -1 without room.
+    """
     number = np.int64(0)
     for k in range(reach.first[i], reach.first[i + 1]):
         rule = np.int64(reach.rule[k])
@@ -203,22 +225,23 @@ def segment_span(i, j, task, reach, filled, segments):
 
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
-"""What there may be no room for."""
+"""What ran out of room."""
 _EDGES_AT_FIRST = 1 << 18
-"""Edges that there is room for at first, where their number has no bound: memory that is not used costs nothing, and a
-chart that is begun anew costs time."""
+"""Initial capacity in edges if their number is not limited: unused memory is free, restarting a chart is not."""
 
 
 class PairGraph(NamedTuple):
-    """A pair's hypergraph, and the place (i, j, x, y) of each item, int32[I, 4]."""
+    """A pair's hypergraph, and the bispan (i, j, x, y) of each item, int32[I, 4]."""
 
     graph: Hypergraph
     place: NDArray[np.int32]
 
 
 class Emissions(NamedTuple):
-    """Expected emissions of words together, and alone: `links` float64[n, m], `source_nulls` float64[n], `target_nulls`
-    float64[m]. A rule that emits several words of a side emits each with all of the other side."""
+    """Expected emissions: `links` float64[n, m] of word pairs, `source_nulls` float64[n], `target_nulls` float64[m].
+
+    A rule that emits several words of a side emits each of them with all words of the other side.
+    """
 
     links: NDArray[np.float64]
     source_nulls: NDArray[np.float64]
@@ -226,10 +249,10 @@ class Emissions(NamedTuple):
 
 
 class PairBuilder:
-    """Builds the hypergraphs of pairs, one after the other; each overwrites the one before."""
+    """Builder of pairs' hypergraphs; each one overwrites the previous one."""
 
     def __init__(self, most_edges: int | None = None) -> None:
-        """`most_edges`: more edges than so many, or twice as many tails, are not written; None: all are."""
+        """Limit hypergraphs to `most_edges` edges and twice as many tails, if given."""
         self._most = most_edges
         self._cells = make_cells(0, 0, 1 << 12)
         self._segments = make_segments(1 << 10, 4)
@@ -239,7 +262,7 @@ class PairBuilder:
         self._reach: Reach
 
     def build(self, task: PairTask) -> PairGraph:
-        """The hypergraph of the derivations that the mask keeps; its root has no edge where there is none.
+        """Return the hypergraph of the derivations that the mask keeps; the root has no edge if there are none.
 
         Raises `ChartTooLargeError`.
         """
@@ -255,7 +278,7 @@ class PairBuilder:
         if items >= len(self._graph.first):
             self._graph = self._graph._replace(first=np.zeros(2 * items + 1, np.int64))
         if self._pair is None or self._pair[0] is not task.rules or self._pair[1] is not task.words:
-            # Found once for all masks of a pair.
+            # Computed once for all masks of a pair.
             self._pair = task.rules, task.words
             self._reach = make_reach(task.rules, task.words, task.empty_sides)
         while True:
@@ -275,7 +298,7 @@ class PairBuilder:
 
 
 def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: PairTask) -> Emissions:
-    """Return what a derivation emits on average, for the expected uses of all edges."""
+    """Return the expected emissions, given the expected uses of all edges."""
     rules, uses = task.rules, expected > 0
     uses &= (has_words(rules.source, rules.source_first) | has_words(rules.target, rules.target_first))[
         bitext.graph.rule[: len(expected)]
@@ -290,7 +313,7 @@ def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: P
 def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
-    """Which of `links` int32[V, 2] one rule emits in each of so many drawn derivations, bool[draws, V]."""
+    """Sample derivations and return which of `links` int32[V, 2] each one emits with one rule, bool[draws, V]."""
     n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     most = most_used(bitext.graph)
@@ -302,7 +325,7 @@ def drawn_links(
 
 @njit
 def _draw_links(bitext, inside, key, links, room, values):
-    """Fill `values`; the derivations are drawn one after the other from one stream."""
+    """Fill `values` from derivations drawn from one stream."""
     (stack, edges), found, source, target = room
     random = stream(key.seed, key.number, key.step)
     for k in range(len(values)):
@@ -316,14 +339,14 @@ def _draw_links(bitext, inside, key, links, room, values):
 
 @njit
 def add_emissions(bitext, edges, amount, found, room):
-    """Add what edges emit, edge number `edges[k]` counted `amount[k]` times."""
+    """Add the emissions of edges `edges[k]`, weighted by `amount[k]`."""
     for number in range(len(edges)):
         _add_edge(bitext, edges[number], amount[number], found, room)
 
 
 @njit
 def _add_edge(bitext, e, amount, found, room):
-    """Add what an edge emits: the words of its head that no tail covers."""
+    """Add the emissions of an edge: the words of its head that no tail covers."""
     graph, place = bitext.graph, bitext.place
     source, target = room
     i, j, x, y = place[graph.head[e]]
@@ -349,7 +372,7 @@ def _add_edge(bitext, e, amount, found, room):
 
 @njit
 def _uncovered(graph, place, e, side, positions):
-    """Write the positions of an edge's words on a side (0: source, 2: target); how many there are."""
+    """Write the positions of an edge's words on a side (0: source, 2: target); returns their number."""
     head = place[graph.head[e]]
     number = 0
     at = np.int64(head[side])
@@ -369,7 +392,7 @@ def _uncovered(graph, place, e, side, positions):
 
 @njit
 def _agrees(fixed, cells, segments, number, targets):
-    """Return whether the rule of segmentation `number` may emit its source words with these `targets` target words."""
+    """Return whether the mask allows segmentation `number` to emit its source words with `targets`."""
     n, m = fixed.shape
     sources = segments.emitted[number]
     for k in range(sources):
@@ -397,7 +420,7 @@ def _agrees(fixed, cells, segments, number, targets):
 
 @njit
 def _weigh(task, segments, number, targets, wild):
-    """The weight of a rule with its words; `wild` is the target position that `ANY` stands for, or -1."""
+    """Return the weight of a rule including its words; `wild` is the target position matched by `ANY`, or -1."""
     words = task.words
     weight = task.rules.weight[segments.rule[number]]
     for k in range(segments.emitted[number]):
@@ -416,7 +439,7 @@ def _weigh(task, segments, number, targets, wild):
 
 @njit
 def _write(item, number, weight, segments, graph):
-    """Write an edge; False where there is no room."""
+    """Write an edge; returns False without room."""
     size = graph.size
     edge = size[EDGES]
     arity = segments.arity[number]
@@ -435,7 +458,7 @@ def _write(item, number, weight, segments, graph):
 
 @njit
 def _next_item(span, start, end, room, last, cells, graph):
-    """The next end of a nonterminal's target span with a derivation, and its item; (-1, -1) where there is none."""
+    """Return the next end of a nonterminal's target span that has a derivation, and its item; (-1, -1) for none."""
     low, high = np.int64(cells.low[span, start]), min(np.int64(cells.high[span, start]), room)
     if last:
         if end >= 0 or room < low or room > high:
@@ -452,9 +475,11 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 @njit
 def _finish(item, number, emits, task, cells, segments, graph):
-    """Write the edge at hand, if the mask keeps it; `emits` is how many target words it emits, and which one is `ANY`.
+    """Write the current edge if the mask keeps it.
 
-    False where there is no room.
+    `emits` is the number of emitted target words and the one matched by `ANY`.
+
+    Returns False without room.
     """
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):
@@ -465,7 +490,7 @@ def _finish(item, number, emits, task, cells, segments, graph):
 
 @njit
 def _lay_target(item, number, task, cells, segments, graph):
-    """Write the edges of an item by one segmentation of its source span; False where there is no room."""
+    """Write the edges of an item for one segmentation of its source span; returns False without room."""
     rules, words = task.rules, task.words.target
     rule = segments.rule[number]
     first = np.int64(rules.target_first[rule])
@@ -511,7 +536,7 @@ def _lay_target(item, number, task, cells, segments, graph):
 
 @njit
 def write_edges(task, reach, cells, segments, graph):
-    """Write the edges of all items, which are laid out; what there was no room for."""
+    """Write the edges of all items; returns what ran out of room."""
     n, m = task.fixed.shape
     kept = task.kept
     graph.size[EDGES] = 0

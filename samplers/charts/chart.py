@@ -1,8 +1,10 @@
-"""Charts: the inside probabilities of every symbol over every span of a sentence, by CKY.
+"""Inside charts of a sentence, filled by CKY.
 
-The grammar is in two-part form: rules have two symbols, one symbol, or a word on their right. The first symbols are
-*labels*; only they have rules with one symbol, so chains of such rules are summed by the closure of a small matrix,
-loops included. The other symbols stand inside a fragment and have one rule each, with weight 1.
+The right side of a rule is two symbols, one symbol, or a word. The first symbols are *labels*; only they have unary
+rules, so
+chains of unary rules are summed by the closure of a small matrix, including cycles. Other symbols are internal to a
+fragment
+and have exactly one rule of weight 1.
 """
 
 from typing import NamedTuple
@@ -21,12 +23,18 @@ _SMALLEST_CLOSURE = 1e-12
 
 
 class ChartGrammar(NamedTuple):
-    """A grammar for charts; weights are linear.
+    """Grammar for charts; weights are linear.
 
-    `labels` and `symbols`: how many there are; symbols from `labels` on come after the symbols that their rule leads
-    to.
-    `binary` BINARY[B], `lexical` LEXICAL[W], `unary` UNARY[U] (both symbols labels). `closure` and `best_closure`
-    float64[L, L]: weight of all chains from row to column together, and of the best chain; 1 or more on the diagonal.
+    Attributes
+    ----------
+    labels, symbols
+        Numbers of labels and symbols. Internal symbols are numbered after the symbols of their rule's right side.
+    binary, lexical, unary
+        BINARY[B], LEXICAL[W], UNARY[U] rules; both symbols of a unary rule are labels.
+    closure, best_closure
+        float64[L, L]: total weight of all unary chains from row to column, and weight of the best one; at least 1 on
+        the
+        diagonal.
     """
 
     labels: int
@@ -39,15 +47,24 @@ class ChartGrammar(NamedTuple):
 
 
 class SentenceGrammar(NamedTuple):
-    """The rules that a sentence of n words can use, in the orders in which the kernels read them.
+    """Rules that a sentence of n words can use, in the orders in which kernels read them.
 
-    `symbol` int32[S]: the grammar's number of each symbol that is left; labels keep theirs. Rules by left symbol:
-    `left_start` int64[S+1] into `pair_right` int32[P], `pair_start` int64[P+1] into `pair_parent` int32[R] and
-    `pair_weight` float64[R]. By parent: `parent_start` int64[S+1] into `left`, `right`, `rule` int32[R] and `weight`
-    float64[R]. By position: `word_start` int64[n+1] into `word_parent`, `word_rule` int32, `word_weight` float64.
-    `unary_start` int64[L+1] into `unary_rule`, `unary_child` int32, `unary_weight` float64. `closure_start` int64[L+1],
-    by child, into `closure_parent` int32 and `closure_weight` float64. `best`: whether a chart holds the best
-    derivation's weight and not the sum of all.
+    Attributes
+    ----------
+    symbol
+        int32[S]: number in the grammar of each remaining symbol; labels keep theirs.
+    left_start, pair_right, pair_start, pair_parent, pair_weight
+        Rules by left symbol: int64[S+1] into int32[P], int64[P+1] into int32[R] and float64[R].
+    parent_start, left, right, rule, weight
+        Rules by parent: int64[S+1] into int32[R] and float64[R].
+    word_start, word_parent, word_rule, word_weight
+        Lexical rules by position: int64[n+1] into int32 and float64.
+    unary_start, unary_rule, unary_child, unary_weight
+        Unary rules by parent: int64[L+1] into int32 and float64.
+    closure_start, closure_parent, closure_weight
+        Closure by child: int64[L+1] into int32 and float64.
+    best
+        Whether a chart holds the weight of the best derivation instead of the sum.
     """
 
     words: int
@@ -78,11 +95,16 @@ class SentenceGrammar(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """The filled chart of n words: span [i, j) is cell j(j-1)/2 + i.
+    """Filled chart of n words; span [i, j) is cell j(j-1)/2 + i.
 
-    `value` float64[cells, S], linear, the largest of a cell is 1; `scale` float64[cells]: its natural log before that
-    (-inf: nothing covers the span); `active` int32[cells, S]: the symbols above 0, as many as `number` int64[cells]
-    says.
+    Attributes
+    ----------
+    value
+        float64[cells, S]: linear, the maximum of a cell is 1.
+    scale
+        float64[cells]: natural log of the maximum before scaling; -inf if nothing covers the span.
+    active, number
+        int32[cells, S], int64[cells]: symbols with a weight > 0, and their number.
     """
 
     value: NDArray[np.float64]
@@ -91,7 +113,7 @@ class Chart(NamedTuple):
     number: NDArray[np.int64]
 
     def log_weight(self, symbol: int, start: int, end: int) -> float:
-        """Natural log of a symbol's weight over a span."""
+        """Return the natural log of a symbol's weight over a span."""
         cell = cell_of(start, end)
         value = float(self.value[cell, symbol])
         return float(np.log(value) + self.scale[cell]) if value > 0 else -np.inf
@@ -100,9 +122,9 @@ class Chart(NamedTuple):
 def make_grammar(
     labels: int, symbols: int, binary: NDArray[np.void], lexical: NDArray[np.void], unary: NDArray[np.void]
 ) -> ChartGrammar:
-    """The grammar with its closures.
+    """Return the grammar with its closures.
 
-    Raises `GrammarError` where chains of single symbols go round without losing weight.
+    Raises `GrammarError` if cycles of unary rules do not lose weight.
     """
     once = np.zeros((labels, labels))
     np.add.at(once, (unary["parent"], unary["child"]), unary["weight"])
@@ -114,7 +136,7 @@ def make_grammar(
     np.maximum.at(single, (unary["parent"], unary["child"]), unary["weight"])
     best = np.eye(labels)
     while True:
-        # One rule more on top of the best chains, until none gets better.
+        # Extend the best chains by one rule until none improves.
         longer = np.maximum(best, (single[:, :, None] * best[None, :, :]).max(axis=1, initial=0))
         if np.array_equal(longer, best):
             break
@@ -124,7 +146,7 @@ def make_grammar(
 
 
 class Sorted(NamedTuple):
-    """A grammar's rules in the orders that restriction keeps: indices by (left, right), by parent, and by word."""
+    """Rules in the orders that restriction preserves: indices by (left, right), by parent, and by word."""
 
     grammar: ChartGrammar
     by_left: NDArray[np.int64]
@@ -134,7 +156,7 @@ class Sorted(NamedTuple):
 
 
 def sort_rules(grammar: ChartGrammar, words: int) -> Sorted:
-    """The grammar prepared for `restricted`; `words` is the size of its vocabulary."""
+    """Sort the rules of a grammar for `restricted`; `words` is the size of its vocabulary."""
     binary, lexical = grammar.binary, grammar.lexical
     by_word = np.argsort(lexical["word"], kind="stable")
     return Sorted(
@@ -147,9 +169,7 @@ def sort_rules(grammar: ChartGrammar, words: int) -> Sorted:
 
 
 def restricted(rules: Sorted, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
-    """The rules that a sentence can use: those whose words are all in it. `words` int32[n], numbers of the
-    vocabulary.
-    """
+    """Return the rules whose words all occur in a sentence; `words` int32[n] are vocabulary numbers."""
     grammar = rules.grammar
     live = np.zeros(grammar.symbols, np.bool_)
     live[: grammar.labels] = True
@@ -209,7 +229,7 @@ def _starts(sorted_keys: NDArray[np.generic], size: int) -> NDArray[np.int64]:
 
 @njit
 def mark_live(labels, binary, by_parent, live):
-    """Mark the symbols inside fragments whose rule leads to marked symbols only; `by_parent` sorts the rules."""
+    """Mark the internal symbols whose rule leads to marked symbols only; `by_parent` sorts the rules."""
     for r in by_parent:
         parent = binary[r]["parent"]
         if parent >= labels and live[binary[r]["left"]] and live[binary[r]["right"]]:
@@ -218,12 +238,12 @@ def mark_live(labels, binary, by_parent, live):
 
 @njit_inline
 def cell_of(i, j):
-    """The cell of span [i, j)."""
+    """Return the cell of span [i, j)."""
     return j * (j - 1) // 2 + i
 
 
 def fill_chart(grammar: SentenceGrammar, kept: NDArray[np.bool_] | None = None) -> Chart:
-    """The chart of the sentence that the grammar is restricted to; of the spans in `kept`, bool[cells], alone."""
+    """Return the chart of a sentence, restricted to the spans in `kept`, bool[cells], if given."""
     cells = grammar.words * (grammar.words + 1) // 2
     symbols = len(grammar.symbol)
     chart = Chart(
@@ -238,7 +258,7 @@ def fill_chart(grammar: SentenceGrammar, kept: NDArray[np.bool_] | None = None) 
 
 @njit_inline
 def _enter(value, active, number, symbol, weight, best):
-    """Enter a derivation of a symbol into a cell; the cell's new number of symbols."""
+    """Add a derivation of a symbol to a cell; returns the cell's number of symbols."""
     if weight <= 0.0:
         return number
     old = value[symbol]
@@ -255,7 +275,7 @@ def _enter(value, active, number, symbol, weight, best):
 
 @njit_inline
 def _close(grammar, value, active, number, before):
-    """Put chains of single symbols on top of the derivations of a cell; `before` float64[L] is room."""
+    """Add unary chains to the derivations of a cell; `before` float64[L] is scratch memory."""
     found = number
     for a in range(found):
         if active[a] < grammar.labels:
@@ -280,7 +300,10 @@ def _close(grammar, value, active, number, before):
 
 @njit
 def fill(grammar, chart, before, kept):
-    """Fill the kept spans of an empty chart, from short ones to long ones; `before` float64[L] is zero and stays so."""
+    """Fill the kept spans of an empty chart by increasing length.
+
+    `before` float64[L] is zero on entry and on return.
+    """
     for width in range(1, grammar.words + 1):
         for i in range(grammar.words - width + 1):
             j = i + width

@@ -1,16 +1,17 @@
-"""Whole charts of sentence pairs without edges: a matrix of sums for each source span, under learned rules and a base.
+"""Complete charts of sentence pairs without edges: one matrix of sums per source span, for learned rules and a base.
 
-The base joins two nonterminals in either order, has a rule for each two words, and rules that put one word of a side
-beside a nonterminal; so each bispan has a derivation, and edges would be as many as pairs of bispans. Here they are
-summed where they arise and never written: joined nonterminals are products of triangular matrices, and the target side
-of a learned rule is laid by vectors over positions, once for each place of its source side (*a seat*). A rule without
+The base joins two nonterminals in either order, has a rule for each word pair, and rules that put one word of a side
+beside a nonterminal. So each bispan has a derivation, and there would be as many edges as pairs of bispans. They are
+summed and never stored: joins of nonterminals are products of triangular matrices, and the target side of a
+learned rule is matched by vectors over positions, once for each match of its source side (a *seat*). A rule without
 source words that puts target words around or between its nonterminals is a *frame*: it changes one factor of a product
-and needs no seats. A rule whose target side begins with the nonterminal that its source side begins or ends with is
-laid without it: its *rest* is a factor of products that are made anyway, with all spans beside it at once. Outside sums
-go the same way back. The total is exact, that of `hierogram.samplers.charts.bitexts` to the last bits; for what is
-expected, bispans are left out whose probability is below 1e-10.
+and needs no seats. If the target side of a rule begins with the nonterminal that its source side begins or ends with,
+only its *rest* is matched: a factor of products that are computed anyway, with all adjacent spans at once. Outside sums
+use the same steps in reverse. The total is exact and equals that of `hierogram.samplers.charts.bitexts` up to rounding;
+expectations
+omit bispans of probability below 1e-10.
 
-Nonterminals have words on both sides. Rules have words or two nonterminals; none is one nonterminal on both sides.
+Nonterminals have words on both sides. Rules have words or two nonterminals; none is a single nonterminal on both sides.
 """
 
 from typing import NamedTuple
@@ -30,25 +31,28 @@ from hierogram.samplers.compiled.intrinsics import (
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
-"""Columns that are summed at once, and of which rows are made."""
+"""Columns that are summed at once; rows are padded to multiples of it."""
 LEAST, MOST = 1e-280, 1e280
-"""Sums that are in range: doubles may have lost something beyond."""
+"""Range of sums in which doubles are precise."""
 _NEGLIGIBLE = 1e-10
-"""Probability of bispans that are left out of what is expected."""
+"""Probability below which bispans are omitted from expectations."""
 _UPPER, _ABOVE, _BEFORE = range(3)
-"""What is multiplied: both factors above the diagonal; the right one below it; the left one below it."""
+"""Shape of a product: both factors above the diagonal; the right one below it; the left one below it."""
 _PLAIN, _REAR, _REAR_INVERTED, _FRONT, _FRONT_INVERTED = range(5)
-"""Sections of sums: those of the spans themselves; as the second factor of a straight join and of an inverted one, with
-the base's weight and words between the two and after them; as the first factor, with words before and between."""
+"""Sections of sums: the spans themselves.
+
+The second factor of a straight and of an inverted join, with the base's weight and words between and after; the first
+factor, with words before and between.
+"""
 _ALONE = 0
-"""Frames of rules with one nonterminal; all others have the number of their section."""
+"""Kind of frames of rules with one nonterminal; all other kinds are section numbers."""
 _SECTIONS = 5
 
 
 class RuleSides(NamedTuple):
-    """The sides of rules, all symbols one after the other, int32: words by number, nonterminal k (from 1) as -k.
+    """Sides of rules, all symbols in one int32 array: words by number, nonterminal k (from 1) as -k.
 
-    Rule r has `source[source_first[r] : source_first[r + 1]]`, and the same of `target`; firsts are int64[R + 1].
+    Rule r has `source[source_first[r] : source_first[r + 1]]`, and likewise `target`; firsts are int64[R + 1].
     """
 
     source: NDArray[np.int32]
@@ -58,14 +62,14 @@ class RuleSides(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Rules that a pair may use: `rule` int64[C] their numbers, `weight` float64[C], linear."""
+    """Rules that a pair can use: numbers `rule` int64[C], linear `weight` float64[C]."""
 
     rule: NDArray[np.int64]
     weight: NDArray[np.float64]
 
 
 class BaseWeights(NamedTuple):
-    """Hold what the base's rules weigh: one word of each side, a word beside a nonterminal, and two nonterminals."""
+    """Weights of the base's rules: a word pair, a word beside a nonterminal, and two nonterminals."""
 
     pair: float
     null: float
@@ -74,7 +78,7 @@ class BaseWeights(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Source words [i, j) with target words [x, y) of a pair."""
+    """Source words [i, j) and target words [x, y) of a pair."""
 
     i: int
     j: int
@@ -83,21 +87,37 @@ class Piece(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Memory of one thread for charts.
+    """Scratch memory of one thread.
 
-    `inside` and `across` float64: five sections with a matrix for each source span, `across` transposed; `outside`
-    float64: one section, and a matrix for each of the others. Of seat s: `seat_rule` int32 its rule's place among the
-    chosen ones, `seat_weight` float64 its weight with its source words, `seat_span` int32 the source span of
-    nonterminal k at s·arity + k - 1, `head` int32 the span that it covers, counted by sections; `order` int32 seats by
-    their heads, those of head p from `first[p]` on. `part` int64[C, 4]: where what seats have of a chosen rule begins
-    and ends, on both sides. `reach` int16: where the target side of a chosen rule ends at the earliest, from each
-    position. `values` and `back` float64, rows of positions; `low`, `high` int64, the positions that a row has.
-    `lefts`, `rights` int64: matrices to be multiplied, `limits` int64[…, 4] first and last row, first and last summand.
-    `frame` int64[F, 4]: kind of a frame, how many words begin and end it, and one of the frames of the row at hand;
-    `begins` and `ends` float64: what its words weigh at each position. `front` bool[size]: rows that words of front
-    frames begin. `bounds` int64[spans, 4]: first and last row, and first and last column of a span that are not
-    negligible; `live` bool[size] such rows of the span at hand. `start`, `end` int64: a rule's symbols. `sizes`
-    int64[5]: see below.
+    Attributes
+    ----------
+    inside, across
+        float64: five sections with one matrix per source span; `across` is transposed.
+    outside
+        float64: one section, and one matrix for each of the others.
+    seat_rule, seat_weight, seat_span
+        Per seat s: index of the rule among the chosen ones, weight including source words, source span of nonterminal k
+        at s·arity + k - 1.
+    head, order, first
+        Span that a seat covers, counted across sections; seats sorted by head, those of head p from `first[p]`.
+    part
+        int64[C, 4]: the symbols of a chosen rule that seats match, start and end on both sides.
+    reach
+        int16: earliest end of the target side of a chosen rule from each position.
+    values, back, low, high
+        Rows of positions (float64), and the range of positions in each row (int64).
+    lefts, rights, limits
+        Matrices to multiply (int64), and first and last row and summand (int64[…, 4]).
+    frame, begins, ends, front
+        int64[F, 4]: kind of a frame, number of words before and after, and a frame of the current row; float64: weights
+        of
+        its words at each position; bool[size]: rows that words of front frames begin.
+    bounds, live
+        int64[spans, 4]: first and last row and column of a span that are not negligible; bool[size]: such rows.
+    start, end
+        int64: positions of a rule's symbols.
+    sizes
+        int64[5]: capacities, see the constants below.
     """
 
     inside: NDArray[np.float64]
@@ -130,18 +150,28 @@ class Room(NamedTuple):
 
 
 _SEATS, _ARITY, _FRAMES, _FRONTS, LACKING = range(5)
-"""What `Room.sizes` has: seats, nonterminals for which a seat has room, frames, those of front factors, and seats for
-which there was no room."""
+"""Indices of `Room.sizes`: seats, nonterminals per seat, frames, front frames, and missing seats."""
 
 
 def matrices_of(n: int, m: int) -> int:
-    """Return how many numbers the matrices of a piece of so many words are."""
+    """Return the size of the matrices of a piece of n by m words, in numbers."""
     return n * (n + 1) // 2 * (m + 1) * int(_row(m + 1))
 
 
 def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, seats: int) -> Room:
-    """Room for pieces of up to so many words a side and numbers in matrices, with so many chosen rules of up to
-    `longest` symbols a side, and seats; memory that is not used costs nothing."""
+    """Allocate scratch memory.
+
+    Parameters
+    ----------
+    words
+        Maximum number of words of a piece on each side.
+    matrices
+        Size of the matrices, in numbers.
+    rules, longest
+        Number of chosen rules, and symbols per side.
+    seats
+        Number of seats. Unused memory is free.
+    """
     n, size = words[0], words[1] + 1
     spans = (n + 1) * (n + 2) // 2
     return Room(
@@ -177,22 +207,22 @@ def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, s
 
 @njit
 def _row(size):
-    """Return how many numbers a row of a matrix takes: a multiple of a block."""
+    """Return the length of a matrix row, padded to a multiple of a block."""
     return (size + _BLOCK - 1) // _BLOCK * _BLOCK
 
 
 @njit_inline
 def _span(i, j):
-    """The number of source span [i, j)."""
+    """Return the index of source span [i, j)."""
     return j * (j - 1) // 2 + i
 
 
 @njit
 def _add_products(left, right, room, number, out, at, size, kind, front):
-    """Add products of `number` pairs of matrices to the matrix that begins at `at`, above its diagonal; `front`: rows
-    of front frames alone.
+    """Add the products of `number` pairs of matrices to the matrix at `at`, above its diagonal.
 
-    Four rows are made at once, a block of columns each. What one row has no summand for is zero there.
+    Four rows are computed at once, one block of columns each; missing summands are zero. `front`: only rows of front
+    frames.
     """
     stride = _row(size)
     lefts, rights, limits = room.lefts, room.rights, room.limits
@@ -243,7 +273,7 @@ def _add_products(left, right, room, number, out, at, size, kind, front):
 
 @njit
 def _note_reach(c, sides, target, piece, room):
-    """Fill where the target side of a chosen rule ends at the earliest; whether it can be laid anywhere."""
+    """Compute the earliest end of a chosen rule's target side; returns whether it can match anywhere."""
     m = piece.y - piece.x
     size = m + 1
     somewhere = False
@@ -269,7 +299,7 @@ def _note_reach(c, sides, target, piece, room):
 
 @njit
 def _shape(rule, sides):
-    """Count the nonterminals that a rule has, and how many symbols its two sides."""
+    """Return a rule's number of nonterminals and the lengths of its sides."""
     first, last = sides.source_first[rule], sides.source_first[rule + 1]
     arity = 0
     for k in range(first, last):
@@ -280,7 +310,7 @@ def _shape(rule, sides):
 
 @njit
 def _is_join(rule, sides):
-    """Return whether a rule is two nonterminals and nothing else: 1 straight, -1 inverted, 0 if it is another."""
+    """Return 1 for a rule of two nonterminals in the same order, -1 if inverted, 0 for other rules."""
     arity, source, target = _shape(rule, sides)
     if arity != 2 or source != 2 or target != 2:
         return 0
@@ -289,7 +319,7 @@ def _is_join(rule, sides):
 
 @njit
 def joined(chosen, number, sides, base):
-    """The base, with the weights of the chosen rules that join two nonterminals added to its own."""
+    """Return the base with the weights of chosen rules that join two nonterminals added."""
     straight, inverted = base.straight, base.inverted
     for c in range(number):
         join = _is_join(chosen.rule[c], sides)
@@ -302,8 +332,10 @@ def joined(chosen, number, sides, base):
 
 @njit
 def _frame_of(rule, sides):
-    """Return the kind of frame that a rule without source words is, -1 where it is none, and where its first and its
-    last nonterminal stand on the target side: words between the two count as those of the factor that has the others.
+    """Return the kind of frame of a rule without source words, or -1, with two of its nonterminals.
+
+    These are the first and the last one on the target side. Words between the two belong to the factor with the other
+    words.
     """
     arity, source, _ = _shape(rule, sides)
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
@@ -327,7 +359,7 @@ def _frame_of(rule, sides):
 
 @njit
 def _weigh_words(first, number, x, sides, words, piece):
-    """Weigh the words of symbols at target position x; 0 where they do not stand there."""
+    """Return the weight of words at target position x; 0 if they do not match."""
     if x < 0 or x + number > piece.y - piece.x:
         return 0.0
     product = 1.0
@@ -339,11 +371,11 @@ def _weigh_words(first, number, x, sides, words, piece):
 
 @njit
 def _note_frame(kind, one, other, rule, weight, sides, words, piece, room):
-    """Write what the target words of a frame weigh at each position."""
+    """Compute the weight of a frame's target words at each position."""
     size = piece.y - piece.x + 1
     number = room.sizes[_FRAMES]
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
-    # The nonterminal that has words on one or both sides of it: the second one of rear frames, else the first.
+    # Nonterminal with words around it: the second one of rear frames, otherwise the first.
     front = kind >= _FRONT
     rear = kind > _ALONE and not front
     begin = one + 1 if rear else first
@@ -365,7 +397,7 @@ def _note_frame(kind, one, other, rule, weight, sides, words, piece, room):
 
 @njit
 def _keep_seat(c, head, symbols, first, length, weight, scale, begin, room):
-    """Write down the seat at hand, if there is room."""
+    """Store the current seat if there is room."""
     number = room.sizes[_SEATS]
     arity = room.sizes[_ARITY]
     room.sizes[_SEATS] = number + 1
@@ -384,12 +416,12 @@ def _keep_seat(c, head, symbols, first, length, weight, scale, begin, room):
 
 @njit
 def _seat_rule(c, kind, weight, sides, words, piece, room):
-    """Write all seats of a rule or of its rest: the source side over each span that it can cover, of a section."""
+    """Write all seats of a rule or of its rest: all matches of its source side, for one section."""
     symbols, first = sides.source, room.part[c, 0]
     length = room.part[c, 1] - first
     n = piece.j - piece.i
     heads = kind * _span(0, n + 1)
-    # There is a word at least before a rest that is straight, and after one that is inverted.
+    # At least one word precedes a straight rest, and follows an inverted one.
     if kind == _REAR_INVERTED:
         n -= 1
     for i in range(1 if kind == _REAR else 0, n - length + 1):
@@ -406,7 +438,7 @@ def _seat_rule(c, kind, weight, sides, words, piece, room):
                 end = start + 1
             else:
                 end = start + 1 if end < 0 else end + 1
-                # Each symbol to come takes a word at least.
+                # Each remaining symbol needs at least one word.
                 if end > n - (length - 1 - depth):
                     depth -= 1
                     continue
@@ -422,7 +454,7 @@ def _seat_rule(c, kind, weight, sides, words, piece, room):
 
 @njit
 def _has_words(symbols, first, last, words, begin, end):
-    """Return whether all words of a side are among words [begin, end)."""
+    """Return whether all words of a side occur in [begin, end)."""
     for k in range(first, last):
         if symbols[k] >= 0:
             at = begin
@@ -435,8 +467,11 @@ def _has_words(symbols, first, last, words, begin, end):
 
 @njit
 def _part_rule(c, rule, sides, room):
-    """Choose what seats have of a rule: all of it, or its rest, as a factor of products with what is before it on both
-    sides (straight), or after it on the source side (inverted); the section to which it belongs."""
+    """Choose the part of a rule that seats match: all of it, or its rest; returns the section.
+
+    The rest is a factor of products with what precedes it on both sides (straight) or follows it on the source side
+    (inverted).
+    """
     part = room.part[c]
     part[0] = sides.source_first[rule]
     part[1] = sides.source_first[rule + 1]
@@ -457,7 +492,7 @@ def _part_rule(c, rule, sides, room):
 
 @njit
 def _seat_all(chosen, number, sides, words, piece, room):
-    """Write the seats of all chosen rules by their heads; False where there is no room."""
+    """Write the seats of all chosen rules, sorted by head; returns False without room."""
     room.sizes[:] = 0
     for x in range(piece.y - piece.x + 1):
         room.front[x] = False
@@ -498,7 +533,7 @@ def _seat_all(chosen, number, sides, words, piece, room):
         place = room.first[room.head[s] + 1] - 1
         room.first[room.head[s] + 1] = place
         room.order[place] = s
-    # Each place has moved to where its head begins: the next one's end is the next one's beginning.
+    # Each offset has moved to the end of its head, which is the start of the next one: shift them back.
     for p in range(heads):
         room.first[p] = room.first[p + 1]
     room.first[heads] = seats
@@ -507,9 +542,9 @@ def _seat_all(chosen, number, sides, words, piece, room):
 
 @njit
 def _lay(seat, c, x, sides, words, piece, room):
-    """Fill the rows of sums over the target side of a seat that begins at x; False where it has no place.
+    """Fill the rows of sums over the target side of a seat that begins at x; returns False if it does not match.
 
-    Row t has, for each position, the weight of the first t symbols up to there.
+    Row t holds, for each end position, the weight of the first t symbols.
     """
     m = piece.y - piece.x
     size = m + 1
@@ -522,7 +557,7 @@ def _lay(seat, c, x, sides, words, piece, room):
     values[x] = 1.0
     for t in range(length):
         symbol = sides.target[first + t]
-        # Each symbol to come takes a word at least.
+        # Each remaining symbol needs at least one word.
         limit = m - (length - 1 - t)
         here, there = t * stride, (t + 1) * stride
         begin, end = low[t], high[t]
@@ -561,7 +596,7 @@ def _lay(seat, c, x, sides, words, piece, room):
 
 @njit
 def _lay_seats(head, sides, words, piece, room):
-    """Add the sums of all seats over a source span, of a section."""
+    """Add the sums of all seats over a source span of a section."""
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)
@@ -579,7 +614,7 @@ def _lay_seats(head, sides, words, piece, room):
 
 @njit
 def _list_alone(x, size, room):
-    """List the frames with one nonterminal that can begin at target position x; how many."""
+    """List the frames with one nonterminal that can begin at target position x; returns their number."""
     number = 0
     for k in range(room.sizes[_FRAMES]):
         if room.frame[k, 0] == _ALONE and room.begins[k * size + x] > 0.0:
@@ -590,7 +625,7 @@ def _list_alone(x, size, room):
 
 @njit
 def _widen(at, size, null, room):
-    """Add rules that have no source words and one nonterminal, wider target spans after narrower ones."""
+    """Add rules with one nonterminal and no source words, by increasing target span."""
     stride = _row(size)
     inside = room.inside
     for x in range(size - 2, -1, -1):
@@ -609,7 +644,7 @@ def _widen(at, size, null, room):
 
 @njit
 def _add_frames(head, section, base, sides, words, piece, room):
-    """Fill the other sections of a span: what it is as a factor of joins, and all of them transposed."""
+    """Fill the other sections of a span, its values as a factor of joins, and transpose all of them."""
     size = piece.y - piece.x + 1
     stride = _row(size)
     matrix = size * stride
@@ -645,7 +680,7 @@ def _add_frames(head, section, base, sides, words, piece, room):
 
 @njit
 def _take_frames(at, section, size, base, room):
-    """Go back through `_add_frames`: from the outside sums of factors, which lie behind the section, to the span's."""
+    """Reverse `_add_frames`: from the outside sums of factors, stored after the section, to those of the span."""
     stride = _row(size)
     matrix = size * stride
     outside = room.outside
@@ -666,7 +701,7 @@ def _take_frames(at, section, size, base, room):
 
 @njit
 def _list_product(number, left, right, room):
-    """Write a product of whole matrices."""
+    """Add a product of whole matrices to the list."""
     room.lefts[number] = left
     room.rights[number] = right
     room.limits[number, 0] = 0
@@ -677,7 +712,7 @@ def _list_product(number, left, right, room):
 
 @njit
 def _join(i, j, section, size, room):
-    """Add to the sums of source span [i, j) those of two nonterminals that cover it."""
+    """Add the sums of two nonterminals that cover source span [i, j)."""
     matrix = size * _row(size)
     at = _span(i, j) * matrix
     for front in range(2 if room.sizes[_FRONTS] > 0 else 1):
@@ -696,7 +731,7 @@ def _join(i, j, section, size, room):
 
 @njit
 def _fill_inside(sides, words, piece, base, null, room):
-    """Fill the inside sums of all source spans."""
+    """Compute the inside sums of all source spans."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _row(size)
@@ -737,13 +772,14 @@ _GATHERED = (
     (_FRONT, _LEFT_PART, _PLAIN, _PLAIN, _ABOVE),
     (_FRONT_INVERTED, _RIGHT_PART, _PLAIN, _PLAIN, _ABOVE),
 )
-"""How spans come to outside sums: those of a section, as which part of the spans above, beside what section of the rest
-where this is the left part and where it is the right one, and whether the spans above are the left factor."""
+"""Contributions to outside sums: section, role of the span in the larger span, section of the sibling if it is on the
+right and on the left, and whether the larger span is the left factor.
+"""
 
 
 @njit
 def _list_heads(i, j, n, way, section, matrix, room):
-    """List the products of the outside sums of the spans above [i, j) with what is beside it; how many."""
+    """List the products of larger spans' outside sums with the siblings of [i, j); returns their number."""
     _, part, right, left, kind = way
     number = 0
     for k in range(j + 1, n + 1):
@@ -757,7 +793,7 @@ def _list_heads(i, j, n, way, section, matrix, room):
 
 @njit
 def _list_head(number, head, beside, kind, matrix, room):
-    """Write a product with the outside sums of a span, if all of these are not left out; how many there are now."""
+    """Add a product with the outside sums of a span unless these are negligible; returns the number of products."""
     bounds = room.bounds[head]
     if bounds[0] > bounds[1]:
         return number
@@ -773,8 +809,7 @@ def _list_head(number, head, beside, kind, matrix, room):
 
 @njit
 def _gather(i, j, base, sides, words, piece, together, room):
-    """Add to the outside sums of source span [i, j) those of the spans above it that join it to another one, and go
-    back through the rests over it."""
+    """List the products of larger spans' outside sums with siblings of [i, j); returns their number."""
     n = piece.j - piece.i
     size = piece.y - piece.x + 1
     matrix = size * _row(size)
@@ -803,7 +838,7 @@ def _gather(i, j, base, sides, words, piece, together, room):
 
 @njit
 def _find_live(above, at, size, room):
-    """Note the rows of a section whose probability is not negligible; the first and the last of them."""
+    """Mark the rows of a section whose probability is not negligible; returns the first and the last one."""
     stride = _row(size)
     first, last = size, np.int64(-1)
     for x in range(size):
@@ -819,7 +854,10 @@ def _find_live(above, at, size, room):
 
 @njit
 def _narrow(at, size, null, room):
-    """Go back through `_widen`, wider target spans first; how many target words the base's rules emit alone."""
+    """Reverse `_widen` by decreasing target span.
+
+    Returns the expected number of target words that the base emits alone.
+    """
     stride = _row(size)
     inside, outside = room.inside, room.outside
     emitted = 0.0
@@ -846,7 +884,7 @@ def _narrow(at, size, null, room):
 
 @njit
 def _leave_out(head, at, size, room):
-    """Leave out the negligible bispans of a source span; note where the others lie."""
+    """Drop the negligible bispans of a source span and record the range of the others."""
     stride = _row(size)
     bounds = room.bounds[head]
     bounds[0] = size
@@ -870,7 +908,7 @@ def _leave_out(head, at, size, room):
 
 @njit
 def _emit(c, p, expected, sides, piece, together, room):
-    """Add that a seat's rule emits the target word at p: with each of its source words."""
+    """Count the emission of the target word at p by a seat's rule with each of its source words."""
     at = room.start[0]
     tails = 0
     for k in range(room.part[c, 0], room.part[c, 1]):
@@ -884,14 +922,13 @@ def _emit(c, p, expected, sides, piece, together, room):
 
 @njit_inline
 def _clear_row(rows, at, stride):
-    """Set a row to zero."""
     for k in range(at, at + stride):
         rows[k] = 0.0
 
 
 @njit
 def _go_back(seat, c, weight, above, sides, words, piece, together, room):
-    """Go back over the rows of a seat's target side; `above` is where the outside sums of its row begin."""
+    """Reverse the rows of a seat's target side; `above` is the offset of the outside sums of its row."""
     size = piece.y - piece.x + 1
     stride = _row(size)
     first = room.part[c, 2]
@@ -930,7 +967,7 @@ def _go_back(seat, c, weight, above, sides, words, piece, together, room):
 
 @njit
 def _place_tails(seat, i, c, sides, room):
-    """Write where a seat begins, and where its nonterminals end on the source side."""
+    """Set the start of a seat and the source ends of its nonterminals."""
     room.start[0] = i
     k = 0
     for s in range(room.part[c, 0], room.part[c, 1]):
@@ -948,8 +985,10 @@ def _place_tails(seat, i, c, sides, room):
 
 @njit
 def _leave_seats(head, i, above, begin, last, sides, words, piece, together, room):
-    """Go back through all seats over a source span that begins at i, of a section whose outside sums begin at `above`,
-    from live rows `begin` to `last`."""
+    """Reverse all seats over a source span that begins at i, for live rows `begin` to `last`.
+
+    `above` is the offset of the section's outside sums.
+    """
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)
@@ -965,7 +1004,7 @@ def _leave_seats(head, i, above, begin, last, sides, words, piece, together, roo
 
 @njit
 def _fill_outside(sides, words, piece, base, null, together, room):
-    """Fill the outside sums, over the whole; add to `together`; how many words the base emits."""
+    """Compute the outside sums relative to the total, and add to `together`; returns the expected words of the base."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _row(size)
@@ -1017,9 +1056,10 @@ def _fill_outside(sides, words, piece, base, null, together, room):
 def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
     """Sum over all derivations of a piece by the first `number` chosen rules and the base.
 
-    Returns the sum, and how many words the base is expected to emit; adds to `together` how often each two words are
-    expected to be emitted by one rule. Of a sum that is out of range nothing else is found, and it is -1 where there is
-    no room for seats. `base` is `joined`; `null` float64[m] is room.
+    Returns the sum and the expected number of words that the base emits; adds to `together` the expected number of
+    times that
+    one rule emits each word pair. If the sum is out of range, nothing else is computed; it is -1 if seats lack room.
+    `base` comes from `joined`; `null` float64[m] is scratch memory.
     """
     if not _seat_all(chosen, number, sides, words, piece, room):
         return -1.0, 0.0
@@ -1035,8 +1075,11 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
 
 
 class Whole(NamedTuple):
-    """Natural log of the sum over all derivations of a pair, how often each two words are expected to be emitted by one
-    rule, float64[n, m], and how many words the base is expected to emit."""
+    """Sums over all derivations of a pair.
+
+    Natural log of the total, the expected number of times that one rule emits each word pair, float64[n, m], and the
+    expected number of words that the base emits.
+    """
 
     log_total: float
     together: NDArray[np.float64]
@@ -1044,7 +1087,7 @@ class Whole(NamedTuple):
 
 
 def sum_pair(sides: RuleSides, weights: NDArray[np.float64], words: PairWords, base: BaseWeights) -> Whole:
-    """Sum over all derivations of a pair, by all these rules and the base."""
+    """Sum over all derivations of a pair by the given rules and the base."""
     n, m = words.pairs.shape
     longest = int(max(np.diff(sides.source_first).max(initial=1), np.diff(sides.target_first).max(initial=1)))
     chosen = Chosen(np.arange(len(weights)), np.asarray(weights, np.float64))

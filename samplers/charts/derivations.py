@@ -1,12 +1,12 @@
-"""Derivations of a sentence from its chart: drawn, the best, and what to expect of all of them.
+"""Derivations of a sentence from its chart: samples, the best one, and expectations.
 
-Draws are made from the chart's grammar, in which a derivation's rules are independent. Under the Dirichlet processes
-that the grammar stands for they are not: a fragment used twice in a sentence is likelier the second time. So a draw
-also gives the ratio of the two probabilities, for a Metropolis-Hastings chain over draws [CGB09 §5; Johnson et al.
-2007].
+Samples are drawn from the chart's grammar, in which the rules of a derivation are independent. Under the Dirichlet
+processes that the grammar approximates they are not: a fragment used twice in a sentence is more probable the second
+time. So a sample also has the ratio of the two probabilities, for a Metropolis–Hastings chain over samples [CGB09 §5;
+Johnson et al. 2007].
 
-An *item* is a symbol over a span; its *incoming edges* are the rules that can be applied to it, with a split where the
-rule has two symbols. Their weights sum to the item's weight in the chart. They are found once for each item and kept.
+An *item* is a symbol over a span; its *incoming edges* are the rules that derive it, with a split if the
+rule has two symbols. Their weights sum to the item's weight in the chart. They are computed once per item and cached.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, stream, un
 from hierogram.samplers.exceptions import GrammarError
 
 LEXICAL_EDGE, BINARY_EDGE, UNARY_EDGE = 0, 1, 2
-"""Kinds of edges: of a rule with a word on the right, with two symbols, with one."""
+"""Kinds of edges: rules with a word, with two symbols, with one symbol."""
 
 ITEM = np.dtype(
     [("symbol", np.int32), ("start", np.int32), ("end", np.int32), ("first", np.int64), ("last", np.int64)], align=True
@@ -37,16 +37,21 @@ EDGE = np.dtype(
     ],
     align=True,
 )
-"""An edge: its probability among its item's and the sum up to it; the grammar's number of its rule, of its kind;
-the symbols to the left and right of the split (of one symbol: the left one)."""
+"""Edge: its probability among those of its item, the cumulative sum, the number of its rule within its kind, and the
+symbols left
+and right of the split (for one symbol: the left one).
+"""
 
 _NEGLIGIBLE = 1e-12
-"""Edges with less than this share of their item's weight are left out."""
+"""Edges with a smaller share of their item's weight are omitted."""
 
 
 class Items(NamedTuple):
-    """The items met so far: `number` int32[cells, S], 0 for none, else 1 + its place; `used` int64[2], how many items
-    and edges there are; room for `weights` of all edges of one item, with their rules and splits.
+    """Items visited so far.
+
+    `number` int32[cells, S] is 0 for none, otherwise 1 + the index; `used` int64[2] are the numbers of items and edges.
+    The other
+    arrays are scratch memory for the edges of one item: weights, rules and splits.
     """
 
     number: NDArray[np.int32]
@@ -57,7 +62,7 @@ class Items(NamedTuple):
 
 
 def empty_items(grammar: SentenceGrammar, chart: Chart) -> Items:
-    """No items, and room for some: memory that is not used costs nothing."""
+    """Allocate an initial capacity of items; unused memory is free."""
     rules = int(np.diff(grammar.parent_start).max(initial=0)) * max(1, grammar.words)
     rules += int(np.diff(grammar.word_start).max(initial=0)) + int(np.diff(grammar.unary_start).max(initial=0))
     return Items(
@@ -70,7 +75,7 @@ def empty_items(grammar: SentenceGrammar, chart: Chart) -> Items:
 
 
 def with_room(items: Items) -> Items:
-    """The items with room for four times as many."""
+    """Return the items with four times the capacity."""
     item, edge = np.empty(4 * len(items.item), ITEM), np.empty(4 * len(items.edge), EDGE)
     item[: items.used[0]] = items.item[: items.used[0]]
     edge[: items.used[1]] = items.edge[: items.used[1]]
@@ -89,7 +94,7 @@ def _add(row, weight, kind, rule, left, right, split):
 
 @njit
 def weigh_edges(symbol, i, j, grammar, chart, rows):
-    """Write the incoming edges of an item, weights linear and relative to the cell's scale; how many there are."""
+    """Write the incoming edges of an item, with linear weights relative to the cell's scale; returns their number."""
     cell = cell_of(i, j)
     number = 0
     if j == i + 1:
@@ -127,7 +132,7 @@ def weigh_edges(symbol, i, j, grammar, chart, rows):
 
 @njit
 def find_item(symbol, i, j, grammar, chart, items):
-    """The place of an item, its incoming edges found if it is new; -1 where there is no room for them."""
+    """Return the index of an item, computing the edges of a new one; -1 without room."""
     cell = cell_of(i, j)
     known = items.number[cell, symbol]
     if known > 0:
@@ -167,7 +172,7 @@ def find_item(symbol, i, j, grammar, chart, items):
 
 @njit_inline
 def choose_edge(u, item, edge):
-    """The edge of an item that a uniform number in [0, 1) falls on."""
+    """Return the edge of an item for a uniform number in [0, 1)."""
     low, high = item["first"], item["last"] - 1
     while low < high:
         middle = (low + high) // 2
@@ -180,7 +185,7 @@ def choose_edge(u, item, edge):
 
 @njit_inline
 def best_edge(item, edge):
-    """The item's heaviest incoming edge, the first of equals."""
+    """Return the item's heaviest incoming edge, the first one of ties."""
     best = item["first"]
     for k in range(item["first"], item["last"]):
         if edge[k]["probability"] > edge[best]["probability"]:
@@ -189,15 +194,19 @@ def best_edge(item, edge):
 
 
 _FEWEST_VISITS = 1e-7
-"""Items that are expected less often are left out."""
+"""Items with fewer expected visits are omitted."""
 
 
 class Productions(NamedTuple):
-    """The productions of context-free trees that each rule stands for, and the fragment that it begins.
+    """Context-free productions of each rule, and the fragment that it begins.
 
-    For each kind of rule (lexical, binary, unary): `start` int64[3, R+1] into `production` int32 and `place` int8: the
-    production covers the rule's whole span (0), its left part (1) or its right part (2). `fragment` int32[3, R]: the
-    fragment that the rule begins, -1 inside one.
+    Attributes
+    ----------
+    start, production, place
+        int64[3, R+1], int32, int8: per kind of rule (lexical, binary, unary) its productions; a production covers the
+        rule's whole span (0), its left part (1) or its right part (2).
+    fragment
+        int32[3, R]: fragment that the rule begins; -1 inside a fragment.
     """
 
     start: NDArray[np.int64]
@@ -207,10 +216,10 @@ class Productions(NamedTuple):
 
 
 class FragmentMasses(NamedTuple):
-    """The Dirichlet processes, one a label.
+    """Dirichlet processes, one per label.
 
-    `fragment_mass` float64[F]: n_e + α P0(e) of each fragment; `label` int32[F] its root label; `label_mass`
-    float64[L]: n_c + α of each label.
+    `fragment_mass` float64[F] is n_e + α P0(e) of each fragment, `label` int32[F] its root label, and `label_mass`
+    float64[L] is n_c + α of each label.
     """
 
     fragment_mass: NDArray[np.float64]
@@ -219,23 +228,25 @@ class FragmentMasses(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Derivations drawn from a chart: `tree` uint64[D], the same for derivations of the same tree; `log_ratio`
-    float64[D], natural log of each one's probability under the processes over that under the chart's grammar, up to a
-    constant."""
+    """Derivations sampled from a chart.
+
+    `tree` uint64[D] is a hash of the tree; `log_ratio` float64[D] is the natural log of the probability under the
+    processes over that under the chart's grammar, up to a constant.
+    """
 
     tree: NDArray[np.uint64]
     log_ratio: NDArray[np.float64]
 
 
 class SentenceKey(NamedTuple):
-    """The key of a sentence's random streams."""
+    """Key of a sentence's random streams."""
 
     seed: int
     sentence: int
 
 
 class LazyHypergraph(NamedTuple):
-    """The derivations below one symbol that covers all words, as far as they have been looked at."""
+    """Derivations of one symbol over all words, expanded on demand."""
 
     root: int
     grammar: SentenceGrammar
@@ -244,9 +255,9 @@ class LazyHypergraph(NamedTuple):
 
 
 def stays(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
-    """Return how often a Metropolis-Hastings chain that proposes one draw after the other is at each, int64[D].
+    """Return how often a Metropolis–Hastings chain that proposes the samples in order is at each, int64[D].
 
-    Its stream is that of the number after the draws'.
+    Its stream is numbered after those of the samples.
     """
     times = np.zeros(len(drawn.log_ratio), np.int64)
     count_stays(key, drawn.log_ratio, times)
@@ -254,26 +265,26 @@ def stays(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
 
 
 class Forest:
-    """The derivations of a sentence that its chart holds, below one symbol that covers all words."""
+    """Derivations in a sentence's chart of one symbol over all words."""
 
     def __init__(self, grammar: SentenceGrammar, chart: Chart, root: int) -> None:
-        """Raises `GrammarError` where the root has no derivation."""
+        """Raise `GrammarError` if the root has no derivation."""
         if grammar.words == 0 or not np.isfinite(chart.log_weight(root, 0, grammar.words)):
             raise GrammarError("the sentence has no derivation")
         self.graph = LazyHypergraph(root, grammar, chart, empty_items(grammar, chart))
 
     @property
     def items(self) -> Items:
-        """The items and edges known so far."""
+        """Items and edges expanded so far."""
         return self.graph.items
 
     @property
     def edges(self) -> int:
-        """Return how many edges are known so far."""
+        """Number of edges expanded so far."""
         return int(self.items.used[1])
 
     def draw(self, key: SentenceKey, draws: int, productions: Productions, processes: FragmentMasses) -> Draws:
-        """Independent draws, number k from the stream of (seed, sentence, k)."""
+        """Return independent samples; sample k uses the stream of (seed, sentence, k)."""
         drawn = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
         stack = self._stack()
         space = (
@@ -290,21 +301,21 @@ class Forest:
         return drawn
 
     def count(self, key: SentenceKey, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return how often each edge is used when draw k counts `times[k]` times; the draws have been made before."""
+        """Return the uses of each edge if sample k counts `times[k]` times; requires a previous `draw`."""
         counts = np.zeros(self.edges)
         count_edges(key, self.graph, times, counts, self._stack())
         return counts
 
     def derivation(self, key: SentenceKey, draw: int) -> NDArray[np.int64]:
-        """The edges of a draw that has been made, parents first, left before right."""
+        """Return the edges of a previous sample in preorder."""
         return self._walk(key, draw, False)
 
     def best(self) -> NDArray[np.int64]:
-        """The edges of the best derivation, of a chart filled with `best`; parents first, left before right."""
+        """Return the edges of the best derivation in preorder; the chart must be filled with `best`."""
         return self._walk(SentenceKey(0, 0), 0, True)
 
     def expected(self) -> NDArray[np.float64]:
-        """Return how often each edge is expected to be used, of a chart filled with sums: inside times outside."""
+        """Return the expected uses of each edge, inside times outside; the chart must be filled with sums."""
         while True:
             visits = np.zeros_like(self.graph.chart.value)
             counts = np.zeros(len(self.items.edge))
@@ -316,7 +327,7 @@ class Forest:
         self.graph = self.graph._replace(items=with_room(self.items))
 
     def _stack(self) -> NDArray[np.int32]:
-        # A loop of unary rules may go round several times; beyond this bound it is not believed.
+        # A cycle of unary rules may be used several times; a deeper stack is an error.
         depth = 64 * (2 * self.graph.grammar.words + self.graph.grammar.labels)
         return np.zeros((depth, 3), np.int32)
 
@@ -332,7 +343,7 @@ class Forest:
 
 @njit
 def _push_parts(stack, top, edge, item):
-    """Put the parts of a chosen edge on the stack, the left one on top; the stack's new height."""
+    """Push the parts of a chosen edge, the left one on top; returns the stack height."""
     if edge["kind"] == BINARY_EDGE:
         stack[top, 0] = edge["right"]
         stack[top, 1] = edge["split"]
@@ -351,7 +362,7 @@ def _push_parts(stack, top, edge, item):
 
 @njit
 def _tree_hash(edge, item, productions):
-    """The edge's part of the number that tells trees apart: a sum over productions with their spans."""
+    """Return the edge's term of the tree hash: a sum over productions and their spans."""
     total = np.uint64(0)
     kind, rule, split = edge["kind"], edge["rule"], edge["split"]
     for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
@@ -366,15 +377,15 @@ def _tree_hash(edge, item, productions):
 
 @njit
 def _find(graph, row):
-    """The place of the item in a row of the stack: symbol, start, end; -1 where there is no room for its edges."""
+    """Return the index of the item in a stack row (symbol, start, end); -1 without room for its edges."""
     return find_item(row[0], row[1], row[2], graph.grammar, graph.chart, graph.items)
 
 
 @njit
 def draw_derivations(first, key, graph, productions, processes, drawn, space):
-    """Draw from number `first` on; the number at which room for edges ended, or that of all draws.
+    """Draw samples from index `first`; returns the index at which edges lacked room, or the number of samples.
 
-    `space`, all int32: a stack, zeros for each fragment and for each label, and room for the fragments of a draw.
+    `space` holds int32 scratch memory: a stack, zeros per fragment and per label, and the fragments of a sample.
     """
     items = graph.items
     stack, fragment_uses, label_uses, met = space
@@ -421,7 +432,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, space):
 
 @njit
 def count_stays(key, log_ratio, times):
-    """Add how often the chain over the draws is at each, the first of them its start."""
+    """Count how often the chain over the samples is at each; it starts at the first one."""
     state = stream(key.seed, key.sentence, len(times))
     at = 0
     for draw in range(len(times)):
@@ -433,7 +444,7 @@ def count_stays(key, log_ratio, times):
 
 @njit
 def count_edges(key, graph, times, counts, stack):
-    """Repeat draws and add how often each counts to the edges that it uses."""
+    """Redraw samples and add their multiplicities to the edges that they use."""
     items = graph.items
     for draw in range(len(times)):
         if times[draw] == 0:
@@ -455,7 +466,7 @@ def count_edges(key, graph, times, counts, stack):
 
 @njit
 def walk(key, draw, best, graph, found, stack):
-    """Write the edges of one derivation, drawn or the best; how many there are, -1 where room for edges ended."""
+    """Write the edges of one derivation, sampled or best; returns their number, -1 without room."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
     stack[0, 0] = graph.root
@@ -482,10 +493,11 @@ def walk(key, draw, best, graph, found, stack):
 
 @njit
 def expect_edges(graph, visits, pending, counts):
-    """Add to `counts` how often each edge is expected to be used; False where room for edges ended.
+    """Add the expected uses of each edge to `counts`; returns False without room.
 
-    `visits` float64[cells, S] and `pending` float64[S] are zero. Spans go from long to short; within a span the visits
-    of labels go down chains of unary rules until none is pending.
+    `visits` float64[cells, S] and `pending` float64[S] are zero on entry. Spans are processed by decreasing length;
+    within a span,
+    visits of labels propagate along unary rules until none is pending.
     """
     grammar, chart, items = graph.grammar, graph.chart, graph.items
     words = grammar.words

@@ -1,9 +1,10 @@
-"""Weighted deduction: inside and outside sums, draws and expectations, of any packed hypergraph.
+"""Inside and outside sums, samples and expectations of any packed hypergraph (weighted deduction).
 
 A *deduction system* (`hierogram.samplers.charts.bitexts`, `hierogram.samplers.charts.sentences`) writes the items and
-edges of a sentence or a pair, those that a mask keeps. All else is here. An *item* is what can be derived, such as a
-symbol over a span; an *edge* derives its head from its tails; a derivation is a choice of one edge for the last item,
-for the tails of that edge, and so on. Its weight is the product of its edges' weights.
+edges of a sentence or a pair that a mask keeps. An *item* is anything that can be derived, such as a symbol over a
+span; an *edge*
+derives its head from its tails. A derivation is a choice of one edge for the root, for the tails of that edge,
+and so on; its weight is the product of its edges' weights.
 """
 
 from typing import NamedTuple
@@ -16,15 +17,22 @@ from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.exceptions import GrammarError
 
 ITEMS, EDGES, TAILS = range(3)
-"""What `Hypergraph.size` counts."""
+"""Indices of `Hypergraph.size`."""
 
 
 class Hypergraph(NamedTuple):
-    """Items after all that they are derived from; the last one is the root.
+    """Items in topological order; the last one is the root.
 
-    `first` int64[I+1]: the edges of item k are `first[k] … first[k + 1] - 1`. `head` int32[E]: each edge's item.
-    `weight` float64[E], linear. `rule` int32[E]: the number of an edge's rule in its system. `tail_first` int64[E+1]
-    into `tails` int32[T], items before the head. `size` int64[3]: how many items, edges and tails are in use.
+    Attributes
+    ----------
+    first
+        int64[I+1]: the edges of item k are `first[k] … first[k + 1] - 1`.
+    head, weight, rule
+        int32[E], float64[E] (linear), int32[E]: item, weight, and rule number of each edge.
+    tail_first, tails
+        int64[E+1], int32[T]: tails of each edge, which precede its head.
+    size
+        int64[3]: numbers of items, edges and tails in use.
     """
 
     first: NDArray[np.int64]
@@ -37,12 +45,12 @@ class Hypergraph(NamedTuple):
 
     @property
     def edges(self) -> int:
-        """Return how many edges there are."""
+        """Number of edges."""
         return int(self.size[EDGES])
 
 
 def make_hypergraph(items: int, edges: int, tails: int) -> Hypergraph:
-    """Room for so many items, edges and tails; memory that is not used costs nothing."""
+    """Allocate a hypergraph; unused memory is free."""
     return Hypergraph(
         np.zeros(items + 1, np.int64),
         np.empty(edges, np.int32),
@@ -55,7 +63,7 @@ def make_hypergraph(items: int, edges: int, tails: int) -> Hypergraph:
 
 
 class Key(NamedTuple):
-    """The key of a random stream."""
+    """Key of a random stream."""
 
     seed: int
     number: int
@@ -63,8 +71,7 @@ class Key(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Inside sums `inside` and outside sums `outside` float64[I] of the items, linear; `expected` float64[E]: how often
-    each edge is expected to be used."""
+    """Linear sums of items, `inside` and `outside` float64[I], and expected uses of edges, `expected` float64[E]."""
 
     inside: NDArray[np.float64]
     outside: NDArray[np.float64]
@@ -72,14 +79,14 @@ class Scores(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The summed weight of all derivations."""
+        """Total weight of all derivations."""
         return float(self.inside[-1])
 
 
 def score(graph: Hypergraph) -> Scores:
-    """Inside, outside and expectations of all derivations.
+    """Return inside sums, outside sums and expectations.
 
-    Raises `GrammarError` where there is no derivation.
+    Raises `GrammarError` if there is no derivation.
     """
     items, edges = int(graph.size[ITEMS]), graph.edges
     scores = Scores(np.empty(items), np.empty(items), np.empty(edges))
@@ -91,27 +98,30 @@ def score(graph: Hypergraph) -> Scores:
 
 
 def total_of(graph: Hypergraph) -> float:
-    """The summed weight of all derivations, 0 where there is none."""
+    """Return the total weight of all derivations, 0 if there are none."""
     inside = np.empty(int(graph.size[ITEMS]))
     sum_inside(graph, inside)
     return float(inside[-1]) if len(inside) else 0.0
 
 
 def draw_edges(graph: Hypergraph, inside: NDArray[np.float64], key: Key) -> NDArray[np.int64]:
-    """The edges of a derivation drawn by its weight, parents first; inside sums must be filled."""
+    """Sample a derivation by weight and return its edges in preorder; inside sums must be filled."""
     found = np.empty(most_used(graph), np.int64)
     return found[: draw_first(graph, inside, key, np.empty(len(found), np.int64), found)]
 
 
 def most_used(graph: Hypergraph) -> int:
-    """A bound of the edges that one derivation has: as many as items, since no item is derived from itself; an item
-    that several tails share counts for each."""
+    """Return an upper bound on the number of edges of a derivation.
+
+    Without sharing it is the number of items, since no item is derived from itself; an item that several tails share
+    counts for each.
+    """
     return int(graph.size[ITEMS]) + int(graph.size[TAILS]) + 1
 
 
 @njit
 def sum_inside(graph, inside):
-    """Fill the inside sums."""
+    """Compute the inside sums."""
     for k in range(graph.size[ITEMS]):
         total = 0.0
         for e in range(graph.first[k], graph.first[k + 1]):
@@ -124,7 +134,7 @@ def sum_inside(graph, inside):
 
 @njit
 def sum_outside(graph, inside, outside, expected):
-    """Fill the outside sums and the expectations of edges, from filled inside sums whose last is above 0."""
+    """Compute the outside sums and edge expectations from inside sums; the root's must be > 0."""
     items = graph.size[ITEMS]
     outside[:items] = 0.0
     outside[items - 1] = 1.0
@@ -144,15 +154,14 @@ def sum_outside(graph, inside, outside, expected):
 
 @njit
 def draw_first(graph, inside, key, stack, found):
-    """Write the edges of the first derivation that a stream draws; how many there are."""
+    """Write the edges of the first derivation that a stream draws; returns their number."""
     number, _ = draw(graph, inside, stream(key.seed, key.number, key.step), stack, found)
     return number
 
 
 @njit
 def draw(graph, inside, random, stack, found):
-    """Write the edges of a drawn derivation, parents first, left before right; how many there are, and the stream's
-    state."""
+    """Write the edges of a sampled derivation in preorder; returns their number and the stream state."""
     stack[0] = graph.size[ITEMS] - 1
     top, number = 1, 0
     while top > 0:

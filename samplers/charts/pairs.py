@@ -1,8 +1,8 @@
-"""Sentence pairs to be parsed: synchronous rules, words, masks, and the bispans that a mask keeps.
+"""Sentence pairs to parse: synchronous rules, words, masks, and the bispans that a mask keeps.
 
-A *bispan* is source words [i, j) with target words [x, y). The mask fixes for some pairs of words whether one rule
-emits both. A bispan that holds one word of a positive pair without the other has no derivation, so it is left out: of
-one source span and one first target word, those that are left have ends in a row.
+A *bispan* is source words [i, j) with target words [x, y). The mask fixes for some word pairs whether one rule
+emits both. A bispan that contains one word of a positive pair without the other has no derivation and is omitted; for
+a given source span and first target word, the remaining bispans have consecutive ends.
 """
 
 from typing import NamedTuple
@@ -13,16 +13,22 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 ANY = -10_000
-"""The symbol of any one word."""
+"""Symbol that matches any single word."""
 
 
 class Rules(NamedTuple):
     """Synchronous rules for one pair.
 
-    `source` int32 and `target` int32: the symbols of all sides one after the other: a word's number, `ANY`, or -1-k for
-    nonterminal k, nonterminals numbered from 0 in source order. `source_first`, `target_first` int32[R+1].
-    `source_rest`, `target_rest` int32[… + 1]: how many words the symbols from here to the end of the side need at
-    least. `weight` float64[R], linear. A side has at most one `ANY`.
+    Attributes
+    ----------
+    source, target, source_first, target_first
+        int32 symbols of all sides: a word's number, `ANY`, or -1-k for nonterminal k, numbered from 0 in source order;
+        starts
+        int32[R+1]. A side has at most one `ANY`.
+    source_rest, target_rest
+        int32[… + 1]: minimum number of words of the symbols from here to the end of the side.
+    weight
+        float64[R], linear.
     """
 
     source: NDArray[np.int32]
@@ -35,17 +41,22 @@ class Rules(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Symbols of the longest side."""
+        """Length of the longest side in symbols."""
         return int(max(np.diff(self.source_first).max(initial=1), np.diff(self.target_first).max(initial=1)))
 
 
 class PairWords(NamedTuple):
-    """The words of a pair and what `ANY` weighs.
+    """Words of a pair, and weights of `ANY`.
 
-    `source` int32[n], `target` int32[m]. `pairs` float64[n, m] of rules with `ANY` on both sides, `source_nulls`
-    float64[n] and `target_nulls` float64[m] of those with one, linear. `source_scale` float64[n] and `target_scale`
-    float64[m]: factors of every rule that emits the word. Each derivation emits each word once, so they scale all
-    derivations alike and keep sums in range.
+    Attributes
+    ----------
+    source, target
+        int32[n], int32[m]: word numbers.
+    pairs, source_nulls, target_nulls
+        float64[n, m], float64[n], float64[m]: linear weights of rules with `ANY` on both sides or on one side.
+    source_scale, target_scale
+        float64[n], float64[m]: factors of every rule that emits the word. Each derivation emits each word once, so they
+        scale all derivations alike and keep sums in range.
     """
 
     source: NDArray[np.int32]
@@ -58,16 +69,23 @@ class PairWords(NamedTuple):
 
     @property
     def log_scale(self) -> float:
-        """Natural log of the factor that all derivations have."""
+        """Natural log of the common factor of all derivations."""
         return float(np.log(self.source_scale).sum() + np.log(self.target_scale).sum())
 
 
 class PairTask(NamedTuple):
-    """A pair, its rules, and the mask. `empty_sides`: whether a nonterminal may have no words on one side.
+    """A pair, its rules, and the mask.
 
-    `fixed` int8[n, m]: 1 where one rule must emit both words, -1 where none may, 0 where both are kept. `kept`
-    bool[spans, (m+1)²], or empty for all: bispans that are kept, source span [i, j) in row j(j+1)/2 + i, target span
-    [x, y) in column x(m+1) + y.
+    Attributes
+    ----------
+    empty_sides
+        Whether a nonterminal may be empty on one side.
+    fixed
+        int8[n, m]: 1 if one rule must emit both words, -1 if none may, 0 if both are possible.
+    kept
+        bool[spans, (m+1)²], or empty for all: bispans that are kept; source span [i, j) is row j(j+1)/2 + i, target
+        span
+        [x, y) is column x(m+1) + y.
     """
 
     rules: Rules
@@ -78,12 +96,22 @@ class PairTask(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """The items of a pair.
+    """Items of a pair.
 
-    Of source span s and first target word x they are `base[s, x]` … for the ends `low[s, x]` to `high[s, x]` of the
-    target span, int32[spans, m+1]; none where `low` is above `high`. `place` int32[I, 4]: (i, j, x, y) of each item.
-    `filled` bool[spans]: whether a source span has items. `covered` int32[n+1, m]: how many of the source words before
-    position i must be emitted with target word x. `bound_source` bool[n], `bound_target` bool[m]: words of fixed pairs.
+    Attributes
+    ----------
+    base, low, high
+        int32[spans, m+1]: items of source span s and first target word x start at `base[s, x]`, for target ends `low[s,
+        x]` to
+        `high[s, x]`; none if `low` > `high`.
+    place
+        int32[I, 4]: (i, j, x, y) of each item.
+    filled
+        bool[spans]: whether a source span has items.
+    covered
+        int32[n+1, m]: number of source words before position i that must be emitted with target word x.
+    bound_source, bound_target
+        bool[n], bool[m]: words of fixed pairs.
     """
 
     base: NDArray[np.int32]
@@ -97,7 +125,7 @@ class Cells(NamedTuple):
 
 
 def make_rules(sides: list[tuple[list[int], list[int]]], weights: NDArray[np.float64], empty_sides: bool) -> Rules:
-    """Rules from their two sides, each a list of symbols."""
+    """Return rules from their two sides, each a list of symbols."""
     source, source_first = _flat([source for source, _ in sides])
     target, target_first = _flat([target for _, target in sides])
     return Rules(
@@ -117,7 +145,7 @@ def _flat(sides: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 def needed(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bool) -> NDArray[np.int32]:
-    """Return how many words each symbol and those after it on its side need at least, int32[symbols + 1]."""
+    """Return the minimum number of words of each symbol and those after it on its side, int32[symbols + 1]."""
     size = np.where(is_word(symbols), 1, 0 if empty_sides else 1)
     before = np.concatenate(([0], np.cumsum(size)))
     side = np.repeat(np.arange(len(first) - 1), np.diff(first))
@@ -125,21 +153,24 @@ def needed(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bo
 
 
 def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Which symbols stand for a word."""
+    """Return which symbols match a word."""
     found: NDArray[np.bool_] = (symbols >= 0) | (symbols == ANY)
     return found
 
 
 def has_words(symbols: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Which sides have a symbol that stands for a word, bool[R]."""
+    """Return which sides contain a symbol that matches a word, bool[R]."""
     before = np.concatenate(([0], np.cumsum(is_word(symbols))))
     found: NDArray[np.bool_] = before[first[1:]] > before[first[:-1]]
     return found
 
 
 def branching(rules: Rules) -> int:
-    """The most nonterminals of a rule whose only words are `ANY`. In the places of such a rule each nonterminal but the
-    last one has an end of its own: with b nonterminals a chart has O(p^(b+1) q^(b+1)) edges."""
+    """Return the maximum number of nonterminals of a rule whose only words are `ANY`.
+
+    Each nonterminal of such a rule except the last one has an independent end: with b nonterminals a chart has
+    O(p^(b+1) q^(b+1)) edges.
+    """
     of_rule = np.repeat(np.arange(len(rules.weight)), np.diff(rules.source_first))
     of_other = np.repeat(np.arange(len(rules.weight)), np.diff(rules.target_first))
     arity = np.bincount(of_rule[~is_word(rules.source)], minlength=len(rules.weight))
@@ -149,13 +180,13 @@ def branching(rules: Rules) -> int:
 
 
 def unmasked(rules: Rules, words: PairWords, empty_sides: bool) -> PairTask:
-    """A pair of which all links and bispans are kept."""
+    """Return a task with an empty mask."""
     size = len(words.source), len(words.target)
     return PairTask(rules, words, empty_sides, np.zeros(size, np.int8), np.zeros((0, 0), np.bool_))
 
 
 def make_cells(source: int, target: int, items: int) -> Cells:
-    """Room for the cells of a pair of so many words, and for the places of so many items."""
+    """Allocate the items of a pair."""
     spans = (source + 1) * (source + 2) // 2
     return Cells(
         base=np.empty((spans, target + 1), np.int32),
@@ -171,13 +202,13 @@ def make_cells(source: int, target: int, items: int) -> Cells:
 
 @njit_inline
 def span_of(i, j):
-    """The number of source span [i, j), which may be empty."""
+    """Return the index of source span [i, j), which may be empty."""
     return j * (j + 1) // 2 + i
 
 
 @njit
 def _note_fixed(fixed, cells):
-    """Fill what depends on the mask alone."""
+    """Fill the arrays that depend on the mask only."""
     n, m = fixed.shape
     for i in range(n):
         cells.bound_source[i] = False
@@ -194,7 +225,7 @@ def _note_fixed(fixed, cells):
 
 @njit
 def _lay_span(i, j, solid, item, cells):
-    """Number the items of a source span; the number of the next one. `solid`: target spans have a word at least."""
+    """Assign numbers to the items of a source span; returns the next number. `solid`: target spans are not empty."""
     n, m = len(cells.bound_source), len(cells.bound_target)
     covered = cells.covered
     span = span_of(i, j)
@@ -232,7 +263,7 @@ def _lay_span(i, j, solid, item, cells):
 
 @njit
 def lay_cells(fixed, empty_sides, cells):
-    """Number the bispans that the mask keeps, each after all that it may be made of; how many there are."""
+    """Assign numbers to the bispans that the mask keeps, in topological order; returns their number."""
     n = len(fixed)
     _note_fixed(fixed, cells)
     item = np.int64(0)

@@ -1,7 +1,7 @@
-"""Sentences under a context-free grammar: the hypergraph of all derivations that a mask of spans keeps.
+"""Hypergraph of all derivations of a sentence under a context-free grammar and a mask of spans.
 
-Rules have two symbols, one symbol, or a word on their right. Chains of rules with one symbol are one edge: the closure
-of the grammar sums them, loops included. So a label over a span is two items, without a chain on top and with one.
+The right side of a rule is two symbols, one symbol, or a word. A chain of unary rules is one edge: the closure
+of the grammar sums them, including cycles. So a label over a span is two items, without and with a chain.
 """
 
 from typing import NamedTuple
@@ -14,12 +14,14 @@ from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph
 from hierogram.samplers.compiled.jit import njit
 
 CHAIN = -1
-"""The rule of edges that stand for a chain of rules with one symbol, perhaps an empty one."""
+"""Rule number of edges that represent a chain of unary rules, possibly empty."""
 
 
 class SpanItems(NamedTuple):
-    """The items of each cell: `bare` int32[cells, S] without a chain on top, `whole` int32[cells, L] with one, -1 for
-    none. `cell` int32[I]: the cell of each item."""
+    """Items of each cell: `bare` int32[cells, S] without a unary chain, `whole` int32[cells, L] with one, -1 for none.
+
+    `cell` int32[I] is the cell of each item.
+    """
 
     bare: NDArray[np.int32]
     whole: NDArray[np.int32]
@@ -27,8 +29,12 @@ class SpanItems(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """A sentence to be parsed: its grammar, `closure` float64[L, L] of the labels, the root's label, and `scale`
-    float64[n]: the factor of each word's rules, which keeps sums in range."""
+    """Sentence to parse.
+
+    Its grammar, `closure` float64[L, L] of the labels, the root's label, and `scale` float64[n], the factor of each
+    word's rules, which
+    keeps sums in range.
+    """
 
     grammar: SentenceGrammar
     closure: NDArray[np.float64]
@@ -37,7 +43,7 @@ class Sentence(NamedTuple):
 
 
 def make_sentence(rules: Sorted, words: NDArray[np.int32], root: int) -> Sentence:
-    """The sentence of these words, int32[n], under a grammar."""
+    """Return the sentence of these words, int32[n], under a grammar."""
     grammar = restricted(rules, words)
     best = np.ones(len(words))
     for position in range(len(words)):
@@ -47,7 +53,7 @@ def make_sentence(rules: Sorted, words: NDArray[np.int32], root: int) -> Sentenc
 
 
 class SentenceBuilder:
-    """Builds the hypergraph of one sentence under one mask after the other; each overwrites the one before."""
+    """Builder of one sentence's hypergraphs under different masks; each one overwrites the previous one."""
 
     def __init__(self, sentence: Sentence) -> None:
         self.sentence = sentence
@@ -60,7 +66,9 @@ class SentenceBuilder:
         self._graph = make_hypergraph(most + 1, 1 << 12, 1 << 13)
 
     def build(self, kept: NDArray[np.bool_]) -> tuple[Hypergraph, SpanItems]:
-        """The derivations whose spans are kept, bool[cells], and their items; the root has no edge where there is none.
+        """Return the derivations whose spans are kept, bool[cells], and their items.
+
+        The root has no edge if there are none.
 
         The rule of an edge is the number of a lexical rule (no tails) or of a binary one (two tails), or `CHAIN`.
         """
@@ -72,7 +80,7 @@ class SentenceBuilder:
 
 @njit
 def _write(graph, rule, weight, left, right):
-    """Write an edge of the item at hand; False where there is no room."""
+    """Write an edge of the current item; returns False without room."""
     size = graph.size
     edge, tail = size[EDGES], size[TAILS]
     if edge == len(graph.weight):
@@ -92,7 +100,7 @@ def _write(graph, rule, weight, left, right):
 
 @njit
 def _end_item(graph, items, cell):
-    """End the item at hand; its number, -1 where it has no edge and is no item."""
+    """Finish the current item; returns its number, -1 if it has no edge."""
     item = graph.size[ITEMS]
     if graph.size[EDGES] == graph.first[item]:
         return -1
@@ -104,7 +112,7 @@ def _end_item(graph, items, cell):
 
 @njit
 def _bare_item(symbol, i, j, sentence, items, graph):
-    """Write the edges of a symbol over a span, chains left out; False where there is no room."""
+    """Write the edges of a symbol over a span, without unary chains; returns False without room."""
     grammar = sentence.grammar
     if j == i + 1:
         for w in range(grammar.word_start[i], grammar.word_start[j]):
@@ -127,7 +135,7 @@ def _bare_item(symbol, i, j, sentence, items, graph):
 
 @njit
 def _whole_items(cell, root, sentence, items, graph):
-    """Write the items of a cell's labels with chains on top; of one label where `root` is not -1."""
+    """Write the items of a cell's labels with unary chains; only of label `root` if it is not -1."""
     labels = sentence.grammar.labels
     for label in range(labels):
         items.whole[cell, label] = -1
@@ -145,7 +153,7 @@ def _whole_items(cell, root, sentence, items, graph):
 
 @njit
 def write_spans(sentence, kept, items, graph):
-    """Write all items and edges of the kept spans, the root last; False where there is no room."""
+    """Write all items and edges of the kept spans, the root last; returns False without room."""
     grammar = sentence.grammar
     words = grammar.words
     graph.size[:] = 0

@@ -1,18 +1,20 @@
-"""Randomized pruning: a chain of masks, and what is expected under them [BPK09 Algorithm 1].
+"""Randomized pruning: a chain of masks, and expectations under them [BPK09 Algorithm 1].
 
-Each step selects variables, fixes them at their values in the derivation drawn last, sums over all derivations that
-agree, adds what these expect (soft counts), and draws a derivation from the same chart. From soft counts of many steps
-come the exact expectations. Charts are made once: where a mask comes again, what was found is taken, and the next of
-some derivations that were drawn from its chart.
+Each step selects variables, fixes them at their values in the last sampled derivation, sums over all derivations that
+agree, accumulates their expectations (soft counts), and samples a derivation from the same chart. The average of soft
+counts over many
+steps converges to the exact expectations. Charts are cached: when a mask recurs, its results are reused, with the next
+one of
+several derivations sampled from its chart.
 
-*Start.* Not all variables that the cheap model prefers can be positive together. All that are not positive are in
-doubt: the chain has to find out. So are those that the cheap model doubts once it knows which these are. All this
-depends on the grammar and the cheap model alone, never on a derivation that was drawn.
+*Start.* The variables that the cheap model prefers may not all be positive together. Those left out are in
+doubt, and so are those that the cheap model doubts once it is given them. All this
+depends on the grammar and the cheap model, never on a sampled derivation.
 
-*Totals.* Each mask gives the weight of the derivations that it keeps. Masks of one selection keep derivations apart, so
-their weights add up; of the selection whose masks keep most, this sum is nearly the whole. The share that it is of the
-whole is that of derivations drawn under the masks of other selections: Z = sum / share. It is the estimate of [Chib
-1995] with a set of references in the place of one.
+*Totals.* Each mask gives the weight of the derivations that it keeps. Masks of one selection keep disjoint sets, so
+their weights add up; for the selection whose masks keep most, the sum is nearly the total. Its share of the
+total is estimated from derivations sampled under other selections: Z = sum / share. This is the estimator of [Chib
+1995] with a set of references instead of one.
 """
 
 from collections import Counter
@@ -34,14 +36,17 @@ from hierogram.samplers.charts.pruning.selection import (
 from hierogram.samplers.charts.pruning.systems import System
 
 _FIRST = 4
-"""One step in so many, the first ones, are not asked how much masks keep: they may still depend on the start."""
+"""The first steps, one in this many, do not estimate the kept share: they may still depend on the start."""
 
 
 class Pruned(NamedTuple):
-    """One mask: the features' expectations under it, float64[K]; natural log of the summed weight of the derivations
-    that it keeps; how many edges its chart has, 0 where the chart was not made again; the selected variables, and which
-    of these are positive, bool[V] as bytes; the values of all variables in each of some derivations that were drawn
-    from its chart, bool[N, V]."""
+    """Results of one mask.
+
+    Expected features float64[K]; natural log of the total weight of kept derivations; number of edges of the chart, 0
+    if it was
+    cached; the selected variables, and the positive ones among them, bool[V] as bytes; values of all variables in
+    derivations sampled from its chart, bool[N, V].
+    """
 
     features: NDArray[np.float64]
     log_total: float
@@ -52,27 +57,33 @@ class Pruned(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The masks of one selection that came, by their positive variables; how often the selection came."""
+    """Masks of one selection that occurred, by their positive variables.
+
+    `times` is how often the selection occurred.
+    """
 
     masks: dict[bytes, Pruned]
     times: int
 
     @property
     def log_total(self) -> float:
-        """Natural log of the summed weight of all derivations that these masks keep: no derivation twice."""
+        """Natural log of the total weight of all derivations that these masks keep, which are disjoint."""
         return float(np.logaddexp.reduce([mask.log_total for mask in self.masks.values()]))
 
     @property
     def features(self) -> NDArray[np.float64]:
-        """The features' expectations under these masks, float64[K]: each counts once, by what it keeps."""
+        """Return the expected features under these masks, float64[K], each weighted by its kept weight."""
         whole = self.log_total
         parts = [np.exp(mask.log_total - whole) * mask.features for mask in self.masks.values()]
         return np.asarray(np.sum(parts, axis=0), np.float64)
 
 
 class Cover(NamedTuple):
-    """Weight that the masks of one selection keep: its natural log, the estimated share that it is of the
-    weight of all derivations, above 0 and below 1, and the standard error of that share."""
+    """Weight that the masks of one selection keep.
+
+    Its natural log, its estimated share of the weight of all derivations, between 0 and 1, and the standard error of
+    the share.
+    """
 
     log_total: float
     share: float
@@ -80,11 +91,10 @@ class Cover(NamedTuple):
 
 
 def averages(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the features that the masks of all steps say to expect, float64[K], and their Monte Carlo standard errors,
-    float64[K]; NaN where these cannot be told.
+    """Return the expected features of all steps, float64[K], and their Monte Carlo standard errors; NaN if unknown.
 
-    Selections whose masks keep nearly all are off together, by as much as they differ. Where little is kept, steps are
-    draws, and their mean has the error of batches. The variances are mixed by the share that is kept.
+    If selections keep nearly all derivations, the error is their disagreement. If they keep few, steps are
+    samples, and the error is that of batch means. The two variances are mixed by the kept share.
     """
     weight, share, features = _weighed(steps)
     mean = weight @ features
@@ -97,7 +107,7 @@ def averages(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
-    """The selections that came, in their order."""
+    """Return the selections that occurred, in order."""
     masks: dict[bytes, dict[bytes, Pruned]] = {}
     for step in steps:
         masks.setdefault(step.selection, {})[step.positive] = step
@@ -106,11 +116,11 @@ def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
 
 
 def cover(steps: Sequence[Pruned]) -> Cover:
-    """Return what the masks of that selection keep whose masks keep most.
+    """Return the weight kept by the selection whose masks keep most.
 
-    The share is that of derivations drawn from other selections' charts, half a derivation more counted on either side;
-    it is told no more surely than one derivation among all. Where no other selection came, each step counts as one
-    derivation that is kept.
+    The share is the fraction of derivations sampled from other selections' charts, with half a derivation added on
+    either side;
+    its error is at least that of one derivation. Without other selections, each step counts as one kept derivation.
     """
     found = selections(steps)
     best = max(found, key=lambda selection: found[selection].log_total)
@@ -118,7 +128,7 @@ def cover(steps: Sequence[Pruned]) -> Cover:
     others = [step for step in steps[len(steps) // _FIRST :] if step.selection != best]
     if not others:
         return Cover(found[best].log_total, (len(steps) + 0.5) / (len(steps) + 1), 1 / (len(steps) + 1))
-    # A mask that came again has the same array.
+    # A mask that recurred has the same array.
     kept = {id(step.drawn): [(values & fixed).tobytes() in masks for values in step.drawn] for step in others}
     number = sum(len(step.drawn) for step in others)
     share = (sum(sum(kept[id(step.drawn)]) for step in others) + 0.5) / (number + 1)
@@ -127,19 +137,19 @@ def cover(steps: Sequence[Pruned]) -> Cover:
 
 
 def weighed_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
-    """Expected features, float64[K], from all masks."""
+    """Return expected features, float64[K], from all masks."""
     weight, _, features = _weighed(steps)
     mean: NDArray[np.float64] = weight @ features
     return mean
 
 
 def _weighed(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weight of each selection, which sum to 1, the share of all derivations that its masks keep, both
-    float64[S], and the features' expectations under these, float64[S, K].
+    """Return weights and kept shares of selections, float64[S], and their expected features, float64[S, K].
 
-    Masks of one selection keep derivations apart, so those that came are weighed by what they keep, each once; it does
-    not matter how often the chain came to each. What selections say is weighed by how often they came, and by one over
-    the square of the share of derivations that they do not keep: by as much may they be off.
+    Masks of one selection keep disjoint sets, so each is weighted by its kept weight once, however often the chain
+    visited it. Selections are weighted by their occurrences, and by the inverse square of the share that they do not
+    keep,
+    which bounds their error. Weights sum to 1.
     """
     found = list(selections(steps).values())
     most = cover(steps)
@@ -149,7 +159,7 @@ def _weighed(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def batch_error(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard errors of the means of steps, float64[N, K], from the means of batches of √N steps; NaN of one batch."""
+    """Return standard errors of the means of float64[N, K] from batches of √N steps; NaN for a single batch."""
     steps = len(rows)
     size = max(1, int(np.sqrt(steps)))
     batches = steps // size
@@ -160,8 +170,11 @@ def batch_error(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class Start(NamedTuple):
-    """The variables that the first derivation of each chain has positive, bool[V] each; doubts float64[V], None where
-    the cheap model has none; the edges of all charts that this takes."""
+    """Start of the chains.
+
+    Positive variables of each chain's first derivation, bool[V]; doubts float64[V], None if the cheap model has
+    none; total number of edges of the charts used.
+    """
 
     positive: list[NDArray[np.bool_]]
     doubts: NDArray[np.float64] | None
@@ -169,14 +182,14 @@ class Start(NamedTuple):
 
 
 class _Trials:
-    """Charts in which some variables must be positive: of each the summed weight and the edges."""
+    """Charts with variables forced to be positive: total weight and number of edges of each."""
 
     def __init__(self, system: System) -> None:
         self._system = system
         self._made: dict[bytes, tuple[float, int]] = {}
 
     def total(self, positive: NDArray[np.bool_]) -> float:
-        """The summed weight of the derivations that have these variables positive."""
+        """Return the total weight of the derivations in which these variables are positive."""
         found = self._made.get(positive.tobytes())
         if found is None:
             graph = self._system.build(positive, positive)
@@ -184,17 +197,17 @@ class _Trials:
         return found[0]
 
     def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> Start:
-        """Return what was found. The chart of each start is made once more, to draw derivations."""
+        """Return the start; the chart of each one is built once more to sample derivations."""
         edges = [made for _, made in self._made.values()]
         edges += [self._made[start][1] for start in {positive.tobytes() for positive in starts}]
         return Start(starts, doubts, sum(edges))
 
 
 def one_start(system: System) -> Start:
-    """A derivation with as many of the preferred variables positive as can be.
+    """Return a derivation with as many preferred variables positive as possible.
 
-    Those that stand in the way of most others, the more doubtful the sooner, are left out until there is a derivation
-    with all the others. Then each of them that can be is taken in again, the least doubtful first.
+    Variables that conflict with most others are left out, the most doubtful first, until a derivation exists
+    for the rest. Then each one that is possible is added back, the least doubtful first.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -203,10 +216,11 @@ def one_start(system: System) -> Start:
 
 
 def two_starts(system: System) -> Start:
-    """The same, and the best start in which one variable that was left out has the place of another one.
+    """Return the start of `one_start`, and the best start in which one left-out variable replaces another variable.
 
-    The best one is that whose derivations weigh most. Doubts are the largest of three: where nothing is known, where it
-    is known what the first start does not have positive, and the same of the second.
+    The best one has the largest total weight. Doubts are the maximum of three: without conditions, given the variables
+    that the
+    first start left out, and given those of the second.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -228,7 +242,7 @@ def two_starts(system: System) -> Start:
 
 
 def _possible(system: System, trials: _Trials, doubts: NDArray[np.float64] | None) -> NDArray[np.bool_]:
-    """As many of the preferred variables as can be positive together."""
+    """Return as many of the preferred variables as can be positive together."""
     positive = system.preferred()
     doubt = np.ones(system.variables) if doubts is None else doubts
     in_the_way = system.conflicts() * doubt
@@ -237,7 +251,7 @@ def _possible(system: System, trials: _Trials, doubts: NDArray[np.float64] | Non
         left = np.flatnonzero(positive)
         left_out.append(int(left[np.argmax(in_the_way[left])]))
         positive[left_out[-1]] = False
-    # The one that was left out last cannot be taken in again.
+    # The variable that was left out last cannot be added back.
     for variable in sorted(left_out[:-1], key=lambda one: doubt[one]):
         positive[variable] = True
         positive[variable] = trials.total(positive) > 0
@@ -245,39 +259,42 @@ def _possible(system: System, trials: _Trials, doubts: NDArray[np.float64] | Non
 
 
 _REMEMBERED = 1 << 26
-"""Bytes that the features of remembered masks may take; the first ones are forgotten."""
+"""Maximum size in bytes of cached features; the oldest masks are evicted."""
 
 
 class PruningState(NamedTuple):
-    """The state of C chains: the variables that their last masks fixed, bool[V], and their values in the last
-    derivation of each chain, bool[C, V]."""
+    """State of C chains.
+
+    Variables fixed by the last masks, bool[V], and their values in each chain's last derivation, bool[C, V].
+    """
 
     selected: NDArray[np.bool_]
     assigned: NDArray[np.bool_]
 
 
 class PruningKernel:
-    """Randomized pruning of one chart. `number` keys its random streams, beside the seed.
+    """Randomized pruning of one chart; `number` and the seed key its random streams.
 
-    One chain is for few masks, two are for many. They have the same selections, so that what their masks keep can be
-    compared, start from different derivations where the cheap model sees two readings, and leave more variables free
-    where more are in doubt, and at some steps.
+    One chain suits few masks, two chains many. Two chains share selections, so that the weights kept by their masks can
+    be
+    compared. They start from different derivations if the cheap model sees two readings, and leave more variables free
+    if more are in doubt, and at some steps.
 
-    A kernel remembers its masks, of one chart with fixed weights. Each derivation that was drawn is used once, so that
-    a chain has the same distribution as one that makes all charts anew.
+    A kernel caches its masks for one chart with fixed weights. Each sampled derivation is used once, so
+    the chain has the same distribution as without a cache.
     """
 
     def __init__(self, system: System, number: int = 0, chains: int = 1) -> None:
-        """`chains`: 1 or 2."""
+        """Create the sampler with 1 or 2 `chains`."""
         self.system = system
         self._number = number
         self._chains = chains
         self._known: dict[tuple[bytes, bytes], tuple[Pruned, list[NDArray[np.bool_]]]] = {}
-        """By mask: what was found, and assignments of derivations drawn from its chart that are not used yet."""
+        """Cache by mask: results, and values of sampled derivations that are not used yet."""
 
     @cached_property
     def start(self) -> Start:
-        """Return what the chains start from; two chains look for two readings."""
+        """Return the start of the chains; two chains look for two readings."""
         return (one_start if self._chains == 1 else two_starts)(self.system)
 
     @cached_property
@@ -285,7 +302,10 @@ class PruningKernel:
         return self.system.doubts() if self._chains == 1 else self.start.doubts
 
     def init(self, key: int) -> PruningState:
-        """Derivations with the variables positive that `start` names; where these are the same, two of one chart."""
+        """Return derivations with the positive variables of `start`.
+
+        Two samples of one chart if the starts are equal.
+        """
         system = self.system
         drawn: dict[bytes, NDArray[np.bool_]] = {}
         assigned = []
@@ -299,7 +319,7 @@ class PruningKernel:
         return PruningState(selected, np.array(assigned))
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
-        """One mask more of each chain; `plan` is the number of the step, from 1."""
+        """Return the state after one more mask per chain; `plan` is the number of the step, from 1."""
         of_selection = self._key(key, plan, self._chains)
         variables, most = self.system.variables, self.system.branching
         if self._doubts is None:
@@ -315,13 +335,13 @@ class PruningKernel:
         return PruningState(selected, np.array([values for values, _ in found])), [pruned for _, pruned in found]
 
     def _key(self, key: int, plan: int, use: int) -> Key:
-        """The key of a step's random stream: of each chain's derivation, and at last of the selection."""
+        """Return the key of a step's random stream: of each chain's derivation, and last of the selection."""
         return Key(key, self._number, (self._chains + 1) * plan + use)
 
     def _masked(
         self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_], key: Key
     ) -> tuple[NDArray[np.bool_], Pruned]:
-        """All variables' values in a derivation drawn under the mask, bool[V], and what was found."""
+        """Return the values of all variables in a derivation sampled under the mask, and the mask's results."""
         mask = selected.tobytes(), (selected & assigned).tobytes()
         known, unused = self._known.get(mask, (None, []))
         if known is not None and unused:
@@ -340,7 +360,7 @@ class PruningKernel:
 
 
 def chained(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
-    """So many masks, or one more where there are two chains, from the start on."""
+    """Run `masks` masks from the start, rounded up to even for two chains."""
     state = kernel.init(key)
     found: list[Pruned] = []
     while len(found) < masks:
@@ -350,8 +370,9 @@ def chained(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
 
 
 class Estimate(NamedTuple):
-    """Natural log of the summed weight of all derivations and its Monte Carlo standard error; the expected features
-    and their Monte Carlo standard errors, float64[K] each: NaN where these cannot be told, of a single batch of masks.
+    """Natural log of the total weight with its standard error, and expected features with theirs.
+
+    Features are float64[K]; errors are Monte Carlo standard errors, NaN for a single batch of masks.
     """
 
     log_total: float
@@ -361,12 +382,12 @@ class Estimate(NamedTuple):
 
 
 def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
-    """The sum and the expected features from so many masks of one chain; exact from one where nothing is selected.
+    """Estimate the total and the expected features from `masks` masks of one chain; exact if nothing is selected.
 
-    A dozen masks shall do. Of two chains, each mask would have the company of one other of its selection, and there
+    Meant for up to a dozen masks: with two chains, each mask would share its selection with only one other, and there
     would be half as many selections to compare.
 
-    Raises `GrammarError` where there is no derivation.
+    Raises `GrammarError` if there is no derivation.
     """
     if not selected_size(system.variables, system.branching):
         nothing = np.zeros(system.variables, np.bool_)

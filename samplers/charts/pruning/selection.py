@@ -1,10 +1,10 @@
-"""The selection chain: which variables the next mask fixes [BPK09 §3.2].
+"""Selection chain: the variables that the next mask fixes [BPK09 §3.2].
 
-With rules of up to b nonterminals, about b in b + 1 of the variables are selected: two thirds with binary rules, as in
-the paper. Where nothing is known of the variables, each step selects all that were not, and as many of the others as
-it takes to be as many again. Where a cheap model knows which values are doubtful, each step frees variables anew, the
-doubtful ones more often; of a long chain as many as are in doubt, and more at some steps. A step looks at its number,
-the selection and the cheap model alone, never at the assignment: a chain that did would not converge to the right
+With rules of up to b nonterminals, about b / (b + 1) of the variables are selected: two thirds with binary rules, as in
+the paper. Without a cheap model, each step selects all variables that were not selected and enough of the others.
+With a cheap model, each step frees variables at random, doubtful ones more often; a long chain frees
+as many as are in doubt, and more at some steps. A step depends on its number,
+the selection and the cheap model, never on the assignment: otherwise the chain would not converge to the right
 distribution.
 """
 
@@ -18,16 +18,17 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _WIDE = 4
-"""Every so-manieth step of a long chain is wide: some readings differ in more variables than are free at others."""
+"""Period of wide steps of a long chain: some readings differ in more variables than other steps free."""
 _WIDEST = 8
-"""The first step that leaves most variables free; the others have twice the number of the last."""
+"""First step that frees most variables; the next ones are at doubled step numbers."""
 
 
 def selected_size(variables: int, branching: int) -> int:
-    """Return how many of so many variables are selected, where rules have up to `branching` nonterminals.
+    """Return the number of selected variables for rules of up to `branching` nonterminals.
 
-    It is the share branching / (branching + 1), rounded, but no less than half. Of four or more, two are free at least:
-    one alone cannot change where two change together.
+    The share is branching / (branching + 1), rounded, at least half. Of four or more variables at least two are free,
+    because
+    a single one cannot change if two change together.
     """
     if variables < 2:
         return 0
@@ -36,11 +37,12 @@ def selected_size(variables: int, branching: int) -> int:
 
 
 def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
-    """Return how many variables step `plan` of a long chain leaves free; `doubts` float64[V].
+    """Return the number of variables that step `plan` of a long chain leaves free; `doubts` float64[V].
 
-    As many as the cheap model takes to be wrong, the sum of their doubts rounded up, up to half of all; but no fewer
-    than `selected_size` leaves. Wide steps leave one more, up to two thirds, and half as many again at least; steps 8,
-    16, 32 and so on leave seven tenths. One of two or more is selected at least.
+    It is the expected number of errors of the cheap model, the sum of doubts rounded up, at most half of all variables
+    and at least as
+    many as `selected_size` leaves free. Wide steps free at least one and half as many more, up to two thirds; steps 8,
+    16, 32 and so on free seven tenths. Of two or more variables at least one is selected.
     """
     variables = len(doubts)
     if variables < 2:
@@ -56,14 +58,14 @@ def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
 
 
 def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool_]:
-    """A uniform selection, bool[V]."""
+    """Return a uniform selection, bool[V]."""
     selected = np.zeros(variables, np.bool_)
     keep_some(np.ones(variables, np.bool_), selected_size(variables, branching), key, selected)
     return selected
 
 
 def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
-    """The selection after `selected`, bool[V]: all others, and a uniform part of these."""
+    """Return the selection after `selected`, bool[V]: all other variables and a uniform part of these."""
     if not selected.any():
         return selected.copy()
     following = ~selected
@@ -72,17 +74,19 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
 
 
 def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDArray[np.bool_]:
-    """A selection, bool[V], of all but `free` variables. These are taken by their doubts, float64[V] above 0: one after
-    the other, each of those that are left with a probability in proportion to its doubt."""
+    """Return a selection, bool[V], of all but `free` variables, which are drawn by their doubts.
+
+    They are drawn without replacement with probability proportional to their doubts, float64[V] > 0.
+    """
     selected = np.ones(len(doubts), np.bool_)
     free_some(doubts, free, key, selected)
     return selected
 
 
 def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
-    """The selection of step `plan` of a long chain, bool[V]: see `free_size`.
+    """Return the selection of step `plan` of a long chain, bool[V]; see `free_size`.
 
-    The first wide step frees the most doubtful variables, the first ones of those with one doubt.
+    The first wide step frees the most doubtful variables, the first ones of ties.
     """
     free = free_size(doubts, branching, plan)
     if plan != _WIDE:
@@ -94,7 +98,7 @@ def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: 
 
 @njit
 def free_some(doubts, number, key, selected):
-    """Take `number` of the marked variables out, by their doubts."""
+    """Deselect `number` of the selected variables by their doubts."""
     random = stream(key.seed, key.number, key.step)
     for _ in range(number):
         whole = 0.0
@@ -115,7 +119,7 @@ def free_some(doubts, number, key, selected):
 
 @njit
 def keep_some(among, number, key, chosen):
-    """Mark `number` of the variables marked in `among`, each subset as likely."""
+    """Select `number` of the variables marked in `among`, uniformly over subsets."""
     random = stream(key.seed, key.number, key.step)
     left = 0
     for v in range(len(among)):

@@ -1,12 +1,12 @@
-"""Deduction systems as randomized pruning takes them: variables, graphs under a mask, and what is expected.
+"""Deduction systems for randomized pruning: variables, graphs under a mask, and features.
 
-Of a pair, a variable says whether one rule emits two words. Of a sentence, it says whether a span is a constituent:
-whether some symbol covers it. A selection and an assignment make a mask [BPK09 Algorithm 2].
+For a pair, a variable is whether one rule emits two words; for a sentence, whether some symbol covers a span.
+A selection and an assignment make a mask [BPK09 Algorithm 2].
 
-A cheap model says how doubtful it is that two words are emitted together, that of one-to-one links: each word has at
-most one partner, and a set of links weighs the product of its emissions and of those of the words that are left alone.
-Links may cross in any way. Marginals come from messages between words: sum-product [Pearl 1988], for one-to-one links
-[Huang & Jebara 2009]. They are exact where words and emissions form a tree, and near it elsewhere.
+A cheap model, that of one-to-one links, estimates how doubtful each variable is: each word has at
+most one partner, and a set of links weighs the product of its emissions and the null emissions of other words.
+Links may cross. Marginals are computed by sum-product message passing between words [Pearl 1988] for one-to-one links
+[Huang & Jebara 2009]. They are exact if words and emissions form a tree, and approximate otherwise.
 """
 
 from abc import ABC, abstractmethod
@@ -22,19 +22,19 @@ from hierogram.samplers.charts.sentences import CHAIN, Sentence, SentenceBuilder
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
-"""Rounds of messages, there and back."""
+"""Rounds of messages in both directions."""
 _SMALLEST = 1e-100
-"""No sum is taken to be smaller: a word may have nothing to emit but what is asked for."""
+"""Lower bound of sums: a word may have no other emission."""
 
 
 @njit_allocating
 def unlinked(pairs, source_nulls, target_nulls):
-    """Return how probable it is that two words are not partners, float64[n, m].
+    """Return the probability that two words are not partners, float64[n, m].
 
-    `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m]: emissions, linear.
+    `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m] are emission weights, linear.
     """
     n, m = pairs.shape
-    # Messages from each word to each partner: one over the weight of all that it may do without this partner.
+    # Message from a word to a partner: the inverse weight of all its alternatives to this partner.
     from_source, from_target = np.empty((n, m)), np.empty((n, m))
     for x in range(m):
         whole = target_nulls[x]
@@ -54,7 +54,7 @@ def unlinked(pairs, source_nulls, target_nulls):
 
 @njit
 def _send(pairs, alone, received, sent):
-    """Fill `sent` float64[n, m]: from each word, one over its weight alone and with all others than this partner."""
+    """Fill `sent` float64[n, m]: for each word, the inverse weight of being alone or with any other partner."""
     n, m = pairs.shape
     for i in range(n):
         before = alone[i]
@@ -69,11 +69,11 @@ def _send(pairs, alone, received, sent):
 
 @njit
 def keep_spans(spans, selected, assigned, words, kept):
-    """Fill `kept` bool[cells]: which spans of so many words a mask keeps. `spans` int32[V, 2], half open.
+    """Fill `kept` bool[cells] with the spans that a mask keeps; `spans` int32[V, 2] are half open.
 
-    A selected negative span is pruned, and so is each span that crosses a selected positive one: that overlaps with it
-    and neither holds it nor is inside it. In a binary tree this forces the positive span: every span that no
-    constituent crosses is one.
+    A selected negative span is pruned, and so is each span that crosses a selected positive one (overlaps it without
+    nesting).
+    In a binary tree this forces the positive span, since every span that no constituent crosses is a constituent.
     """
     for cell in range(words * (words + 1) // 2):
         kept[cell] = True
@@ -91,54 +91,58 @@ def keep_spans(spans, selected, assigned, words, kept):
 
 
 _PREFERRED = 0.3
-"""Links whose emission has at least this share of the best one's weight are in the first derivation."""
+"""Minimum emission weight, relative to the best one, of links in the first derivation."""
 _LEAST_DOUBT = 0.005
-"""What is added to the doubts of all links: each is freed again and again."""
+"""Added to the doubts of all links, so that each one is freed repeatedly."""
 _DRAWS = 16
-"""Derivations that are drawn from each chart."""
+"""Derivations sampled from each chart."""
 
 
 class System(ABC):
-    """A chart to be pruned. Its last graph is overwritten by the next one."""
+    """Chart to be pruned; each graph overwrites the previous one."""
 
     variables: int
-    """Variables that a cheap model takes to be positive (M')."""
+    """Number of variables."""
     branching: int = 2
-    """Nonterminals of the largest rule that has no words of its own, 2 at least: the larger it is, the faster charts
-    grow."""
+    """Maximum number of nonterminals of a rule without words, at least 2; charts grow faster if it is larger."""
     log_scale: float
-    """Natural log of the factor that the weights of all derivations have."""
+    """Natural log of the common factor of all derivations' weights."""
 
     @abstractmethod
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
-        """The derivations in which the selected variables have their assigned values, both bool[V]."""
+        """Return the derivations in which the selected variables have their assigned values, both bool[V]."""
 
     @abstractmethod
     def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
-        """The values of all variables in each of some drawn derivations of the last graph, bool[N, V], one at least;
-        inside sums must be filled."""
+        """Return the values of all variables in derivations sampled from the last graph, bool[N, V], N >= 1.
+
+        Inside sums must be filled.
+        """
 
     @abstractmethod
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The features of the last graph, whose edges are expected so often, float64[K]."""
+        """Return the features of the last graph given the expected uses of edges, float64[K]."""
 
     def preferred(self) -> NDArray[np.bool_]:
-        """The variables that the first derivation has positive where it can, bool[V]."""
+        """Return the variables that the first derivation makes positive if possible, bool[V]."""
         return np.ones(self.variables, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
-        """Return a cheap model's doubts that each variable is positive, float64[V] above 0, where those in `without`,
-        bool[V], are known not to be; None where it knows nothing."""
+        """Return the cheap model's doubts that each variable is positive, float64[V] > 0, or None without a model.
+
+        The variables in `without`, bool[V], are known to be negative.
+        """
         return None
 
     @abstractmethod
     def conflicts(self) -> NDArray[np.int64]:
-        """For each variable, with how many others it may not be positive together, int64[V]."""
+        """Return the number of variables that conflict with each variable, int64[V]."""
 
 
 class PairSystem(System):
-    """A sentence pair. Its features are how often each two words are emitted together (row by row), how often each
-    source and target word is emitted alone, and how often each rule is used.
+    """Sentence pair.
+
+    Features: expected emissions of each word pair (row by row) and of null words, and uses of rules.
     """
 
     def __init__(
@@ -149,7 +153,7 @@ class PairSystem(System):
         empty_sides: bool = True,
         most_edges: int | None = None,
     ) -> None:
-        """`links` int32[V, 2]: source and target positions; `most_edges`: see `PairBuilder`."""
+        """Create the system; `links` int32[V, 2] are source and target positions, `most_edges` as in `PairBuilder`."""
         self.links = links
         self.variables = len(links)
         self.branching = max(2, branching(rules))
@@ -159,7 +163,7 @@ class PairSystem(System):
         self.bitext: PairGraph
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
-        """The derivations in which the selected variables have their assigned values, both bool[V]."""
+        """Return the derivations in which the selected variables have their assigned values, both bool[V]."""
         fixed, chosen = self._task.fixed, self.links[selected]
         fixed[:] = 0
         fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
@@ -167,18 +171,18 @@ class PairSystem(System):
         return self.bitext.graph
 
     def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
-        """See `System.draws`: many, since a draw takes little beside the chart."""
+        """Return the values in many samples, since a sample costs little compared to the chart."""
         return drawn_links(self.bitext, inside, key, self.links, self._task, _DRAWS)
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The features of the last graph, float64[K]."""
+        """Return the features of the last graph, float64[K]."""
         found = expected_emissions(self.bitext, expected, self._task)
         graph = self.bitext.graph
         uses = np.bincount(graph.rule[: graph.edges], expected, len(self._task.rules.weight))
         return np.concatenate([found.links.ravel(), found.source_nulls, found.target_nulls, uses])
 
     def preferred(self) -> NDArray[np.bool_]:
-        """Links that are emitted about as easily as the best of either word: others make a poor start."""
+        """Return links whose emission is about as probable as the best one of both words; others make a poor start."""
         if not self.variables:
             return super().preferred()
         pairs = self.words.pairs
@@ -187,7 +191,7 @@ class PairSystem(System):
         return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
-        """Return how probable it is, in a model of one-to-one links, that a link's words are not partners."""
+        """Return the probability, in a model of one-to-one links, that a link's words are not partners."""
         words, (i, x) = self.words, self.links.T
         pairs = words.pairs
         if without is not None:
@@ -196,18 +200,20 @@ class PairSystem(System):
         return np.asarray(unlinked(pairs, words.source_nulls, words.target_nulls)[i, x] + _LEAST_DOUBT, np.float64)
 
     def conflicts(self) -> NDArray[np.int64]:
-        """For each variable, with how many others it may not be positive together, int64[V]."""
+        """Return the number of variables that conflict with each variable, int64[V]."""
         i, x = self.links[:, 0], self.links[:, 1]
         across = (i[:, None] - i) * (x[:, None] - x)
         return np.asarray((across <= 0).sum(axis=1), np.int64)
 
 
 class SentenceSystem(System):
-    """A sentence. Its features are how often each span is a constituent, then the expected uses of lexical and binary
-    rules."""
+    """Sentence.
+
+    Features: the probability that each span is a constituent, then expected uses of lexical and binary rules.
+    """
 
     def __init__(self, sentence: Sentence, spans: NDArray[np.int32], rules: tuple[int, int]) -> None:
-        """`spans` int32[V, 2], half open; `rules`: how many lexical and binary rules the grammar has."""
+        """Create the system; `spans` int32[V, 2] are half open, `rules` are the numbers of lexical and binary rules."""
         self.spans = spans
         self.variables = len(spans)
         self._rules = rules
@@ -218,26 +224,26 @@ class SentenceSystem(System):
         self.parsed: tuple[Hypergraph, SpanItems]
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
-        """The derivations in which the selected variables have their assigned values, both bool[V]."""
+        """Return the derivations in which the selected variables have their assigned values, both bool[V]."""
         keep_spans(self.spans, selected, assigned, self._words, self._kept)
         self.parsed = self._builder.build(self._kept)
         return self.parsed[0]
 
     def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
-        """See `System.draws`: one."""
+        """Return the values in one sample."""
         graph, items = self.parsed
         covered = np.zeros(len(self._kept), np.bool_)
         covered[items.cell[graph.head[draw_edges(graph, inside, key)]]] = True
         return covered[[cell_of(int(i), int(j)) for i, j in self.spans]].reshape(1, -1)
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The features of the last graph, float64[K]."""
+        """Return the features of the last graph, float64[K]."""
         graph, items = self.parsed
         rule = graph.rule[: graph.edges]
         own = rule != CHAIN
         lexical = own & (np.diff(graph.tail_first[: graph.edges + 1]) == 0)
         binary = own & ~lexical
-        # Of the items over one span, a derivation has one without a chain on top.
+        # A derivation uses exactly one item per span without a unary chain.
         spans = np.bincount(items.cell[graph.head[: graph.edges][own]], expected[own], len(self._kept))
         return np.concatenate(
             [
@@ -248,7 +254,7 @@ class SentenceSystem(System):
         )
 
     def conflicts(self) -> NDArray[np.int64]:
-        """For each variable, with how many others it may not be positive together, int64[V]."""
+        """Return the number of variables that conflict with each variable, int64[V]."""
         i, j = self.spans[:, 0], self.spans[:, 1]
         crossing = (i[:, None] < i) & (i < j[:, None]) & (j[:, None] < j)
         return np.asarray((crossing | crossing.T).sum(axis=1), np.int64)
