@@ -1,6 +1,6 @@
-"""The one door to numba: compiled kernels and their cache, random streams and variates."""
+"""Interface to numba: compiled kernels and their cache, random streams and variates."""
 
 from collections.abc import Callable
 
 LISTENERS: list[Callable[[], object]] = []
-"""Called once, before the first kernel is compiled that the cache does not have: people wait for that."""
+"""Callbacks that run once before the first kernel that is not in the cache is compiled."""

@@ -1,8 +1,8 @@
-"""The cache of compiled kernels: a folder that notices every edit and that no other user can write to.
+"""Cache of compiled kernels, keyed by a digest of the sources and private to the user.
 
-Numba's own cache looks at the file of a kernel but not at the modules that the kernel calls. So the folder is named by
-a digest of all samplers' sources and the versions of numba and Python; a kernel of another part is kept by a digest of
-its own folder, too. What is kept is loaded as code: a folder that another user owns or can write to is not used.
+Numba's own cache checks the file of a kernel but not the modules that the kernel calls. So the folder's name is
+a digest of all sampler sources and the versions of numba and Python; a kernel outside samplers/ also has a digest of
+its own folder. Cached kernels are loaded as code, so a folder that another user owns or can write to is not used.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from hierogram.samplers.compiled.internals import prepare_to_compile
 
 _PACKAGE = "hierogram.samplers."
 _OURS = "hierogram"
-"""The folder below the user's cache folder from which on all is ours."""
+"""Folder below the user's cache folder; everything below it must be private."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
@@ -34,11 +34,11 @@ _caching: Any = caching
 
 
 class UnsafeFolderError(OSError):
-    """A folder of the cache belongs to another user, or another user can write to it."""
+    """A cache folder belongs to another user or is writable by another user."""
 
 
 def digest_of(root: Path) -> str:
-    """Digest of all sources below a folder, sub-packages too, and of the versions that compile them."""
+    """Return a digest of all sources below a folder and of the versions that compile them."""
     digest = hashlib.blake2b(digest_size=10)
     digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
     for source in sorted(root.rglob("*.py")):
@@ -53,20 +53,20 @@ def _folder_digest(folder: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """The folder of compiled kernels for these very sources; HIEROGRAM_CACHE moves its parent."""
+    """Return the cache folder for the current sources; HIEROGRAM_CACHE changes its parent."""
     base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / _OURS / "kernels" / _folder_digest(Path(str(files(_PACKAGE.rstrip(".")))))
 
 
 def _own_folders(folder: Path) -> Iterator[Path]:
-    """The folder and those above it that are ours, the uppermost first."""
+    """Yield the private folders on the path to a folder, outermost first."""
     above = [folder, *folder.parents]
     last = next((place for place, path in enumerate(above) if path.name == "kernels"), 0)
     yield from reversed(above[: last + 2])
 
 
 def check_folder(folder: Path) -> None:
-    """Raises `UnsafeFolderError` where code from this folder of the cache could be another user's."""
+    """Raise `UnsafeFolderError` if another user could have written code in the folder."""
     for path in _own_folders(folder):
         with suppress(FileNotFoundError):
             found = path.stat()
@@ -77,7 +77,7 @@ def check_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder of the cache that no one else can enter, and those above it; raises `UnsafeFolderError`."""
+    """Create a private cache folder and its parents; raises `UnsafeFolderError`."""
     for path in _own_folders(folder):
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -87,13 +87,13 @@ def make_folder(folder: Path) -> None:
 
 @cache
 def _warn(message: str) -> None:
-    """Say once why nothing is kept."""
+    """Warn once that kernels are not cached."""
     sys.stderr.write(f"compiled samplers are not kept: {message}\n")
 
 
 @cache
 def tell_compiling() -> None:
-    """Call who listens, once, because kernels are compiled."""
+    """Run the callbacks before the first compilation."""
     for listener in LISTENERS:
         listener()
 
@@ -108,12 +108,12 @@ def _is_safe(folder: str) -> bool:
 
 
 class _Locator(_caching.UserProvidedCacheLocator):  # type: ignore[misc]
-    """Our folder, which is made when the first kernel is kept and may as well be one that can only be read."""
+    """Cache locator for the private folder, which is created with the first kernel and may be read-only."""
 
     def __init__(self, function: Any, path: str) -> None:
         self._py_file = path
         self._lineno = function.__code__.co_firstlineno
-        # Two checkouts with the same sources share their kernels; what tests compile has a path of its own.
+        # Two checkouts with the same sources share kernels; kernels defined in tests have their own path.
         ours = function.__module__.startswith(_PACKAGE)
         place = (
             function.__module__.removeprefix(_PACKAGE)
@@ -136,18 +136,20 @@ class _Kept(_caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
-    """Where the compiled signatures of a function are kept."""
+    """Index of the compiled signatures of a function."""
 
     def _data_name(self, number: int) -> str:
-        """The name of a file that no other process gives: two that compile at once would both give the next number.
+        """Return a file name that no other process uses.
 
-        One would then find the other's kernel, for other types, under its own signature.
+        Two processes that compile at once would both use the next number, and one would load the other's kernel for
+        other
+        types under its own signature.
         """
         return cast("str", self._data_name_pattern.format(number=uuid4().int))
 
 
 class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
-    """All that is kept of one kernel."""
+    """Cache of one kernel."""
 
     _impl_class = _Kept
 
@@ -156,10 +158,11 @@ class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
         self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """A kernel that was kept; None, too, where the folder cannot be read or is not safe.
+        """Load a cached kernel; returns None if the folder cannot be read or is not safe.
 
-        Before it looks, numba makes ready all that it needs to compile, which takes longer than to import numba; it
-        does so again when it compiles, and what is kept needs no more of it than the runtime.
+        Numba initializes its compiler before a lookup, which takes longer than importing numba. A cached kernel needs
+        only the
+        runtime, and numba initializes the compiler again when it compiles.
         """
         rtsys.initialize(target)
         kept = None
@@ -172,18 +175,18 @@ class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
         return kept
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep a kernel, or leave it at having compiled it."""
+        """Cache a kernel; failures are ignored, since it is compiled already."""
         with suppress(OSError):
             super().save_overload(signature, compiled)
 
     def has_kernel_for(self, processor: tuple[str, str]) -> bool:
-        """Return whether a signature of the kernel is kept for a processor."""
+        """Return whether a signature of the kernel is cached for a processor."""
         with suppress(OSError):
             return _is_safe(self._cache_path) and any(key[1] == processor for key in self._cache_file._load_index())
         return False
 
 
 def is_kept(kernel: Callable[..., Any]) -> bool:
-    """Return whether the cache has the kernel compiled for this machine's processor, whatever its arguments' types."""
+    """Return whether the kernel is cached for this machine's processor, for any argument types."""
     known: Any = kernel
     return bool(known._cache.has_kernel_for(known.targetctx.codegen().magic_tuple()))

@@ -1,4 +1,4 @@
-"""Instructions of the processor that numba has no name for; eight numbers that are added and multiplied at once."""
+"""Processor instructions that numba does not expose, and vectors of eight floats."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _EIGHT = ir.VectorType(ir.DoubleType(), _LANES)
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line in which row `index` of an array begins, without waiting for it."""
+    """Prefetch the cache line of row `index` of an array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         rows = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -32,7 +32,7 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def take_turn(typing_context: Any, counter: Any) -> Any:
-    """Return what the first item of an int64 array was before this call made it one more, whatever other threads do."""
+    """Atomically increment the first item of an int64 array; returns its previous value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -43,7 +43,7 @@ def take_turn(typing_context: Any, counter: Any) -> Any:
 
 @intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
-    """The place of the lowest bit that is set in an uint64 word; any number for 0."""
+    """Return the position of the lowest set bit of an uint64 word; undefined for 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], cgutils.true_bit)
@@ -52,7 +52,7 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
 
 
 class _Eight(types.Type):
-    """Type of eight numbers in registers."""
+    """Type of eight floats in registers."""
 
     def __init__(self) -> None:
         super().__init__(name="Eight")
@@ -68,7 +68,7 @@ _eight = _Eight()
 
 
 def _lanes(context: Any, builder: Any, kinds: Any, array: Any, index: Any) -> Any:
-    """Return a pointer to the eight numbers of an array that begin at an index."""
+    """Return a pointer to eight array elements that start at an index."""
     numbers = context.make_array(kinds[0])(context, builder, array)
     first = builder.gep(numbers.data, [context.cast(builder, index, kinds[1], types.intp)])
     return builder.bitcast(first, _EIGHT.as_pointer())
@@ -93,7 +93,7 @@ def zero_eight(typing_context: Any) -> Any:
 
 @intrinsic
 def load_eight(typing_context: Any, array: Any, index: Any) -> Any:
-    """Return the eight numbers of a float64 array that begin at `index`."""
+    """Load eight elements of a float64 array from `index`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_lanes(context, builder, signature.args, *arguments), align=8)
@@ -103,7 +103,7 @@ def load_eight(typing_context: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def add_eight(typing_context: Any, total: Any, factor: Any, eight: Any) -> Any:
-    """Return eight totals, to each of which a factor times its number is added."""
+    """Return total + factor · eight, elementwise."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         totals, number, numbers = arguments
@@ -114,7 +114,7 @@ def add_eight(typing_context: Any, total: Any, factor: Any, eight: Any) -> Any:
 
 @intrinsic
 def add_products(typing_context: Any, total: Any, one: Any, other: Any) -> Any:
-    """Return eight totals, to each of which the product of two numbers is added."""
+    """Return total + one · other, elementwise."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.fadd(arguments[0], builder.fmul(arguments[1], arguments[2]))
@@ -124,7 +124,7 @@ def add_products(typing_context: Any, total: Any, one: Any, other: Any) -> Any:
 
 @intrinsic
 def sum_eight(typing_context: Any, eight: Any) -> Any:
-    """Return the sum of eight numbers, the first one first."""
+    """Return the sum of eight numbers, added in order."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         places = [ir.Constant(cgutils.int32_t, place) for place in range(_LANES)]
@@ -138,7 +138,7 @@ def sum_eight(typing_context: Any, eight: Any) -> Any:
 
 @intrinsic
 def store_eight(typing_context: Any, array: Any, index: Any, eight: Any, skipped: Any) -> Any:
-    """Add eight numbers to those of a float64 array that begin at `index`, without the first `skipped` ones."""
+    """Add eight numbers to elements of a float64 array from `index`, except the first `skipped`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _lanes(context, builder, signature.args[:2], *arguments[:2])

@@ -1,4 +1,4 @@
-"""Kernels: the only door to numba's compiler."""
+"""Decorators that compile kernels."""
 
 from collections.abc import Callable
 from functools import cache
@@ -24,18 +24,18 @@ def _kernel(function: Function, **options: Any) -> Function:
 
 
 def njit(function: Function) -> Function:
-    """Compile a kernel that allocates nothing, without the GIL; errors follow C: indices and divisors are not checked.
+    """Compile a kernel that allocates nothing and releases the GIL; indices and divisors are not checked.
 
-    An index below 0 is an error too, it does not count from the end.
+    A negative index is an error: it does not count from the end.
 
-    The kernel runs without numba's reference counts, which cost more than the arithmetic in small functions; so the
-    compiler refuses a kernel that would create an array.
+    The kernel runs without numba's reference counts, which cost more than the arithmetic of small functions; so the
+    compiler rejects a kernel that creates an array.
     """
     return _kernel(function, _nrt=False)
 
 
 def njit_allocating(function: Function) -> Function:
-    """As `njit`, for what runs outside sweeps and may create arrays."""
+    """Compile as `njit` does, for code outside sweeps that may create arrays."""
     return _kernel(function)
 
 
@@ -45,9 +45,9 @@ def _alone(function: Function) -> Function:
 
 
 def njit_inline(function: Function) -> Function:
-    """As `njit`, always inlined into its callers' machine code: for the steps of a kernel.
+    """Compile as `njit` does, and inline the function into its callers' machine code.
 
-    Called from Python it is compiled once more, as a kernel of its own.
+    Calling it from Python compiles it once more as a kernel of its own.
     """
     named = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     named.__qualname__ = INLINED + function.__qualname__
@@ -55,7 +55,7 @@ def njit_inline(function: Function) -> Function:
     step = _compile(
         nogil=True, error_model="numpy", _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
     )(named)
-    # There is no machine code behind the step's signatures, so Python must find none.
+    # Signatures of inlined functions have no machine code, so Python must not find them.
     step._insert = lambda *overload: None
     step._compile_for_args = lambda *arguments: _alone(function)
     return cast("Function", step)

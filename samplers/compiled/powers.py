@@ -1,4 +1,4 @@
-"""Powers of many numbers by one exponent, from tables: several times faster than by the C library."""
+"""Powers of many numbers with one exponent, from tables: several times faster than the C library."""
 
 from typing import NamedTuple
 
@@ -10,15 +10,18 @@ from hierogram.samplers.compiled.jit import njit_inline
 _CELLS, _FINEST = 256, 64
 _TERMS = 6
 _GREATEST = 20.0
-"""With a greater exponent the series is too short."""
+"""Maximum exponent for which the series is long enough."""
 
 _FRACTION, _ONE = (1 << 52) - 1, 1023 << 52
 _BITS, _IN_TABLE = 44, _CELLS - 1
 
 
 class Powers(NamedTuple):
-    """Tables of x^`exponent`: `halves` float64[64] are powers of 2^-k; `cells` float64[256, 2] of each 256th between 1
-    and 2 the inverse of its middle, and the middle's power; `terms` float64[6] the binomial series' coefficients.
+    """Tables of x^`exponent`.
+
+    `halves` float64[64]: powers of 2^-k; `cells` float64[256, 2]: inverse and power of the midpoint of each 256th
+    between 1
+    and 2; `terms` float64[6]: coefficients of the binomial series.
     """
 
     exponent: float
@@ -28,7 +31,7 @@ class Powers(NamedTuple):
 
 
 def make_powers(exponent: float) -> Powers:
-    """The tables of an exponent ≥ 0."""
+    """Return the tables of an exponent ≥ 0."""
     middles = 1.0 + (np.arange(_CELLS) + 0.5) / _CELLS
     terms = np.cumprod((exponent - np.arange(_TERMS)) / np.arange(1, _TERMS + 1), dtype=np.float64)
     halves = np.exp2(-exponent * np.arange(_FINEST, dtype=np.float64))
@@ -37,9 +40,9 @@ def make_powers(exponent: float) -> Powers:
 
 @njit_inline
 def power_of(powers, base):
-    """base^exponent for 2^-63 ≤ base ≤ 1, to 1e-14 of it.
+    """Return base^exponent for 2^-63 ≤ base ≤ 1, with a relative error of 1e-14.
 
-    The base is 2^-k times the middle of a cell of the table times 1 + r, |r| < 2^-9: two powers are in tables, the
+    The base is 2^-k times the midpoint of a table cell times 1 + r, |r| < 2^-9: two powers are in tables, the
     third is a series.
     """
     if powers.exponent > _GREATEST:

@@ -1,7 +1,7 @@
 """Open addressing with linear probing [Knuth 6.4], for hash tables of any layout.
 
-A table has a power of two of slots; its `mask` is one less, uint64. What a slot holds is the caller's: it hands over
-steps (`njit_inline`) that look at its table, and they are inlined as if they stood here.
+The number of slots is a power of two; `mask` is one less, uint64. The caller defines the slots: it passes functions
+(`njit_inline`) that access its table, which are inlined.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ _ONE = np.uint64(1)
 
 
 def capacity_for(items: int, smallest: int) -> int:
-    """The least power of two times `smallest` with at least two slots an item."""
+    """Return the smallest power of two times `smallest` with at least two slots per item."""
     capacity = smallest
     while capacity < 2 * items:
         capacity *= 2
@@ -21,15 +21,15 @@ def capacity_for(items: int, smallest: int) -> int:
 
 @njit_inline
 def mask_of(slots):
-    """The mask of a table, from an array with an item a slot."""
+    """Return the mask of a table, given an array with one item per slot."""
     return np.uint64(len(slots) - 1)
 
 
 @njit_inline
 def probe(home, mask, ends_at, table, key):
-    """The first slot from `home` on at which a search for the key ends: `ends_at(table, slot, key)`.
+    """Return the first slot from `home` at which a search for the key ends: `ends_at(table, slot, key)`.
 
-    That is the key's slot, or the free one where it would go; the table must have a free slot.
+    That is the key's slot, or the free slot where it belongs; the table must have a free slot.
     """
     slot = home
     while not ends_at(table, slot, key):
@@ -39,10 +39,10 @@ def probe(home, mask, ends_at, table, key):
 
 @njit_inline
 def close_gap(hole, mask, home_of, move, table):
-    """Move up what stands behind a slot that falls free and would no longer be found; the slot that is free then.
+    """Shift back entries after a freed slot that would no longer be found; returns the slot that is free in the end.
 
-    `home_of(table, slot)` is a pair: whether the slot holds something, and where the search for that begins;
-    `move(table, slot, to)` copies a slot to another.
+    `home_of(table, slot)` returns whether the slot is used, and where the search for its entry starts;
+    `move(table, slot, to)` copies a slot.
     """
     at = hole
     while True:

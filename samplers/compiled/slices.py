@@ -11,18 +11,19 @@ _MOST_STEPS = 40
 
 @njit_inline
 def slice_sample(log_density, parameters, x, state):
-    """Draw the variable anew from its present value x; the draw, and the stream's state after it.
+    """Draw a new value given the current value x; returns (value, stream state).
 
-    `log_density(x, parameters)` is a kernel too, the natural log of the density up to a constant. The slice is looked
-    for in steps of width 1, so the variable should vary by about as much: take the logarithm of a scale. The draw
-    leaves the density as it is whatever the width.
+    `log_density(x, parameters)` is a kernel: the natural log of the density up to a constant. The slice is found by
+    stepping out in steps of width 1, so the variable should vary by about 1: sample the logarithm of a scale. The
+    density
+    is invariant for any width.
     """
     state = advance(state)
     level = log_density(x, parameters) + math.log(1.0 - uniform(state))
     state = advance(state)
     low = x - _WIDTH * uniform(state)
     high = low + _WIDTH
-    # Neal's split of the steps between both ends keeps the draw reversible though they are bounded.
+    # Neal's random split of the steps between both ends keeps the bounded search reversible.
     state = advance(state)
     left = int(uniform(state) * _MOST_STEPS)
     right = _MOST_STEPS - 1 - left

@@ -1,7 +1,7 @@
-"""Random streams keyed by (seed, pair, sweep): the same numbers in any order of work, on any number of threads.
+"""Random streams keyed by (seed, pair, sweep): the same numbers for any order of work and any number of threads.
 
-A stream is a splitmix64 counter [Steele, Lea & Flood 2014] whose start is a hash of its key, so a draw costs
-a few multiplications, a stream costs one word of state, and no stream depends on which thread asks.
+A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key, so a draw costs
+a few multiplications and the state is one word.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ _UNIT = 2.0**-53
 
 @njit_inline
 def mix(x: np.uint64) -> np.uint64:
-    """Finalising permutation of splitmix64 on one 64-bit word."""
+    """Apply the finalizer of splitmix64 to a 64-bit word."""
     x = np.uint64(x)
     x = (x ^ (x >> _S30)) * _MIX_1
     x = (x ^ (x >> _S27)) * _MIX_2
@@ -27,7 +27,7 @@ def mix(x: np.uint64) -> np.uint64:
 
 @njit_inline
 def stream(seed: int, pair: int, sweep: int) -> np.uint64:
-    """Start of the stream of one pair in one sweep (sweep 0: the initial state)."""
+    """Return the start of the stream of one pair in one sweep (sweep 0: the initial state)."""
     key = mix(np.uint64(seed) + GOLDEN)
     key = mix(key + np.uint64(pair) * GOLDEN + _ONE)
     return mix(key + np.uint64(sweep) * GOLDEN + _TWO)
@@ -35,11 +35,11 @@ def stream(seed: int, pair: int, sweep: int) -> np.uint64:
 
 @njit_inline
 def advance(state: np.uint64) -> np.uint64:
-    """The stream's next state; `uniform` of it is the draw."""
+    """Return the next state of a stream; `uniform` turns it into a draw."""
     return np.uint64(state) + GOLDEN
 
 
 @njit_inline
 def uniform(state: np.uint64) -> float:
-    """The draw that belongs to a state, in [0, 1), 53 bits."""
+    """Return the draw of a state: uniform in [0, 1), 53 bits."""
     return np.float64(mix(state) >> _S11) * _UNIT

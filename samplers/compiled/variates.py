@@ -1,4 +1,4 @@
-"""Random variates from a keyed stream: each function takes the stream's state and returns (draw, state after it)."""
+"""Random variates from a keyed stream: functions take the stream state and return (draw, next state)."""
 
 import math
 
@@ -10,7 +10,7 @@ from hierogram.samplers.compiled.streams import advance, uniform
 
 @njit
 def draw_normal(state):
-    """A standard normal variate [Box & Muller 1958], one of the two; takes two numbers of the stream."""
+    """Draw a standard normal variate [Box & Muller 1958], one of the two; uses two numbers of the stream."""
     state = advance(state)
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(state)))
     state = advance(state)
@@ -19,7 +19,7 @@ def draw_normal(state):
 
 @njit
 def draw_gamma(shape, state):
-    """A gamma variate of scale 1 and shape ≥ 1 [Marsaglia & Tsang 2000]."""
+    """Draw a gamma variate of scale 1 and shape ≥ 1 [Marsaglia & Tsang 2000]."""
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
@@ -33,7 +33,7 @@ def draw_gamma(shape, state):
 
 @njit
 def draw_beta(first, second, state):
-    """A beta variate with both parameters ≥ 1."""
+    """Draw a beta variate with both parameters ≥ 1."""
     x, state = draw_gamma(np.float64(first), state)
     y, state = draw_gamma(np.float64(second), state)
     return x / (x + y), state

@@ -1,1 +1,1 @@
-"""Trust in chains: agreement, effective sample sizes, Monte Carlo errors, overlap of grammars."""
+"""Diagnostics of chains: agreement, effective sample sizes, Monte Carlo errors, overlap of grammars."""

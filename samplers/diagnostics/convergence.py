@@ -1,7 +1,8 @@
-"""Agreement and efficiency of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
+"""Convergence of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
-All take float64[S, C, N], quantities by chains by draws, at least four draws a chain, and return float64[S], equal to
-those of arviz-stats. A verdict says in a word what is wrong with the chains of a quantity.
+Functions take float64[S, C, N], quantities by chains by draws, with at least four draws per chain, and return
+float64[S], equal to
+arviz-stats. A verdict names the problem with the chains of a quantity.
 """
 
 from collections.abc import Sequence
@@ -18,14 +19,14 @@ _OFFSET = 3 / 8
 
 @lru_cache(maxsize=8)
 def _normal_scores(size: int) -> NDArray[np.float64]:
-    """The standard normal quantile of each half rank k/2 among `size` draws, k = 0..2 size; float64[2 size + 1]."""
+    """Return the standard normal quantile of each half rank k/2 of `size` draws, k = 0..2 size; float64[2 size + 1]."""
     inverse = NormalDist().inv_cdf
     shares = [(k / 2 - _OFFSET) / (size - 2 * _OFFSET + 1) for k in range(2, 2 * size + 1)]
     return np.array([np.nan, np.nan, *map(inverse, shares)])
 
 
 def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Twice the rank of each value in its row, from 2; equal values share the mean of their ranks. int64[S, M]."""
+    """Return twice the rank of each value in its row, from 2; ties share their mean rank. int64[S, M]."""
     rows, size = values.shape
     order = np.argsort(values, axis=1, kind="stable")
     ascending = np.take_along_axis(values, order, axis=1)
@@ -42,7 +43,7 @@ def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def normal_scores(draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Normal scores of the ranks among all draws of a quantity; `draws` and the result float64[S, C, N]."""
+    """Return normal scores of the ranks among all draws of a quantity; `draws` and the result are float64[S, C, N]."""
     flat = draws.reshape(len(draws), -1)
     return _normal_scores(flat.shape[1])[double_ranks(flat)].reshape(draws.shape)
 
@@ -52,16 +53,24 @@ Values = NDArray[np.float64]
 
 FEWEST_DRAWS = 4
 TAIL = 0.05
-"""The tails are below the 5 % quantile and above the 95 % quantile."""
+"""Tails are below the 5 % and above the 95 % quantile."""
 _RESOLUTION = 1e-15
-"""Draws that differ by less are all equal."""
+"""Draws that differ by less are considered equal."""
 
 
 class Summary(NamedTuple):
-    """All that is known of each of S quantities, float64[S] each.
+    """Summary of S quantities, float64[S] each.
 
-    `r_hat` rank-normalized split R-hat, nan where all draws are equal; `ess_bulk`, `ess_tail` effective sample sizes;
-    `mean`, `sd` of all draws; `error` the Monte Carlo standard error of the mean.
+    Attributes
+    ----------
+    mean, sd
+        Over all draws.
+    error
+        Monte Carlo standard error of the mean.
+    r_hat
+        Rank-normalized split R-hat; NaN if all draws are equal.
+    ess_bulk, ess_tail
+        Effective sample sizes.
     """
 
     mean: Values
@@ -73,13 +82,13 @@ class Summary(NamedTuple):
 
 
 def split(draws: Draws) -> Draws:
-    """Each chain as two: its first and its last half. float64[S, 2C, N // 2]."""
+    """Split each chain into its first and last half. float64[S, 2C, N // 2]."""
     half = draws.shape[2] // 2
     return np.concatenate((draws[:, :, :half], draws[:, :, -half:]), axis=1)
 
 
 def plain_r_hat(draws: Draws) -> Values:
-    """R-hat of the chains as they are: root of the pooled variance over that within chains."""
+    """Return R-hat of unsplit chains: the root of the pooled variance over the variance within chains."""
     size = draws.shape[2]
     between = size * draws.mean(axis=2).var(axis=1, ddof=1)
     within = draws.var(axis=2, ddof=1).mean(axis=1)
@@ -88,21 +97,20 @@ def plain_r_hat(draws: Draws) -> Values:
 
 
 def r_hat(draws: Draws) -> Values:
-    """Rank-normalized split R-hat: the larger one of the draws' and of their distances from the median."""
+    """Return rank-normalized split R-hat: the maximum over the draws and their distances from the median."""
     halves = split(draws)
     return _larger_r_hat(halves, normal_scores(halves))
 
 
 def _larger_r_hat(halves: Draws, scores: Draws) -> Values:
-    """The same of chains that are split already, with the normal scores of their draws."""
     median = np.median(halves, axis=(1, 2), keepdims=True)
     return np.fmax(plain_r_hat(scores), plain_r_hat(normal_scores(np.abs(halves - median))))
 
 
 def autocovariance(draws: Draws) -> Draws:
-    """Mean over the chains of the autocovariance at each lag, float64[S, N]."""
+    """Return the mean over chains of the autocovariance at each lag, float64[S, N]."""
     size = draws.shape[2]
-    # Padded by zeros, so that the end does not meet the beginning.
+    # Pad with zeros to avoid circular correlation.
     padded = 1 << (2 * size - 1).bit_length()
     centered = draws - draws.mean(axis=2, keepdims=True)
     spectrum = np.fft.rfft(centered, n=padded, axis=2)
@@ -111,7 +119,7 @@ def autocovariance(draws: Draws) -> Draws:
 
 
 def effective_size(draws: Draws) -> Values:
-    """Effective number of independent draws of the mean, by Geyer's initial monotone sequence."""
+    """Return the effective sample size for the mean, by Geyer's initial monotone sequence."""
     _, chains, size = draws.shape
     total = chains * size
     covariance = autocovariance(draws)
@@ -133,9 +141,9 @@ def effective_size(draws: Draws) -> Values:
 
 
 def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
-    """Correlations up to where the sum of two neighbors is no longer positive, 0 behind, and the last lag that counts.
+    """Return correlations until the sum of two adjacent ones is not positive, then 0, and the last lag used.
 
-    `correlation` float64[S, N]; the results float64[S, N], int64[S].
+    `correlation` float64[S, N]; results float64[S, N], int64[S].
     """
     series, size = correlation.shape
     kept = np.zeros_like(correlation)
@@ -162,7 +170,7 @@ def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
 
 
 def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
-    """Lower each pair of neighbors to the mean of the pair before, where it is above."""
+    """Reduce each adjacent pair to the mean of the previous pair if it is larger."""
     for lag in range(1, int(last.max(initial=0)) - 1, 2):
         before = kept[:, lag - 1] + kept[:, lag]
         above = (lag <= last - 2) & (kept[:, lag + 1] + kept[:, lag + 2] > before)
@@ -171,7 +179,7 @@ def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
 
 
 def tail_size(draws: Draws) -> Values:
-    """Tail effective sample size: the smaller one of those of both tails."""
+    """Return the tail effective sample size: the minimum over both tails."""
     sizes = []
     for quantile in (TAIL, 1.0 - TAIL):
         border = np.quantile(draws, quantile, axis=(1, 2), keepdims=True)
@@ -180,7 +188,7 @@ def tail_size(draws: Draws) -> Values:
 
 
 def summarize(draws: Draws) -> Summary:
-    """All of it; raises `ValueError` where there are fewer than four draws a chain."""
+    """Return the summary; raises `ValueError` for fewer than four draws per chain."""
     if draws.ndim != 3 or draws.shape[2] < FEWEST_DRAWS:
         raise ValueError(f"at least {FEWEST_DRAWS} draws a chain are needed, by quantity, chain and draw")
     halves = split(draws)
@@ -205,21 +213,21 @@ MEANINGS = {
     STUCK: "a chain does not move while others do",
     CONSTANT: "every draw is the same",
 }
-"""What each verdict means."""
+"""Meaning of each verdict."""
 FLAGS = (STUCK, DRIFTING, APART)
-"""Verdicts that say the draws cannot be trusted."""
+"""Verdicts of draws that cannot be trusted."""
 
 R_HAT_LIMIT = 1.05
 FEWEST_EFFECTIVE = 100.0
 _STILL = 0.02
-"""A chain is stuck where its standard deviation is less than this share of the median one."""
+"""A chain is stuck if its standard deviation is below this share of the median one."""
 
 
 def verdicts(draws: Draws, summary: Summary) -> list[str]:
-    """The verdict on each quantity of draws float64[S, C, N].
+    """Return the verdict on each quantity of draws float64[S, C, N].
 
-    Where R-hat is above 1.05, and the halves of chains differ by more than whole chains do, the chains drift; else they
-    are apart.
+    If R-hat is above 1.05, chains drift if their halves differ by more than the chains do; otherwise the chains
+    disagree.
     """
     halves, wholes = _variances(draws)
     deviations = draws.std(axis=2)
@@ -243,9 +251,9 @@ def _verdict(r_hat: float, effective: float, stuck: bool, moves: bool) -> str:
 
 
 def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean squared distance of a chain's two halves' means from the chain's, and the variance of the chains' means.
+    """Return the mean squared distance of halves' means from their chain's mean, and the variance of chains' means.
 
-    What the chains' halves have in common is a drift; with one chain there are no others to be apart from.
+    A difference that all chains' halves share is drift; a single chain has no others to disagree with.
     """
     chains = draws.shape[1]
     means = split(draws).mean(axis=2)
@@ -256,5 +264,5 @@ def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def count_flags(found: Sequence[str]) -> dict[str, int]:
-    """Return how many quantities have each verdict, those that none has left out."""
+    """Return the number of quantities per verdict, without zeros."""
     return {verdict: number for verdict in MEANINGS if (number := sum(one == verdict for one in found))}

@@ -13,16 +13,18 @@ KEY = np.dtype([("high", np.uint64), ("low", np.uint64)])
 
 
 class RuleCounts(NamedTuple):
-    """Rules and how often each is used: `keys` KEY[R] ascending, `uses` float64[R] above 0."""
+    """Rules and their uses: `keys` KEY[R] ascending, `uses` float64[R] > 0."""
 
     keys: NDArray[np.void]
     uses: NDArray[np.float64]
 
 
 class Overlap(NamedTuple):
-    """Agreement of two grammars, each 0 to 1: of all rules, of those used at least twice in one of them, and of uses.
+    """Agreement of two grammars, each 0 to 1.
 
-    The first two are Jaccard indices; the last is the sum over rules of the smaller one of the two shares of uses.
+    Jaccard indices of all rules and of rules used at least twice in either grammar, and the sum over rules of the
+    smaller
+    share of uses.
     """
 
     rules: float
@@ -37,14 +39,14 @@ def _keys(pairs: NDArray[np.uint64]) -> NDArray[np.void]:
 
 
 def counts_of(table: RuleTable) -> RuleCounts:
-    """The rules of a table."""
+    """Return the rules of a table."""
     rows = table.rows[np.flatnonzero(table.tags)]
     rows = rows[np.lexsort((rows[:, KEY_LOW], rows[:, KEY_HIGH]))]
     return RuleCounts(_keys(rows[:, [KEY_HIGH, KEY_LOW]]), rows[:, COUNT].astype(np.float64))
 
 
 def mean_of(grammars: Sequence[RuleCounts]) -> RuleCounts:
-    """The mean of the uses."""
+    """Return the mean uses over grammars."""
     keys, where = np.unique(np.concatenate([one.keys for one in grammars]), return_inverse=True)
     uses = np.bincount(where, np.concatenate([one.uses for one in grammars]), len(keys))
     return RuleCounts(keys, uses / len(grammars))
@@ -56,7 +58,7 @@ def _jaccard(one: NDArray[np.void], other: NDArray[np.void]) -> float:
 
 
 def overlap(one: RuleCounts, other: RuleCounts, least: float = 0.0) -> Overlap:
-    """Return what two grammars share, rules of fewer than `least` uses left out."""
+    """Return the overlap of two grammars without rules of fewer than `least` uses."""
     kept = [RuleCounts(own.keys[own.uses >= least], own.uses[own.uses >= least]) for own in (one, other)]
     _, here, there = np.intersect1d(kept[0].keys, kept[1].keys, assume_unique=True, return_indices=True)
     totals = [max(own.uses.sum(), 1e-300) for own in kept]
@@ -66,7 +68,7 @@ def overlap(one: RuleCounts, other: RuleCounts, least: float = 0.0) -> Overlap:
 
 
 def mean_overlap(grammars: Sequence[RuleCounts], least: float = 0.0) -> Overlap:
-    """The mean over all pairs of the grammars; raises `ValueError` where there are fewer than two."""
+    """Return the mean over all pairs of grammars; raises `ValueError` for fewer than two."""
     if len(grammars) < 2:
         raise ValueError("an overlap takes two grammars")
     found = [overlap(one, other, least) for one, other in combinations(grammars, 2)]

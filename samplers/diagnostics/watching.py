@@ -1,4 +1,4 @@
-"""Records of a chain while it runs: totals, and the counts of chosen rules."""
+"""Traces of a running chain: totals, and the counts of selected rules."""
 
 from dataclasses import dataclass, field
 
@@ -9,12 +9,12 @@ from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.samplers.counts.table import RuleTable, look_up
 
 TOTALS = ("log_likelihood", "rule_tokens", "rule_types")
-"""What is written down at each draw besides counts."""
+"""Quantities recorded at each draw besides rule counts."""
 
 
 @njit_allocating
 def counts_of_rules(table: RuleTable, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The counts of the rules with these keys, uint64[W, 2]; 0 where a rule is not in use. int64[W]."""
+    """Return the counts, int64[W], of the rules with these keys, uint64[W, 2]; 0 for unused rules."""
     counts = np.zeros(len(keys), np.int64)
     for k in range(len(keys)):
         counts[k] = look_up(table, keys[k, 0], keys[k, 1])[1]
@@ -23,19 +23,19 @@ def counts_of_rules(table: RuleTable, keys: NDArray[np.uint64]) -> NDArray[np.in
 
 @dataclass(slots=True)
 class Watch:
-    """The draws of one chain: `keys` uint64[W, 2] of the rules that are watched."""
+    """Trace of one chain; `keys` uint64[W, 2] are the recorded rules."""
 
     keys: NDArray[np.uint64]
     totals: list[tuple[float, float, float]] = field(default_factory=list)
     counts: list[NDArray[np.int64]] = field(default_factory=list)
 
     def note(self, log_likelihood: float, table: RuleTable) -> None:
-        """Write a draw down."""
+        """Record a draw."""
         self.totals.append((log_likelihood, float(table.rule_tokens), float(table.rule_types)))
         self.counts.append(counts_of_rules(table, self.keys))
 
     def draws(self) -> NDArray[np.float64]:
-        """All that was written down: the totals first, then the rules; float64[3 + W, N]."""
+        """Return all recorded draws: the totals, then the rules; float64[3 + W, N]."""
         totals = np.array(self.totals, np.float64).reshape(-1, len(TOTALS))
         counts = np.array(self.counts, np.float64).reshape(len(self.counts), len(self.keys))
         return np.concatenate((totals.T, counts.T))

@@ -1,7 +1,7 @@
-"""Building an n-gram model from its n-grams, order by order, as ARPA files have them; docs/model.md, section 9.
+"""Building of an n-gram model from its n-grams, order by order, as in ARPA files; see docs/model.md, section 9.
 
-Every n-gram below the highest order is a *node* first. When all have been added, the nodes that can matter for a word
-to come are made the states of the model, and the others are left out.
+Every n-gram below the highest order is first a *node*. After the last n-gram, the nodes that can affect a later word
+become the states of the model; the others are dropped.
 """
 
 from collections.abc import Sequence
@@ -35,8 +35,10 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""An n-gram below the highest order: its probability and backoff weight, its node without the first word, the number
-of its state, its words, and whether an n-gram is longer by a word at the end."""
+"""N-gram below the highest order: probability, backoff weight, node of its suffix, state number, length, and whether a
+longer
+n-gram starts with it.
+"""
 
 NODES, NGRAMS = 0, 1
 DONE, FULL = -1, -2
@@ -45,7 +47,7 @@ _SMALLEST = 1 << 10
 
 
 class _Parts(NamedTuple):
-    """A model that is being built: NODE[n], NGRAM[capacity], and int64[2] how many of both are taken."""
+    """Model under construction: NODE[n], NGRAM[capacity], and the numbers of both in use, int64[2]."""
 
     nodes: NDArray[np.void]
     ngrams: NDArray[np.void]
@@ -54,7 +56,7 @@ class _Parts(NamedTuple):
 
 @njit_inline
 def _put(parts, context, word, log10, backoff, suffix, slot):
-    """A new node for a word after a context; its number."""
+    """Add a node for a word after a context; returns its number."""
     node = parts.taken[NODES]
     parts.taken[NODES] = node + 1
     made = parts.nodes[node]
@@ -80,7 +82,7 @@ def _link(parts, context, word, log10, after, slot):
 
 @njit_inline
 def _child(parts, context, word):
-    """The node of a word after a context, `FREE` where there is none."""
+    """Return the node of a word after a context, or `FREE`."""
     if context == EMPTY:
         return np.int64(word + 1)
     found = parts.ngrams[find(parts.ngrams, context, word)]
@@ -89,13 +91,13 @@ def _child(parts, context, word):
 
 @njit
 def _with_ends(parts, context, word):
-    """The node of a word after the context without its first word; it and all its ends are added where missing.
+    """Return the node of a word after the context without its first word; adds it and its suffixes if missing.
 
-    A missing n-gram gets the probability of its end plus the backoff weight of its context, and the weight 0.
+    A missing n-gram gets the probability of its suffix plus the backoff weight of its context, and backoff weight 0.
     """
     node = _child(parts, parts.nodes[context].suffix, word)
     while node == FREE:
-        # The shortest one that is missing: its own end is there.
+        # Add the shortest missing one, whose own suffix exists.
         short = parts.nodes[context].suffix
         while _child(parts, parts.nodes[short].suffix, word) == FREE:
             short = parts.nodes[short].suffix
@@ -108,7 +110,7 @@ def _with_ends(parts, context, word):
 
 @njit
 def _context_of(parts, words):
-    """The node of all words but the last; it and all its beginnings are added where missing."""
+    """Return the node of all words but the last; adds it and its prefixes if missing."""
     node = np.int64(words[0] + 1)
     for k in range(1, len(words) - 1):
         child = _child(parts, node, words[k])
@@ -122,9 +124,9 @@ def _context_of(parts, words):
 
 @njit
 def _add(parts, words, log10, backoff, is_highest, row):
-    """Add n-grams from `row` on; the outcome, and the row at which it stopped.
+    """Add n-grams from `row`; returns the outcome and the row at which it stopped.
 
-    The outcome is `DONE`, `FULL` (there may be no room for the row), or the number of a row that is there already.
+    The outcome is `DONE`, `FULL` (the row may not fit), or the number of an existing duplicate row.
     """
     length = words.shape[1]
     most = length * length
@@ -154,9 +156,9 @@ def _rehash(ngrams, larger):
 
 @njit
 def _number_states(nodes, order):
-    """Number the nodes that are states; how many there are.
+    """Assign numbers to the nodes that are states; returns their count.
 
-    A state is extended or has a backoff weight; so that every state's end is one too, ends of states are made states.
+    A state is extended or has a backoff weight, or is the suffix of a state, so that every state's suffix is a state.
     """
     for length in range(order - 1, 0, -1):
         for k in range(len(nodes)):
@@ -170,7 +172,7 @@ def _number_states(nodes, order):
             number += 1
     for length in range(1, order):
         for k in range(len(nodes)):
-            # What is no state has the number of its longest end that is one.
+            # Other nodes get the number of their longest suffix that is a state.
             if nodes[k].length == length and nodes[k].extended == 0:
                 nodes[k].number = nodes[nodes[k].suffix].number
     return number
@@ -208,19 +210,19 @@ def _free_ngrams(capacity: int) -> NDArray[np.void]:
 
 
 def _capacity(ngrams: int) -> int:
-    """A power of two of which the n-grams fill at most two thirds."""
+    """Return a power of two of which the n-grams fill up to two thirds."""
     return capacity_for(3 * ngrams // 4 + 1, _SMALLEST)
 
 
 class ModelBuilder:
-    """Takes the n-grams of a model of `order`, first the unigrams, then order by order."""
+    """Builder of a model of `order` from its n-grams: unigrams first, then order by order."""
 
     def __init__(
         self, order: int, log10: NDArray[np.float32], backoff: NDArray[np.float32], expected: Sequence[int] = ()
     ) -> None:
-        """Begin with the unigrams, log10 probabilities and backoff weights float32[V], by word.
+        """Start with the unigrams: log10 probabilities and backoff weights float32[V], by word.
 
-        `expected`: about how many bigrams, trigrams, … will come, so that tables need not grow.
+        `expected` gives approximate numbers of bigrams, trigrams, … to allocate tables.
         """
         if not 1 <= order <= LONGEST:
             raise LanguageModelError(f"a model of order {order}: the order has to be from 1 to {LONGEST}")
@@ -234,9 +236,9 @@ class ModelBuilder:
         self._parts = _Parts(nodes, _free_ngrams(_capacity(sum(expected))), np.array([1 + self._words, 0], np.int64))
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
-        """Add n-grams of one order: words int32[n, k], in their order; those of fewer words have all been added.
+        """Add n-grams of one order: words int32[n, k] in order; all shorter n-grams must have been added.
 
-        The row of an n-gram that is there already, None where all are new; what comes after that row is not added.
+        Returns the row of the first duplicate, or None; rows after a duplicate are not added.
         """
         row = 0
         while True:
@@ -246,7 +248,7 @@ class ModelBuilder:
             self._grow(words.shape[1] ** 2)
 
     def finish(self) -> LanguageModel:
-        """The model of all n-grams that were added; the builder is empty then."""
+        """Return the model of all added n-grams and empty the builder."""
         nodes, ngrams, taken = self._parts
         nodes = nodes[: taken[NODES]]
         states = np.zeros(_number_states(nodes, self.order), STATE)

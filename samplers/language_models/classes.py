@@ -1,10 +1,12 @@
-"""Classes of words that follow each other alike, by the exchange algorithm [Kneser & Ney 1993; Martin, Liermann & Ney
-1998]; docs/model.md, section 2.
+"""Word classes by the exchange algorithm [Kneser & Ney 1993.
 
-Each word in turn, the most frequent first, goes to the class where a text is likeliest, P(w | v) = P(w | c(w))
-P(c(w) | c(v)), until no word moves. A sentence's beginning and end are a class of their own.
+Martin, Liermann & Ney 1998]; see docs/model.md, section 2.
 
-A class model has longer histories: n-grams of classes, each word by its class [Brown et al. 1992].
+Each word in turn, the most frequent first, moves to the class that maximizes the likelihood of the text, P(w | v) = P(w
+| c(w))
+P(c(w) | c(v)), until no word moves. Sentence boundaries are a class of their own.
+
+A class model has longer histories: n-grams of classes, and each word given its class [Brown et al. 1992].
 """
 
 import math
@@ -24,7 +26,7 @@ _GAIN = 1e-9
 
 @njit
 def _add_word(word, c, change, followers, between, sizes, counts, classes):
-    """Add the bigrams of a word to those of class c, `change` times; the word itself is taken to be of class c."""
+    """Add `change` times the bigrams of a word to those of class c, treating the word itself as a member of c."""
     start, neighbour, number = followers
     for k in range(start[word], start[word + 1]):
         other = neighbour[k]
@@ -38,9 +40,9 @@ def _add_word(word, c, change, followers, between, sizes, counts, classes):
 
 @njit
 def _neighbours(word, followers, classes, before, after, near):
-    """Count the words of each class before and after a word, itself left out, and how often it follows itself.
+    """Count the words of each class before and after a word, without the word itself, and its self-bigrams.
 
-    Also returns how many classes there are beside it: the first of `near`, in order.
+    Returns also the number of adjacent classes, which are listed in `near` in ascending order.
     """
     start, neighbour, number = followers
     before[:] = 0
@@ -63,7 +65,7 @@ def _neighbours(word, followers, classes, before, after, near):
 
 @njit_inline
 def _gain(c, count, twice, before, after, near, between, sizes, entropy):
-    """By how much ln P rises where a word that is in no class comes to class c; `near` are the classes beside it."""
+    """Return the increase of ln P if a word without a class joins class c; `near` lists its adjacent classes."""
     gain = 0.0
     for d in near:
         if d != c:
@@ -75,16 +77,16 @@ def _gain(c, count, twice, before, after, near, between, sizes, entropy):
 
 @njit
 def _fill_entropies(entropy):
-    """Write n ln n at each n, float64[numbers]."""
+    """Fill a table of n ln n, float64[numbers]."""
     for n in range(len(entropy)):
         entropy[n] = n * math.log(n) if n > 0 else 0.0
 
 
 @njit
 def _exchange(followers, counts, order, classes, between, sizes, entropy, scratch):
-    """Move each word to its best class, in place; how many moved. The last class is that of sentences' ends.
+    """Move each word to its best class, in place; returns the number of moves. The last class is that of boundaries.
 
-    `entropy` has n ln n by n, `scratch` is int64[3, classes].
+    `entropy` is a table of n ln n, `scratch` is int64[3, classes].
     """
     moved = 0
     different = len(sizes) - 1
@@ -108,16 +110,16 @@ def _exchange(followers, counts, order, classes, between, sizes, entropy, scratc
 
 
 def word_classes(words: NDArray[np.int32], offsets: NDArray[np.int64], different: int) -> NDArray[np.int64]:
-    """The class of each word of sentences, int64 by word, from 0 to `different` - 1: 0 is that of most words.
+    """Return the class of each word, int64 by word, 0 to `different` - 1; class 0 has the most words.
 
-    `words` are the numbers from 0 on, of sentence after sentence; sentence k is `words[offsets[k]:offsets[k + 1]]`.
+    `words` are word numbers; sentence k is `words[offsets[k]:offsets[k + 1]]`.
     """
     types = int(words.max(initial=-1)) + 1
     edge = types
     bounds = np.insert(words.astype(np.int64), offsets, edge)
     keys, number = np.unique(bounds[:-1] * (types + 1) + bounds[1:], return_counts=True)
     pairs = keys // (types + 1), keys % (types + 1)
-    # Each bigram as a word's right neighbour and as a word's left one; a word after itself once.
+    # List each bigram from both sides, but a word followed by itself only once.
     apart = pairs[0] != pairs[1]
     own = np.concatenate((pairs[0], pairs[1][apart]))
     other = np.concatenate((pairs[1], pairs[0][apart]))
@@ -145,17 +147,25 @@ def word_classes(words: NDArray[np.int32], offsets: NDArray[np.int64], different
 
 
 def _by_size(classes: NDArray[np.int64], different: int) -> NDArray[np.int64]:
-    """Number the classes by how many words they have, most first."""
+    """Renumber the classes by decreasing number of words."""
     ranks = np.empty(different, np.int64)
     ranks[np.argsort(-np.bincount(classes, minlength=different), kind="stable")] = np.arange(different)
     return ranks[classes]
 
 
 class ClassModel(NamedTuple):
-    """An n-gram model of the classes of words, P(w | history) = P(c(w) | classes before) P(w | c(w)).
+    """N-gram model of word classes, P(w | history) = P(c(w) | previous classes) P(w | c(w)).
 
-    `vocabulary`: the words; `classes` int32[V]: the word of `model` that is a word's class; `log10` float32[V]: of a
-    word in its class; `model`: n-grams of classes. The vocabulary's <unk> stands for words that it lacks.
+    Attributes
+    ----------
+    vocabulary
+        The words; its <unk> represents unknown words.
+    classes
+        int32[V]: class of each word, as a word of `model`.
+    log10
+        float32[V]: log10 probability of each word given its class.
+    model
+        N-grams of classes.
     """
 
     vocabulary: Vocabulary
@@ -164,7 +174,7 @@ class ClassModel(NamedTuple):
     model: LanguageModel
 
     def scores(self, texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        """Return the log10 probability of each text, of words each, with its end, float64[texts]."""
+        """Return the log10 probability of each tokenized text, including its end, float64[texts]."""
         words = self.vocabulary.numbers([word for text in texts for word in text])
         starts = np.zeros(len(texts) + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=starts[1:])
@@ -175,7 +185,7 @@ class ClassModel(NamedTuple):
 
 @njit
 def _score_texts(model, classes, log10, starts, found):
-    """Write the log10 probability of each text, of the words from starts[k] to starts[k + 1]."""
+    """Compute the log10 probability of each text, whose words are starts[k] to starts[k + 1]."""
     for k in range(len(found)):
         state = np.int32(model.begin)
         found[k] = 0.0

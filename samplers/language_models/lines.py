@@ -1,4 +1,4 @@
-"""Lines of ARPA files and of tokenised text: from bytes to n-grams and to numbers of words, and back."""
+"""Parsing and writing of ARPA lines, and numbering of tokenized text."""
 
 from typing import NamedTuple
 
@@ -10,15 +10,17 @@ from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add, find
 
 AT, LINE, ROWS = 0, 1, 2
-"""Places of a cursor, int64[3]: the byte, the number of its line, the rows that are filled."""
+"""Indices of a cursor, int64[3]: byte, line number, and number of filled rows."""
 
 MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACKOFF, BACKOFF_TOO_MANY = range(10)
-"""How reading lines ends: no whole line is left; no row is free; a line begins with a backslash; the vocabulary has no
-room. Faults: too few or many fields; no number first; a probability above 1; a word that is no unigram; no number last;
-a backoff weight in the highest order."""
+"""Outcomes of reading: no complete line left; no free row; a line that begins with a backslash; vocabulary full.
+
+Faults: wrong number of fields; no number first; a probability above 1; a word that is not a unigram; no number last; a
+backoff weight in the highest order.
+"""
 
 NEVER = -99.0
-"""Log10 of the probability 0, as ARPA files have it."""
+"""Log10 of probability 0 in ARPA files."""
 
 _ROUNDING = 1e-3
 _TAB, _LINE_FEED, _RETURN, _SPACE, _BACKSLASH = 9, 10, 13, 32, 92
@@ -30,9 +32,9 @@ _NUMBER_BYTES = 20
 
 
 class Lines(NamedTuple):
-    """N-grams of one order k, a row each.
+    """N-grams of one order k, one per row.
 
-    `words` int32[n, k], `log10` and `backoff` float32[n] (0: there is none), `lines` int64[n]: where the row stands.
+    `words` int32[n, k], `log10` and `backoff` float32[n] (0: none), `lines` int64[n]: line number of each row.
     """
 
     words: NDArray[np.int32]
@@ -42,7 +44,7 @@ class Lines(NamedTuple):
 
 
 def free_lines(rows: int, order: int) -> Lines:
-    """Room for so many n-grams of an order."""
+    """Allocate rows for n-grams of an order."""
     return Lines(
         np.zeros((rows, order), np.int32),
         np.zeros(rows, np.float32),
@@ -58,7 +60,7 @@ def _is_space(byte):
 
 @njit_inline
 def _digits(text, at, end):
-    """The whole number at `at`: its first digits, how many more there are, and where it ends."""
+    """Parse an integer; returns its leading digits, the number of further digits, and its end."""
     value, dropped = np.int64(0), np.int64(0)
     while at < end and _ZERO <= text[at] <= _NINE:
         if value < _MOST_DIGITS:
@@ -71,7 +73,7 @@ def _digits(text, at, end):
 
 @njit
 def number(text, start, end):
-    """The decimal number text[start:end], and whether it is one; minus infinity is `NEVER`."""
+    """Parse text[start:end] as a decimal number; returns it and whether it is valid. Minus infinity becomes `NEVER`."""
     at = start
     negative = at < end and text[at] == _MINUS
     if at < end and (text[at] == _MINUS or text[at] == _PLUS):
@@ -101,14 +103,14 @@ def number(text, start, end):
             return 0.0, False
         at = stop
         exponent += -power if below else power
-    # Two factors, because the power alone may be too small for a number.
+    # Two factors, since the power alone could underflow.
     found = (value * 10.0 ** (exponent / 2)) * 10.0 ** (exponent / 2) if exponent < -300 else value * 10.0**exponent
     return (-found if negative else found), at == end
 
 
 @njit_inline
 def field(text, at, end):
-    """Start and end of the field at or behind `at`; both are `end` where none is left."""
+    """Return start and end of the next field at or after `at`; both are `end` if there is none."""
     while at < end and _is_space(text[at]):
         at += 1
     start = at
@@ -119,7 +121,7 @@ def field(text, at, end):
 
 @njit_inline
 def _is_unknown(text, start, end):
-    """Return whether the word is <unk>, in small or large letters."""
+    """Return whether the word is <unk>, in any case."""
     if end - start != len(_UNKNOWN_SMALL):
         return False
     same = True
@@ -130,7 +132,7 @@ def _is_unknown(text, start, end):
 
 @njit
 def _read_line(text, place, vocabulary, size, rows, row, is_highest):
-    """One line into a row; `MORE`, or what is wrong. `place`: where the line begins and ends."""
+    """Parse one line into a row; returns `MORE` or a fault. `place` holds start and end of the line."""
     at, end = place
     order = rows.words.shape[1]
     start, at = field(text, at, end)
@@ -145,7 +147,7 @@ def _read_line(text, place, vocabulary, size, rows, row, is_highest):
             return NO_FIELDS
         word = np.int64(UNKNOWN)
         if not _is_unknown(text, start, at):
-            # Unigrams are added.
+            # Unigrams extend the vocabulary.
             if order == 1:
                 word = add(vocabulary, size, text, start, at)
             else:
@@ -178,9 +180,9 @@ def read_lines(
     rows: Lines,
     is_highest: bool,
 ) -> int:
-    """Read n-grams from text into rows, from the cursor on; how that ended, and the cursor is on that line.
+    """Parse n-grams into rows from the cursor; returns the outcome, with the cursor at that line.
 
-    Unigrams are added to the vocabulary, of which `size` int64[1] words are in use. Empty lines are passed over.
+    Unigrams are added to the vocabulary, which has `size` int64[1] words. Empty lines are skipped.
     """
     while True:
         start = cursor[AT]
@@ -206,7 +208,7 @@ def read_lines(
 
 @njit_inline
 def _put_digits(out, at, value, digits):
-    """Write a whole number with so many digits, with zeros in front."""
+    """Write an integer with a number of digits, padded with zeros."""
     for k in range(digits):
         out[at + digits - 1 - k] = _ZERO + value % 10
         value //= 10
@@ -215,7 +217,7 @@ def _put_digits(out, at, value, digits):
 
 @njit
 def _put_number(out, at, value):
-    """Write a float32 with as few digits as give it back, 9 at the most."""
+    """Write a float32 with the fewest digits that round-trip, up to 9."""
     if value == 0:
         out[at] = _ZERO
         return at + 1
@@ -283,7 +285,7 @@ def _write(vocabulary, rows, has_backoff, out):
 
 
 def lines_of(vocabulary: Vocabulary, rows: Lines, has_backoff: bool) -> bytes:
-    """The lines of n-grams; reading them gives the same float32 numbers."""
+    """Return the ARPA lines of n-grams, which round-trip as float32."""
     lengths = np.diff(vocabulary.starts)
     most = int(lengths[rows.words].sum()) + len(rows.words) * (rows.words.shape[1] + 2 * _NUMBER_BYTES)
     out = np.empty(most, np.uint8)
@@ -291,7 +293,7 @@ def lines_of(vocabulary: Vocabulary, rows: Lines, has_backoff: bool) -> bytes:
 
 
 MARK = -1
-"""How reading ends where <s> or </s> stands in a line."""
+"""Outcome of reading if a line contains <s> or </s>."""
 
 
 @njit
@@ -302,8 +304,11 @@ def read_words(
     size: NDArray[np.int64],
     numbers: NDArray[np.int32],
 ) -> int:
-    """Number the words of whole lines, END behind each line that is not empty; how that ended: `MORE` text is needed,
-    there are `ENOUGH` numbers, the vocabulary has `NO_ROOM`, or `MARK`. The cursor is on that line.
+    """Convert the words of complete lines to numbers, with END after each nonempty line.
+
+    Returns the outcome: `MORE` (text is needed), `ENOUGH` numbers, `NO_ROOM` in the vocabulary, or `MARK`. The cursor
+    is at that
+    line.
     """
     while True:
         at = cursor[AT]
@@ -335,9 +340,9 @@ def read_words(
 
 @njit_allocating
 def ngrams_at(numbers: NDArray[np.int32], order: int) -> NDArray[np.int32]:
-    """The n-gram that ends at each word, a column each, int32[order, n]; numbers int32[n] begin a sentence.
+    """Return the n-gram that ends at each word, one per column, int32[order, n]; numbers int32[n] start a sentence.
 
-    Before the first word of a sentence stands BEGIN, as often as needed.
+    Histories are padded with BEGIN.
     """
     ngrams = np.empty((order, len(numbers)), np.int32)
     for k in range(len(numbers)):

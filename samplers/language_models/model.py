@@ -1,13 +1,14 @@
-"""N-gram models with backoff, as kernels ask them: a state and a word in, a log probability and a state out.
+"""N-gram models with backoff as kernels query them: (state, word) → (log probability, next state).
 
-    state = model.begin                                    # after <s>; or EMPTY: nothing is known of what came before
-    for word in vocabulary.numbers(["the", "house"]):      # a word that the model lacks is UNKNOWN
+    state = model.begin                                    # after <s>; EMPTY: unknown context
+    for word in vocabulary.numbers(["the", "house"]):      # unknown words are UNKNOWN
         log10, state = score(model, state, word)
     log10, state = score(model, state, END)
 
-A state is one int32; histories with one state have the same probabilities for ever. `score` and `open_words` are
-kernels: call them from kernels of `hierogram.samplers.compiled.jit`, or from Python. docs/model.md, section 9, says
-which words of a part of a sentence are open, and what a state is.
+A state is one int32; histories with the same state have the same probabilities for all continuations. `score` and
+`open_words` are
+kernels: call them from kernels of `hierogram.samplers.compiled.jit`, or from Python. docs/model.md, section 9, defines
+open words and states.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import mask_of, probe
 
 EMPTY = 0
-"""The state in which nothing is known of the words before."""
+"""State of an unknown context."""
 
 UNKNOWN, BEGIN, END = 0, 1, 2
 """Numbers of the words <unk>, <s> and </s> in every vocabulary."""
@@ -28,13 +29,13 @@ UNKNOWN, BEGIN, END = 0, 1, 2
 FREE = -1
 
 UNIGRAM = np.dtype([("log10", np.float32), ("next", np.int32)], align=True)
-"""A word after a history that no longer n-gram matches: its probability, and the state after it."""
+"""Unigram: probability of a word after any context without a longer match, and the next state."""
 
 NGRAM = np.dtype([("context", np.int32), ("word", np.int32), ("log10", np.float32), ("next", np.int32)], align=True)
-"""A word after a state (`FREE`: no n-gram is here): its probability, and the state after it."""
+"""Word after a state (`FREE`: empty slot): its probability, and the next state."""
 
 STATE = np.dtype([("backoff", np.float32), ("suffix", np.int32), ("length", np.int16), ("open", np.int16)], align=True)
-"""A context: backoff weight (log10), the state one word shorter, its words, whether a longer state ends with it."""
+"""Context: backoff weight (log10), state of its suffix, length, and whether a longer state ends with it."""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xBF58476D1CE4E5B9)
@@ -42,10 +43,20 @@ _BITS = np.uint64(32)
 
 
 class LanguageModel(NamedTuple):
-    """An n-gram model with backoff, as an automaton of its contexts.
+    """N-gram model with backoff, as an automaton of its contexts.
 
-    `unigrams` UNIGRAM[V], by word; `ngrams` NGRAM[capacity], open addressing (capacity a power of two); `states`
-    STATE[S], EMPTY first; `order`: the words of the longest n-grams; `begin`: the state after <s>.
+    Attributes
+    ----------
+    unigrams
+        UNIGRAM[V], by word.
+    ngrams
+        NGRAM[capacity]: hash table with open addressing; the capacity is a power of two.
+    states
+        STATE[S]; EMPTY is the first.
+    order
+        Length of the longest n-grams.
+    begin
+        State after <s>.
     """
 
     unigrams: NDArray[np.void]
@@ -57,7 +68,7 @@ class LanguageModel(NamedTuple):
 
 @njit_inline
 def home_of(context, word, mask):
-    """Where the search for a word after a context begins."""
+    """Return the slot where the search for a word after a context starts."""
     key = (np.uint64(context) << _BITS) | np.uint64(word)
     key *= _FIRST
     key = (key ^ (key >> _BITS)) * _SECOND
@@ -66,7 +77,7 @@ def home_of(context, word, mask):
 
 @njit_inline
 def _ends_at(ngrams, slot, key):
-    """Return whether the search for (context, word) ends here: it is here, or the slot is free."""
+    """Return whether the slot holds (context, word) or is free."""
     context, word = key
     there = ngrams[slot].context
     return there == FREE or (there == context and ngrams[slot].word == word)
@@ -74,17 +85,16 @@ def _ends_at(ngrams, slot, key):
 
 @njit_inline
 def find(ngrams, context, word):
-    """The slot of a word after a context, or the free slot where it would go."""
+    """Return the slot of a word after a context, or the free slot where it belongs."""
     mask = mask_of(ngrams)
     return np.int64(probe(home_of(context, word, mask), mask, _ends_at, ngrams, (np.int32(context), np.int32(word))))
 
 
 @njit
 def score(model, state, word):
-    """Log10 probability of a word after a state, float64, and the state after the word, int32.
+    """Return the log10 probability of a word after a state, float64, and the next state, int32.
 
-    The longest n-gram that matches gives the probability; each context that is given up before adds its backoff weight
-    [Katz 1987].
+    The longest matching n-gram gives the probability; each longer context adds its backoff weight [Katz 1987].
     """
     given_up = 0.0
     at = np.int32(state)
@@ -99,7 +109,7 @@ def score(model, state, word):
 
 @njit
 def open_words(model, words):
-    """Count the words at the front of `words` (int32[n]) whose probabilities depend on what stands before them."""
+    """Return how many leading words of `words` (int32[n]) have probabilities that depend on the context before them."""
     state = np.int32(EMPTY)
     for k in range(len(words)):
         _, state = score(model, state, words[k])
@@ -117,7 +127,7 @@ class NGrams(NamedTuple):
 
 
 def ngrams_of(model: LanguageModel) -> Iterator[NGrams]:
-    """All n-grams, order by order from 1, each order sorted by its words."""
+    """Yield all n-grams, one order at a time from 1, sorted by words."""
     length, weight = model.states["length"], model.states["backoff"]
     after = model.unigrams["next"]
     words = np.arange(len(model.unigrams), dtype=np.int32)

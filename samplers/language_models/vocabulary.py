@@ -1,7 +1,6 @@
-"""Vocabularies: the numbers of words, found by their spelling.
+"""Vocabularies: hash tables from the spelling of words to their numbers.
 
-A word is its bytes in UTF-8. Numbers count from 0 in the order in which words were added; <unk>, <s> and </s> are the
-first three.
+A word is its UTF-8 bytes. Words are numbered in the order of insertion; <unk>, <s> and </s> are the first three.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +14,7 @@ from hierogram.samplers.compiled.probing import capacity_for, mask_of, probe
 from hierogram.samplers.language_models.model import FREE, UNKNOWN
 
 SPECIAL = ("<unk>", "<s>", "</s>")
-"""The words with the numbers UNKNOWN, BEGIN and END."""
+"""Words with the numbers UNKNOWN, BEGIN and END."""
 
 _SMALLEST = 1 << 10
 _BASIS = np.uint64(0xCBF29CE484222325)
@@ -25,10 +24,11 @@ _HALF = np.uint64(32)
 
 
 class Vocabulary(NamedTuple):
-    """Words by their numbers.
+    """Words by number.
 
-    `letters` uint8[B]: all words, one after the other; `starts` int64[V+1] into it; `slots` int32[capacity], open
-    addressing (capacity a power of two): the numbers of words, `FREE` where there is none.
+    `letters` uint8[B] holds all words in a row; `starts` int64[V+1] indexes it; `slots` int32[capacity] is a hash table
+    with open
+    addressing (the capacity is a power of two) of word numbers, `FREE` for an empty slot.
     """
 
     letters: NDArray[np.uint8]
@@ -36,18 +36,18 @@ class Vocabulary(NamedTuple):
     slots: NDArray[np.int32]
 
     def __len__(self) -> int:
-        """Number of words."""
+        """Return the number of words."""
         return len(self.starts) - 1
 
     def numbers(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """The words' numbers, int32[n]; UNKNOWN for those that are not in the vocabulary."""
+        """Return the words' numbers, int32[n]; UNKNOWN for unknown words."""
         letters, starts = _joined(words)
         found = np.empty(len(words), np.int32)
         _find_all(self, letters, starts, found)
         return found
 
     def word(self, number: int) -> str:
-        """The word that has the number."""
+        """Return the word with a number."""
         letters = self.letters[self.starts[number] : self.starts[number + 1]]
         return letters.tobytes().decode("utf-8", "surrogateescape")
 
@@ -56,13 +56,13 @@ def _joined(words: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
     encoded = [word.encode("utf-8", "surrogateescape") for word in words]
     starts = np.zeros(len(words) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=starts[1:])
-    # Bytes that cannot be written to would be another type to the compiler.
+    # Read-only bytes would be another type to the compiler.
     return np.frombuffer(bytearray(b"".join(encoded)), np.uint8), starts
 
 
 @njit_inline
 def _home(text, start, end, mask):
-    """Where the search for a word begins: FNV-1a over its bytes, mixed."""
+    """Return the slot where the search for a word starts: FNV-1a over its bytes, mixed."""
     value = _BASIS
     for k in range(start, end):
         value = (value ^ np.uint64(text[k])) * _PRIME
@@ -72,7 +72,7 @@ def _home(text, start, end, mask):
 
 @njit_inline
 def _ends_at(vocabulary, slot, word):
-    """Return whether a slot is the word's or free."""
+    """Return whether the slot holds the word or is free."""
     text, start, end = word
     number = vocabulary.slots[slot]
     if number == FREE:
@@ -88,7 +88,7 @@ def _ends_at(vocabulary, slot, word):
 
 @njit_inline
 def find(vocabulary, text, start, end):
-    """The slot of the word text[start:end], text uint8[n], or the free slot where it would go."""
+    """Return the slot of the word text[start:end], text uint8[n], or the free slot where it belongs."""
     mask = mask_of(vocabulary.slots)
     return np.int64(probe(_home(text, start, end, mask), mask, _ends_at, vocabulary, (text, start, end)))
 
@@ -102,9 +102,9 @@ def _find_all(vocabulary, text, starts, found):
 
 @njit
 def add(vocabulary, size, text, start, end):
-    """Number of the word text[start:end], which is added if it is new; `FREE` where there may be no room for it.
+    """Return the number of the word text[start:end], adding it if it is new; `FREE` if it may not fit.
 
-    `size` int64[1]: how many words there are; the vocabulary's arrays have room for more.
+    `size` int64[1] is the number of words; the vocabulary's arrays have spare capacity.
     """
     slot = find(vocabulary, text, start, end)
     number = vocabulary.slots[slot]
@@ -134,10 +134,10 @@ def _fill(vocabulary, words):
 
 
 class GrowingVocabulary:
-    """A vocabulary that takes new words: `arrays` and `size` are what `add` takes."""
+    """Vocabulary that can grow; `arrays` and `size` are the arguments of `add`."""
 
     def __init__(self) -> None:
-        """Begin with the special words."""
+        """Start with the special words."""
         self.size = np.zeros(1, np.int64)
         self.arrays = Vocabulary(
             np.zeros(16 * _SMALLEST, np.uint8),
@@ -147,11 +147,11 @@ class GrowingVocabulary:
         self.add(SPECIAL)
 
     def __len__(self) -> int:
-        """Number of words."""
+        """Return the number of words."""
         return int(self.size[0])
 
     def add(self, words: Iterable[str]) -> list[int]:
-        """The words' numbers; those that are new are added."""
+        """Return the words' numbers, adding new words."""
         numbers = []
         for word in words:
             text = np.frombuffer(bytearray(word.encode("utf-8", "surrogateescape")), np.uint8)
@@ -161,7 +161,7 @@ class GrowingVocabulary:
         return numbers
 
     def grow(self, letters: int) -> None:
-        """Make room for as many words again, one of them with this many bytes."""
+        """Double the capacity, and make room for a word of `letters` bytes."""
         old = self.arrays
         more = max(len(old.letters), 2 * letters)
         self.arrays = Vocabulary(
@@ -172,7 +172,7 @@ class GrowingVocabulary:
         _fill(self.arrays, len(self))
 
     def finish(self) -> Vocabulary:
-        """The vocabulary, without the room for more."""
+        """Return the vocabulary without spare capacity."""
         words = len(self)
         starts = self.arrays.starts[: words + 1].copy()
         made = Vocabulary(

@@ -1,1 +1,1 @@
-"""Scores of sentence pairs: lexicon, charts and misfits of many pairs in one call."""
+"""Scores of sentence pairs: lexicon, charts and misfits of many pairs per call."""

@@ -1,7 +1,7 @@
-"""Lexicon: what other pairs say of a pair's words: alone, linked, without a link, and beside their neighbours.
+"""Lexicon: word statistics of the other pairs: frequencies, links, null links, and neighboring words.
 
-All that the pair itself has added is taken out: its words, links and neighbours, from counts and from their totals.
-docs/model.md, section 8, has the equations.
+A pair's own words, links and neighbors are subtracted from counts and totals. docs/model.md, section 8, has the
+equations.
 """
 
 from typing import NamedTuple
@@ -14,16 +14,18 @@ from hierogram.samplers.compiled.jit import njit
 _LINK_DISCOUNT = 0.5
 _UNSEEN_WORD = 0.5
 _LEAST_RATE = 1e-6
-"""Share of words that have no link, where each has one."""
+"""Lower bound of the share of unlinked words."""
 _STRENGTH = 2.0
-"""Of a word's probability beside a neighbour, so many uses follow its probability anywhere."""
+"""Prior strength of a word's unigram probability in its probability next to a neighbor."""
 FEATURES = 9
-"""What tells whether a word belongs."""
+"""Number of features of a word."""
 
 
 class SideCounts(NamedTuple):
-    """Counts of the words of one side, int64[V]: `words`, those that have a link, links, and different words at the
-    other end of these. `total` and `linked_total` are sums of the first two."""
+    """Word counts of one side, int64[V]: tokens, linked tokens, links, and distinct link partners.
+
+    `total` and `linked_total` are sums of the first two.
+    """
 
     words: NDArray[np.int64]
     linked: NDArray[np.int64]
@@ -34,8 +36,11 @@ class SideCounts(NamedTuple):
 
 
 class LinkCounts(NamedTuple):
-    """Count how two words are linked: those of source word f are `first[f] … first[f + 1] - 1`, int64[V + 1], by target
-    words `target` int32, `times` int32."""
+    """Link counts of word pairs in sparse rows.
+
+    Those of source word f are `first[f] … first[f + 1] - 1`, int64[V + 1], with target words `target` int32 and counts
+    `times` int32.
+    """
 
     first: NDArray[np.int64]
     target: NDArray[np.int32]
@@ -43,11 +48,18 @@ class LinkCounts(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """Counts of neighbouring words of one side, whose edges are words, too.
+    """Counts of neighboring words of one side; sentence boundaries count as words.
 
-    `pairs`, `triples` and `around` uint64, ascending: codes of two words side by side, of three, and of two with one
-    between them; `pair_times`, `triple_times`, `around_times` int32. `before`, `after` int32[base]: how many words
-    have a word before them, and after them. `base`: of the codes.
+    Attributes
+    ----------
+    pairs, triples, around
+        uint64, ascending: codes of bigrams, of trigrams, and of trigrams without the middle word.
+    pair_times, triple_times, around_times
+        int32: their counts.
+    before, after
+        int32[base]: number of predecessors and successors of each word.
+    base
+        Base of the codes.
     """
 
     pairs: NDArray[np.uint64]
@@ -62,7 +74,7 @@ class Neighbours(NamedTuple):
 
 
 class Lexicon(NamedTuple):
-    """Hold what is known of words: of both sides, and of links."""
+    """Statistics of words of both sides, and of links."""
 
     sides: tuple[SideCounts, SideCounts]
     links: LinkCounts
@@ -70,21 +82,38 @@ class Lexicon(NamedTuple):
 
 
 class OwnPart(NamedTuple):
-    """Hold what one pair has itself added: its words, int32, and links of them, by their positions, int32; all empty
-    where it is not stored."""
+    """What one stored pair has added to the statistics; empty if it is not stored.
+
+    Its words, int32, and its links by position, int32.
+    """
 
     words: tuple[NDArray[np.int32], NDArray[np.int32]]
     links: tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 class PairFacts(NamedTuple):
-    """Room for what is known of a pair's words, by side and position.
+    """Statistics of one pair's words by side and position.
 
-    `alone` float64[2, n] each word's probability on its own, `nulls` float64[2, n] without a link, `links` float64[2,
-    n, 2] how many links it has in other pairs and with how many words; `linked` float64[n, m] how often two are
-    linked, `together` float64[n, m] the base's probability; `neighbours` float64[2, n, 3]. `bound` int8[2, n] own words
-    that have a link, `gone` int8[links] own links between words that no other pair links; `kept` float64[2, n, 2].
-    `row` float64[n] is for sums.
+    Attributes
+    ----------
+    alone
+        float64[2, n]: unigram probability of each word.
+    nulls
+        float64[2, n]: probability of each word without a link.
+    links
+        float64[2, n, 2]: number of links in other pairs, and of distinct partners.
+    linked, together
+        float64[n, m]: link count of each word pair, and its base probability.
+    neighbours
+        float64[2, n, 3]: log ratios given the neighbors.
+    bound
+        int8[2, n]: own words that are linked.
+    gone
+        int8[links]: own links between words that no other pair links.
+    kept
+        float64[2, n, 2].
+    row
+        float64[n]: scratch memory.
     """
 
     alone: NDArray[np.float64]
@@ -99,7 +128,7 @@ class PairFacts(NamedTuple):
 
 
 def make_facts(longest: int, links: int) -> PairFacts:
-    """Room for pairs of up to so many words a side, and own links."""
+    """Allocate statistics for pairs of up to `longest` words per side and `links` own links."""
     return PairFacts(
         np.zeros((2, longest)),
         np.zeros((2, longest)),
@@ -114,7 +143,7 @@ def make_facts(longest: int, links: int) -> PairFacts:
 
 
 def count_neighbours(tokens: NDArray[np.int32], first: NDArray[np.int64], words: int) -> Neighbours:
-    """Count those of sentences: sentence k is `tokens[first[k] : first[k + 1]]`, all below `words`."""
+    """Count neighboring words of sentences; sentence k is `tokens[first[k] : first[k + 1]]`, all below `words`."""
     base = words + 3
     sizes = np.diff(first)
     padded = np.full(len(tokens) + 2 * len(sizes), base - 1, np.uint64)
@@ -131,14 +160,14 @@ def count_neighbours(tokens: NDArray[np.int32], first: NDArray[np.int64], words:
 
 
 def _counted(codes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """Return the different codes, ascending, and how often each is there."""
+    """Return the distinct codes, ascending, and their counts."""
     met, times = np.unique(codes, return_counts=True)
     return met, times.astype(np.int32)
 
 
 @njit
 def _times(codes, times, code):
-    """Return how often a code was met."""
+    """Return the count of a code."""
     low, high = 0, len(codes)
     while low < high:
         middle = (low + high) // 2
@@ -151,7 +180,7 @@ def _times(codes, times, code):
 
 @njit
 def linked_times(links, source, target):
-    """Return how often two words are linked; words are -1 where no stored pair has them."""
+    """Return the link count of two words; -1 is an unknown word."""
     if source < 0 or target < 0:
         return np.int64(0)
     low, high = links.first[source], links.first[source + 1]
@@ -167,7 +196,7 @@ def linked_times(links, source, target):
 
 @njit
 def _count(words, word):
-    """Return how often a word is among words."""
+    """Return the number of occurrences of a word."""
     number = 0
     for other in words:
         if other == word:
@@ -177,7 +206,7 @@ def _count(words, word):
 
 @njit
 def _own_links(own, source, target):
-    """Return how often the pair itself links two words."""
+    """Return the number of the pair's own links between two words."""
     number = 0
     for k in range(len(own.links[0])):
         if own.words[0][own.links[0][k]] == source and own.words[1][own.links[1][k]] == target:
@@ -187,7 +216,7 @@ def _own_links(own, source, target):
 
 @njit
 def note_own(lexicon, own, facts):
-    """Note which own words have a link, and which own links no other pair has: each of several equal ones once."""
+    """Mark own linked words, and own links that no other pair has; equal ones are marked once."""
     facts.bound[0, : len(own.words[0])] = 0
     facts.bound[1, : len(own.words[1])] = 0
     for k in range(len(own.links[0])):
@@ -203,9 +232,9 @@ def note_own(lexicon, own, facts):
 
 @njit
 def _weigh_side(side, words, own, lexicon, facts):
-    """Fill `alone`, `nulls` and `links` of one side; the words' numbers are -1 where no stored pair has them."""
+    """Fill `alone`, `nulls` and `links` of one side; -1 is an unknown word."""
     counts, own_words, own_ends = lexicon.sides[side], own.words[side], own.links[side]
-    # Words that no other pair has are no words of the others' vocabulary.
+    # Words that no other pair contains do not belong to the vocabulary of the others.
     vocabulary, bound = len(counts.words), 0
     for k in range(len(own_words)):
         bound += facts.bound[side, k]
@@ -230,7 +259,7 @@ def _weigh_side(side, words, own, lexicon, facts):
                 if own_words[own_ends[link]] == word:
                     links -= 1
                     partners -= facts.gone[link]
-        # What is known may be older than the pair's present links.
+        # The statistics may be older than the pair's current links.
         seen = max(seen, 0.0)
         facts.alone[side, k] = (seen + _UNSEEN_WORD) / (total + _UNSEEN_WORD * (vocabulary + 1))
         free = max(seen - max(linked, 0.0), 0.0)
@@ -261,7 +290,7 @@ def _weigh_links(source, target, own, lexicon, facts):
 
 @njit
 def _around(words, k, base):
-    """The word before position k, at it, and after it, as codes know them: 0 those that no stored pair has."""
+    """Return the codes of the words before, at and after position k; 0 for unknown words."""
     left = np.uint64(words[k - 1] + 1) if k > 0 else np.uint64(base - 2)
     right = np.uint64(words[k + 1] + 1) if k + 1 < len(words) else np.uint64(base - 1)
     return left, np.uint64(words[k] + 1), right
@@ -269,8 +298,10 @@ def _around(words, k, base):
 
 @njit
 def _weigh_neighbours(side, words, own_words, known, facts):
-    """Fill `neighbours` of one side: how much more probable each word is after that before it, before that after it,
-    and between both, than anywhere; natural logs."""
+    """Fill `neighbours` of one side: natural log ratios of each word's probability to its unigram probability.
+
+    The ratios are given the previous word, given the next word, and given both.
+    """
     base = np.uint64(known.base)
     for k in range(len(words)):
         left, here, right = _around(words, k, known.base)
@@ -298,7 +329,7 @@ def _weigh_neighbours(side, words, own_words, known, facts):
 
 @njit
 def weigh_words(source, target, own, lexicon, facts):
-    """Fill all facts of a pair's words."""
+    """Fill all statistics of a pair's words."""
     note_own(lexicon, own, facts)
     _weigh_side(0, source, own, lexicon, facts)
     _weigh_side(1, target, own, lexicon, facts)
@@ -314,7 +345,7 @@ def _linked(side, word, other, facts):
 
 @njit
 def fill_features(side, sizes, facts, features):
-    """Fill what tells whether each word of a side (0: source, 1: target) belongs, float64[words, 9]."""
+    """Fill the features of each word of a side (0: source, 1: target), float64[words, 9]."""
     words, others = sizes[side], sizes[1 - side]
     own, alone = facts.alone[side], facts.alone[1 - side]
     for k in range(others):

@@ -1,7 +1,7 @@
 """Scores of pairs: their probability under all derivations of the learned grammar, mixed with a base.
 
-Many pairs are scored in one call. A long pair is cut in pieces where the fewest likely links are parted; its score is
-then a lower bound, since derivations across a cut are left out. docs/model.md, section 8, has the equations.
+Many pairs are scored per call. A long pair is cut into pieces where the fewest likely links are severed; its score is
+then a lower bound, since derivations across a cut are omitted. docs/model.md, section 8, has the equations.
 """
 
 from typing import NamedTuple
@@ -36,27 +36,35 @@ from hierogram.samplers.scores.lexicon import (
 )
 
 _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
-"""Shares of the base's rules, of the probability of any new rule: there are four rules with one word."""
+"""Shares of the base's rules in the probability of any new rule; there are four rules with one word."""
 _LEAST_NEW = 1e-6
 _MOST_SEATS = 1 << 22
-"""Seats of the largest chart: a piece with more is cut."""
+"""Maximum number of seats of a chart; a piece with more is cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
-"""Weights of a classifier."""
+"""Number of weights of a classifier."""
 LARGEST_FEATURE = 4.0
-"""Standard deviations from the mean beyond which a feature says no more."""
+"""Clipping of standardized features, in standard deviations."""
 FACTS = 6
-"""Numbers of a pair: see `Scored.numbers`."""
+"""Length of a row of `Scored.numbers`."""
 LOG_PROBABILITY, INDEPENDENT, UNSEEN, PIECES, DERIVATION, LINKS = range(FACTS)
 
 
 class KnownRules(NamedTuple):
-    """R rules in use, and how much of all they are.
+    """R rules in use.
 
-    `uses` int64[R], `lengths` int32[R], `usable` bool[R]: rules of a large scope are not. `near` int32: usable rules by
-    their rarest word, those of source word f from `first[f]` on, of target word e from `first[V + e]` on, V source
-    words, int64[…]; those without words at last. Of each length, int64[L] `tokens` and float64[L] `kept`: uses of all
-    rules, and what the usable ones keep after the discount; `prior` float64[L]: what of all has it. `pooled`: lengths
-    are not told apart (a Dirichlet process).
+    Attributes
+    ----------
+    uses, lengths, usable
+        int64[R], int32[R], bool[R]; rules of a large scope are not usable.
+    near, first
+        int32, int64: usable rules by their rarest word: those of source word f from `first[f]`, of target word e from
+        `first[V + e]`, V source words; rules without words at the end.
+    tokens, kept, prior
+        int64[L], float64[L], float64[L], by length: uses of all rules, discounted uses of usable rules, and probability
+        of
+        the length.
+    pooled
+        Whether lengths share one distribution (a Dirichlet process).
     """
 
     sides: RuleSides
@@ -74,8 +82,12 @@ class KnownRules(NamedTuple):
 
 
 class Classifiers(NamedTuple):
-    """Hold what tells words that do not belong, of each side: `mean` and `deviation` float64[2, 9] of the features,
-    `weights` float64[2, 64], `prior` float64[2] log-odds; NaN where there was too little to learn from."""
+    """Classifiers of words that do not belong, one per side.
+
+    `mean` and `deviation` float64[2, 9] of the features, `weights` float64[2, 64], `prior` float64[2] log-odds; NaN
+    without
+    enough training data.
+    """
 
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
@@ -84,10 +96,10 @@ class Classifiers(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """P pairs: words of both sides, int32, -1 where no stored pair has them, from `source_first[p]` on, int64[P + 1].
+    """P pairs: words of both sides, int32, -1 for unknown ones, from `source_first[p]`, int64[P + 1].
 
-    `own_…` is what each has itself added, if it is stored: words, links by positions, rules and how often it uses each,
-    rules by number, -1 for those that have gone meanwhile.
+    `own_…` is what each stored pair has added: words, links by position, rules by number (-1 if deleted) and their
+    uses.
     """
 
     source: NDArray[np.int32]
@@ -107,12 +119,19 @@ class Pairs(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Hold what is found of P pairs.
+    """Results for P pairs.
 
-    `numbers` float64[P, 6]: natural log of the pair's probability, and of its words' each on its own; how many words
-    the base emits; pieces; mean log-probability of the rules of the pair's derivation, NaN where it has none; links.
-    `misfits` float64[P, 2, 2]: the position and the log-odds of the word of each side that belongs least. `links` of
-    the pairs one after the other: int32[…, 2] and their probabilities, float64.
+    Attributes
+    ----------
+    numbers
+        float64[P, 6]: natural log of the pair's probability; of its words' unigram probabilities; expected words
+        emitted by the
+        base; number of pieces; mean log probability of the derivation's rules, NaN without a derivation; number of
+        links.
+    misfits
+        float64[P, 2, 2]: position and log-odds of the word of each side that belongs least.
+    links
+        int32[…, 2]: links of all pairs in order, and their probabilities, float64.
     """
 
     numbers: NDArray[np.float64]
@@ -122,8 +141,11 @@ class Scored(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Memory of one thread. `source_here`, `target_here` bool[V + 1]: whether the pair at hand has a word;
-    `own_times` int32[R]; `factors` float64[L]; `expected` float64[n, m]; `likely` int32[n, 2]; `pieces` int64[…, 4]."""
+    """Scratch memory of one thread.
+
+    `source_here`, `target_here` bool[V + 1]: words of the current pair; `own_times` int32[R]; `factors` float64[L];
+    `expected` float64[n, m]; `likely` int32[n, 2]; `pieces` int64[…, 4].
+    """
 
     room: Room
     facts: PairFacts
@@ -141,8 +163,7 @@ class Space(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Bound what a thread has memory for: `longest` side in words, own `links` of a pair, `rules` that it may use, and
-    their `seats`."""
+    """Capacities of a thread: words per side, own links per pair, usable rules per pair, and their seats."""
 
     longest: int
     links: int
@@ -151,7 +172,7 @@ class Sizes(NamedTuple):
 
 
 def make_space(rules: KnownRules, lexicon: Lexicon, sizes: Sizes, largest: int) -> Space:
-    """Memory for pairs that are cut in pieces of `largest` word pairs."""
+    """Allocate scratch memory for pairs that are cut into pieces of up to `largest` word pairs."""
     longest, number = sizes.longest, sizes.rules
     facts = make_facts(longest, sizes.links)
     symbols = int(
@@ -186,7 +207,7 @@ def make_space(rules: KnownRules, lexicon: Lexicon, sizes: Sizes, largest: int) 
 
 @njit
 def _discounted(rules, count):
-    """Return what n uses of a rule keep: n - d n^d."""
+    """Return the discounted uses of a rule: n - d n^d."""
     if count <= 0:
         return 0.0
     return count - rules.discount * float(count) ** rules.discount
@@ -194,8 +215,11 @@ def _discounted(rules, count):
 
 @njit
 def _fill_factors(rules, pairs, pair, space):
-    """Fill what the kept uses of a rule are multiplied by to make a probability, by length, from the other pairs' uses;
-    the probability of any new rule. The pair's own uses are noted for `_choose`."""
+    """Compute the factor, by length, that turns a rule's discounted uses into a probability given the other pairs'
+    uses.
+
+    Returns the probability of any new rule, and records the pair's own uses for `_choose`.
+    """
     own, factors = space.own_times, space.factors
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     longest = len(factors)
@@ -226,8 +250,10 @@ def _fill_factors(rules, pairs, pair, space):
 
 @njit
 def _mean_weight(rules, pairs, pair, new, total, space):
-    """Mean log-probability of the rules of a pair's derivation, by the other pairs; those that no other uses count as
-    the rarest."""
+    """Return the mean log probability of the rules of a pair's derivation given the other pairs.
+
+    Rules that no other pair uses count as the rarest.
+    """
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new / max(total, 1.0)
     summed, uses = 0.0, 0.0
@@ -244,7 +270,7 @@ def _mean_weight(rules, pairs, pair, new, total, space):
 
 @njit
 def _is_here(rule, sides, space):
-    """Return whether a pair has all words of a rule."""
+    """Return whether a pair contains all words of a rule."""
     for k in range(sides.source_first[rule], sides.source_first[rule + 1]):
         if sides.source[k] >= 0 and not space.source_here[sides.source[k]]:
             return False
@@ -256,7 +282,7 @@ def _is_here(rule, sides, space):
 
 @njit
 def _choose_near(begin, end, rules, number, space):
-    """Choose of some rules those that the pair may use, with their weights by the other pairs' uses."""
+    """Select the rules in a range that the pair can use, with weights from the other pairs' uses."""
     for k in range(begin, end):
         rule = rules.near[k]
         if _is_here(rule, rules.sides, space):
@@ -272,7 +298,7 @@ def _choose_near(begin, end, rules, number, space):
 
 @njit
 def _choose(rules, pairs, pair, space):
-    """Choose all rules that a pair may use; how many."""
+    """Select all rules that a pair can use; returns their number."""
     source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
     target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
     for word in source:
@@ -306,7 +332,7 @@ def _choose(rules, pairs, pair, space):
 
 @njit
 def _is_before(words, k):
-    """Return whether a word stands before its position, too."""
+    """Return whether the word at a position also occurs before it."""
     first = 0
     while words[first] != words[k]:
         first += 1
@@ -315,7 +341,7 @@ def _is_before(words, k):
 
 @njit
 def _scale_words(source, target, facts, words):
-    """Fill the words of a pair for its charts; scaled so that emissions of words that are likely are near 1."""
+    """Set the words of a pair for its charts, scaled so that emissions of likely words are near 1."""
     n, m = len(source), len(target)
     for i in range(n):
         best = facts.alone[0, i] ** 2
@@ -335,8 +361,10 @@ def _scale_words(source, target, facts, words):
 
 @njit
 def _find_likely(n, m, facts, likely):
-    """Write the links that each of the two words prefers to all others, and that are more likely than the words apart;
-    how many there are."""
+    """Write the links that both words prefer to all others and that are more probable than null.
+
+    Returns their number.
+    """
     number = 0
     for i in range(n):
         best = 0
@@ -361,7 +389,7 @@ def _ratio(i, x, facts):
 
 @njit
 def cut_of(piece, likely, number):
-    """Where a piece is cut: near the middle, where the fewest of the likely links are parted."""
+    """Return the cut of a piece: near the middle, where the fewest likely links are severed."""
     best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
     for i in range(piece.i + 1, piece.j):
         for x in range(piece.x + 1, piece.y):
@@ -389,7 +417,7 @@ def _put(pieces, number, i, j, x, y):
 
 @njit
 def _scale_piece(piece, factor, words):
-    """Multiply what is emitted with each word of a piece's longer side."""
+    """Multiply the emissions of each word of a piece's longer side by a factor."""
     if piece.j - piece.i > piece.y - piece.x:
         for i in range(piece.i, piece.j):
             words.source_scale[i] *= factor
@@ -400,8 +428,11 @@ def _scale_piece(piece, factor, words):
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, largest, n, m, space):
-    """Natural log of the sum over a pair's pieces, without scales; words that the base emits; pieces, 0 where there is
-    no room for seats."""
+    """Return the natural log of the sum over a pair's pieces without scales, the base's words, and the number of
+    pieces.
+
+    The number of pieces is 0 if seats lack room.
+    """
     log_total, emitted = 0.0, 0.0
     number = 0
     _put(space.pieces, 0, 0, n, 0, m)
@@ -416,7 +447,7 @@ def _sum_pieces(rules, base, chosen, likely, largest, n, m, space):
                 space.chosen, chosen, rules.sides, space.words, piece, base, space.null, space.expected, space.room
             )
             while not divided and (0 <= total <= LEAST or total >= MOST):
-                # Most words of one side are emitted alone: they are not as likely as all others.
+                # Most words of one side are null here, so the scales are off: rescale and retry.
                 _scale_piece(piece, 16.0 if total <= LEAST else 1 / 16.0, space.words)
                 total, words = sum_piece(
                     space.chosen, chosen, rules.sides, space.words, piece, base, space.null, space.expected, space.room
@@ -437,7 +468,10 @@ def _sum_pieces(rules, base, chosen, likely, largest, n, m, space):
 
 @njit
 def _list_links(pair, n, m, least, first, space, scored):
-    """Write the links of at least this probability, of each source word the most probable first; how many."""
+    """Write the links of at least this probability, the most probable ones of each source word first.
+
+    Returns their number.
+    """
     number = first
     for i in range(n):
         begin = number
@@ -460,8 +494,9 @@ def _list_links(pair, n, m, least, first, space, scored):
 
 @njit
 def odds_of(side, row, classifiers):
-    """Natural log of the odds that a word was replaced: a sum over features, their negative parts, products of each
-    two, and 1."""
+    """Return the log-odds that a word was replaced: linear in the features, their negative parts, pairwise products,
+    and 1.
+    """
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
         row[k] = min(max(scaled, -LARGEST_FEATURE), LARGEST_FEATURE)
@@ -491,7 +526,7 @@ def _find_misfits(pair, n, m, classifiers, space, scored):
 
 @njit
 def own_of(pairs, pair):
-    """Return what a pair has itself added to what is known of words."""
+    """Return what a pair has added to the word statistics."""
     links = slice(pairs.link_first[pair], pairs.link_first[pair + 1])
     source = slice(pairs.own_source_first[pair], pairs.own_source_first[pair + 1])
     target = slice(pairs.own_target_first[pair], pairs.own_target_first[pair + 1])
@@ -513,8 +548,10 @@ def score_pairs(
     scored: Scored,
     links: int,
 ) -> tuple[int, int]:
-    """Score pairs from number `begin` on, with links from place `links` on; (pair, links) where there is no room for
-    the seats of a pair, else how many there are."""
+    """Score pairs from index `begin`, writing links from index `links`.
+
+    Returns (pair, links): the pair whose seats lack room, or the number of pairs.
+    """
     for pair in range(begin, len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
@@ -558,7 +595,7 @@ def score_pairs(
 
 @njit
 def list_features(pairs: Pairs, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]) -> None:
-    """Fill the features of all words of a side of the pairs, one after the other, float64[words, 9]."""
+    """Fill the features of all words of one side of the pairs, in order, float64[words, 9]."""
     at = 0
     for pair in range(len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
@@ -571,7 +608,7 @@ def list_features(pairs: Pairs, lexicon: Lexicon, side: int, facts: PairFacts, f
 
 @njit
 def weigh_derivations(pairs: Pairs, rules: KnownRules, space: Space, found: NDArray[np.float64]) -> None:
-    """Fill the mean log-probability of the rules of each pair's derivation, float64[P]; NaN where it has none."""
+    """Compute the mean log probability of the rules of each pair's derivation, float64[P]; NaN without a derivation."""
     for pair in range(len(found)):
         new, total = _fill_factors(rules, pairs, pair, space)
         found[pair] = _mean_weight(rules, pairs, pair, new, total, space)
