@@ -12,9 +12,6 @@ from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.files import appearing
 
 _GZIP_WINDOW = 31
-_LONG_DISTANCE_WINDOW = 27
-"""128 MiB, the most that a reader takes without being asked to."""
-
 
 class Compression(StrEnum):
     """A way to compress a file."""
@@ -41,20 +38,13 @@ def divided_name(name: str) -> tuple[str, Compression | None]:
     return name, None
 
 
-def _compressor(compression: Compression, level: int | None, long_distance: bool, threads: int) -> Any:
+def _compressor(compression: Compression, level: int | None) -> Any:
     """Return what compresses data; None: nothing does."""
     if compression is Compression.ZSTD:
         # Here, because commands that compress nothing start without it.
         import zstandard
 
-        parameters = zstandard.ZstdCompressionParameters.from_level(
-            3 if level is None else level,
-            threads=threads,
-            write_checksum=True,
-            enable_ldm=long_distance,
-            **({"window_log": _LONG_DISTANCE_WINDOW} if long_distance else {}),
-        )
-        return zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+        return zstandard.ZstdCompressor(level=3 if level is None else level, write_checksum=True).compressobj()
     if compression is Compression.GZIP:
         # The header that zlib writes holds no time and no name.
         return zlib.compressobj(6 if level is None else min(level, 9), zlib.DEFLATED, _GZIP_WINDOW)
@@ -70,13 +60,11 @@ class CompressedFile:
         compression: Compression,
         *,
         level: int | None = None,
-        long_distance: bool = False,
-        threads: int = 0,
     ) -> None:
         self.bytes = 0
         self._file = file
         self._digest = hashlib.sha256()
-        self._compressor = _compressor(compression, level, long_distance, threads)
+        self._compressor = _compressor(compression, level)
 
     @property
     def sha256(self) -> str:
@@ -117,16 +105,9 @@ def written(path: Path) -> Iterator[CompressedFile]:
 
 
 @contextmanager
-def compressed(
-    path: Path,
-    compression: Compression = Compression.NONE,
-    *,
-    level: int | None = None,
-    long_distance: bool = False,
-    threads: int = 0,
-) -> Iterator[CompressedFile]:
+def compressed(path: Path, compression: Compression = Compression.NONE) -> Iterator[CompressedFile]:
     """Write a new file, compressed as it is asked for; raises `OSError`, also where there is a file of that name."""
     with path.open("xb") as file:
-        stream = CompressedFile(file, compression, level=level, long_distance=long_distance, threads=threads)
+        stream = CompressedFile(file, compression)
         yield stream
         stream.finish()

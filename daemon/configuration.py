@@ -9,11 +9,11 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, create_model, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -21,14 +21,12 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.text.rejections import MAX_LINE_BYTES, Limits
+from hierogram.daemon.shared_options import CORPUS, HOST, PORT, SPOOL, Languages, Threads
+from hierogram.daemon.text.rejections import Limits
 from hierogram.daemon.workers.options import Sharing
-from hierogram.storage.child import MEMORY_BYTES, SILENT_SECONDS
-from hierogram.storage.options import DEFAULT_STORE, Declared
+from hierogram.storage.child import SILENT_SECONDS
+from hierogram.storage.options import DEFAULT_STORE, Option
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
 
@@ -44,7 +42,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-AnySection = TypeVar("AnySection", bound=Section)
+AnySection = TypeVar("AnySection")
 
 
 class DaemonSection(Section):
@@ -57,15 +55,12 @@ class DaemonSection(Section):
     stall_seconds: Seconds = Field(
         default=900.0, description="A loop without a sign of life for so long ends the daemon with an error."
     )
-    pause_seconds: Seconds = Field(
-        default=1.0, description="Pause before a failed loop is started again; it doubles with every failure in a row."
-    )
-    longest_pause_seconds: Seconds = Field(default=30.0, description="The longest such pause.")
-    give_up_after: int = Field(
-        default=8,
-        ge=1,
-        description="Failures in a row, other than of the database, after which a loop ends the daemon with an error.",
-    )
+    pause_seconds: ClassVar[float] = 1.0
+    """Pause before a failed loop is restarted; it doubles with every failure in a row."""
+    longest_pause_seconds: ClassVar[float] = 30.0
+    """The longest such pause."""
+    give_up_after: ClassVar[int] = 8
+    """Failures in a row, other than of the database, after which a loop ends the daemon with an error."""
     lease_seconds: Seconds = Field(
         default=60.0, description="After so long without a sign of life another process may take the store over."
     )
@@ -85,48 +80,30 @@ class LogSection(Section):
 class SpoolSection(Section):
     """The folder in which files are dropped."""
 
-    folder: Path | None = Field(default=None, description="The folder; made if it does not exist.")
-    corpus: str = Field(default="default", min_length=1, description="Corpus of files in the folder itself.")
+    folder: Annotated[Path | None, SPOOL] = None
+    corpus: Annotated[str, CORPUS] = Field(default="default", min_length=1)
     poll_seconds: Seconds = Field(default=1.0, description="How often the folder is looked at.")
-    languages: str | None = Field(
-        default=None, description="Languages of source and target, as in `fr,en`; without them, the store's."
-    )
+    languages: Languages = None
     tokenize: bool = Field(default=False, description="Whether text without links is divided into tokens.")
     unaligned_after: Seconds | None = Field(
         default=None, description="Seconds after which `.source` and `.target` are taken without an `.alignment`."
     )
 
 
-def declared(options: type["DataclassInstance"], name: str) -> Any:
-    """Return a key for a declared option."""
-    field = Declared.of(options)[name]
-    return Field(default=field.default, **field.constraints())
+@dataclass(frozen=True, slots=True)
+class IntakeSection(Limits):
+    """Limits beyond which an input is rejected as a whole, in the spool and over HTTP."""
 
-
-class IntakeSection(Section):
-    """Bounds of an input, over which it is set apart as a whole, in the spool and over HTTP."""
-
-    max_unpacked_bytes: int = declared(Limits, "max_unpacked_bytes")
-    max_unpacked_ratio: float = declared(Limits, "max_unpacked_ratio")
-    max_rejected_lines: int = declared(Limits, "max_rejected_lines")
-    max_rejected_share: float = declared(Limits, "max_rejected_share")
-    reader_seconds: Seconds = Field(
-        default=SILENT_SECONDS,
-        description="How long reading a file may stand still; the second time it is set apart.",
-    )
-    reader_memory_bytes: int = Field(
-        default=MEMORY_BYTES, ge=1 << 27, description="Most memory of the process that reads files of the spool."
-    )
-
-    def limits(self) -> Limits:
-        """Return the same as one value."""
-        return Limits(**{option.name: getattr(self, option.name) for option in fields(Limits)})
+    reader_seconds: Annotated[
+        float,
+        Option("Abort reading a file after this time without progress; the second time it is set aside.", above=0),
+    ] = SILENT_SECONDS
 
 
 class SamplingSection(Section):
     """Sampling of new pairs, and rejuvenation of old ones."""
 
-    threads: int = Field(default=0, ge=0, description="Threads; 0: one a core. The result does not depend on them.")
+    threads: Threads = None
     pairs_at_once: int = Field(
         default=10_000,
         ge=1,
@@ -144,36 +121,8 @@ class SamplingSection(Section):
     idle_share: float = Field(
         default=0.5, ge=0, le=1, description="Share of the time for settled pairs while no pair is new."
     )
-    likelihood_seconds: Seconds = Field(
-        default=60.0,
-        description="How often the log-likelihood is computed, in time proportional to the rules.",
-    )
-
-
-class WorkersSection(Section):
-    """Who samples; see [scaling.md](scaling.md). Workers have the threads of `[sampling]` each, one where that is 0."""
-
-    workers: str | None = declared(Sharing, "workers")
-    blocks: str | None = declared(Sharing, "blocks")
-
-    @model_validator(mode="after")
-    def _parsed(self) -> Self:
-        try:
-            self.options().parsed()
-        except UsageError as error:
-            raise ValueError(str(error).removeprefix("--")) from error
-        return self
-
-    def options(self) -> Sharing:
-        """Return the same as one value."""
-        return Sharing(**dict(self))
-
-
-class AlignmentSection(Section):
-    """Alignment of pairs that come without one."""
-
-    pairs_at_once: int = Field(default=10_000, ge=1, description="Pairs that are aligned together.")
-    train: bool = Field(default=True, description="Whether pairs with given alignments train the aligner.")
+    likelihood_seconds: ClassVar[float] = 60.0
+    """How often the log-likelihood is computed, which takes time proportional to the rules."""
 
 
 class WebhooksSection(Section):
@@ -193,9 +142,8 @@ class WebhooksSection(Section):
         description="How long an attempt may take in all.",
     )
     attempts: int = Field(default=8, ge=1, le=100, description="Attempts before a delivery has failed.")
-    pause_seconds: Seconds = Field(
-        default=2.0, description="Pause before the second attempt; it doubles with each further one, up to an hour."
-    )
+    pause_seconds: ClassVar[float] = 2.0
+    """Pause before the second attempt; it doubles with each further one, up to an hour."""
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -219,14 +167,10 @@ class HttpConfiguration(Section):
     """Where the daemon listens, who may ask, and how much of everything it takes."""
 
     enabled: bool = Field(default=True, description="Whether the daemon answers HTTP.")
-    host: str = Field(default="127.0.0.1", description="Address to listen at; any but loopback needs a token.")
-    port: int = Field(default=8470, ge=0, le=65535, description="Port to listen at; 0 takes any free one.")
+    host: Annotated[str, HOST] = "127.0.0.1"
+    port: Annotated[int, PORT] = 8470
     token: SecretStr | None = Field(default=None, description="What clients have to show as a bearer token.")
     max_request_bytes: Positive = Field(default=1 << 34, description="Largest body of pairs, in bytes.")
-    max_line_bytes: int = Field(
-        default=MAX_LINE_BYTES, gt=0, le=MAX_LINE_BYTES, description="Longest line of a body, in bytes; longer ones "
-        "are rejected."
-    )  # fmt: skip
     max_rate: float = Field(default=100.0, gt=0, description="Requests a second that one client address may make.")
     max_burst: Positive = Field(default=200, description="Requests that a client may make at once before `max_rate`.")
     max_connections: Positive = Field(
@@ -237,7 +181,7 @@ class HttpConfiguration(Section):
     max_lag: Positive = Field(
         default=100_000, description="Waiting pairs beyond which new ones are taken slowly, then refused."
     )
-    lag_patience: Seconds = Field(
+    backlog_timeout: Seconds = Field(
         default=30.0, description="Seconds that a body waits for the lag to fall before it is refused."
     )
     client_timeout: Seconds = Field(
@@ -249,9 +193,8 @@ class HttpConfiguration(Section):
         default=256,
         description="Slowest body, or reader of an answer, that is waited for after `client_timeout`.",
     )
-    idempotency_hours: float = Field(
-        default=48.0, gt=0, description="Hours for which the answer to an Idempotency-Key is kept."
-    )
+    idempotency_hours: ClassVar[float] = 48.0
+    """How long the answer to an Idempotency-Key is kept."""
 
     libretranslate: bool = Field(
         default=False, description="Whether programs may ask as LibreTranslate; see [integrations.md](integrations.md)."
@@ -263,20 +206,20 @@ class HttpConfiguration(Section):
         "[integrations.md](integrations.md).",
     )
     pages: bool = Field(default=True, description="Whether there are pages for browsers; see [pages.md](pages.md).")
-    ask: bool = Field(default=True, description="Whether people may ask SQL on a page.")
-    ask_url: SecretStr | None = Field(
+    sql: bool = Field(default=True, description="Whether people may ask SQL on a page.")
+    sql_url: SecretStr | None = Field(
         default=None,
         description="On Postgres, the store under the role that questions are asked by; "
         "without it they are refused; see [pages.md](pages.md).",
     )
-    ask_seconds: Seconds = Field(default=10.0, description="Seconds that such a question may take.")
-    ask_rows: Positive = Field(default=500, description="Rows of its answer that the page shows.")
+    sql_seconds: Seconds = Field(default=10.0, description="Seconds that such a question may take.")
+    sql_rows: Positive = Field(default=500, description="Rows of its answer that the page shows.")
 
     @model_validator(mode="after")
     def _safe(self) -> Self:
         # The value may hold a password, so no message shows it.
-        if self.ask_url is not None and not re.match(r"postgres(ql)?://\S", self.ask_url.get_secret_value()):
-            raise ValueError("ask_url: has to be a URL as in postgresql://role:password@host/database")
+        if self.sql_url is not None and not re.match(r"postgres(ql)?://\S", self.sql_url.get_secret_value()):
+            raise ValueError("sql_url: has to be a URL as in postgresql://role:password@host/database")
         if self.token is not None and len(self.token.get_secret_value()) < _SHORTEST_TOKEN:
             raise ValueError(f"token: has to have at least {_SHORTEST_TOKEN} characters")
         if self.enabled and self.token is None and not is_loopback(self.host):
@@ -296,8 +239,7 @@ class Configuration(Section):
     spool: SpoolSection = Field(default_factory=SpoolSection)
     intake: IntakeSection = Field(default_factory=IntakeSection)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
-    workers: WorkersSection = Field(default_factory=WorkersSection)
-    alignment: AlignmentSection = Field(default_factory=AlignmentSection)
+    workers: Sharing = Field(default_factory=Sharing)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
     webhooks: WebhooksSection = Field(default_factory=WebhooksSection)
     exports: tuple[ExportJob, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
@@ -306,13 +248,13 @@ class Configuration(Section):
         """Return the section of an extension."""
         return next(value for _, value in self if isinstance(value, kind))
 
-    def extension_sections(self) -> dict[str, Section]:
+    def extension_sections(self) -> dict[str, Any]:
         """Return all sections of extensions, by name."""
         return {name: getattr(self, name) for name in extension_sections()}
 
 
 @cache
-def extension_sections() -> dict[str, type[Section]]:
+def extension_sections() -> dict[str, type[Any]]:
     """Return the sections that extensions declare, by name."""
     return {name: kind for one in extensions() if one.sections for name, kind in one.sections().items()}
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from hierogram.daemon.configuration import Section
     from hierogram.daemon.learning.kinds.kind import Loaded, State
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.supervision import Loop
@@ -43,8 +42,8 @@ class Extension:
     """What one tool adds; each function imports what it needs when it is called."""
 
     commands: Callable[[], Iterable[Command]] | None = None
-    sections: Callable[[], Mapping[str, type[Section]]] | None = None
-    """Sections of the configuration file, by name."""
+    sections: Callable[[], Mapping[str, type[Any]]] | None = None
+    """Sections of the configuration file, by name: dataclasses of options."""
     routes: Callable[[WebContext], Iterable[APIRouter]] | None = None
     """Routes of the HTTP API."""
     apps: Callable[[WebContext], Iterable[ProtocolApp]] | None = None

@@ -13,10 +13,12 @@ from enum import Enum
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 
 LARGEST_NUMBER = (1 << 63) - 1
@@ -36,16 +38,15 @@ class OptionError(ValueError):
 class Option:
     """Declare an option beside its type and its default.
 
-    `help` is one sentence. Numbers are at least `least` and at most `most`, above `above` and below `below`; so is each
-    of several. A text is one of `values`; where these are a mapping from texts, it says what each means. `shown` says
-    what the default is, where its value does not. `metavar` stands for the value in help. `flags` are the names on the
-    command line, where they are other than `--the-name`; a `positional` option has none. Nor has an option for experts
-    (`expert`), which commands take as `--set name=value`.
+    `help` is one sentence. Numbers, and each element of a tuple, must be >= `min`, <= `max`, > `above` and < `below`.
+    A string must be one of `values`, which may map each value to its meaning. `shown` describes the default if its
+    value does not. `metavar` names the value in help texts. `flags` are the names on the command line if they differ
+    from `--the-name`; a `positional` option is an argument.
     """
 
     help: str
-    least: float | None = None
-    most: float | None = None
+    min: float | None = None
+    max: float | None = None
     above: float | None = None
     below: float | None = None
     values: Collection[str] | None = None
@@ -53,7 +54,6 @@ class Option:
     metavar: str | None = None
     flags: tuple[str, ...] = ()
     positional: bool = False
-    expert: bool = False
 
     def text(self) -> str:
         """The help, with the values that there are."""
@@ -72,23 +72,41 @@ class Option:
                 return reason
         return None
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        """Return pydantic's schema of a value of the annotated type, with the bounds and values of the option."""
+        from pydantic_core.core_schema import no_info_after_validator_function
+
+        return no_info_after_validator_function(self._valid, handler(source))
+
+    def _valid(self, value: Any) -> Any:
+        if problem := self.problem(value):
+            raise ValueError(problem)
+        return value
+
     def _problem_of_one(self, value: object) -> str | None:
         if self.values is not None:
-            return None if value in self.values else f"{value!r} is not there; there are {', '.join(self.values)}"
+            return None if value in self.values else f"must be one of {', '.join(self.values)}, got {value!r}"
         if not isinstance(value, int | float):
             return None
-        below = "finite" if self.below == inf else f"below {self.below}"
-        # Written so that a value that is no number meets none of them.
-        for met, said in (
-            (self.least is None or value >= self.least, f"has to be at least {self.least}"),
-            (self.most is None or value <= self.most, f"has to be at most {self.most}"),
-            (self.above is None or value > self.above, f"has to be above {self.above}"),
-            (self.below is None or value < self.below, f"has to be {below}"),
-            (isinstance(value, float) or value <= LARGEST_NUMBER, f"has to be at most {LARGEST_NUMBER}"),
+        below = "finite" if self.below == inf else f"< {self.below}"
+        # NaN satisfies none of these comparisons, and is rejected by any bound.
+        for valid, bound in (
+            (self.min is None or value >= self.min, f">= {self.min}"),
+            (self.max is None or value <= self.max, f"<= {self.max}"),
+            (self.above is None or value > self.above, f"> {self.above}"),
+            (self.below is None or value < self.below, below),
+            (isinstance(value, float) or value <= LARGEST_NUMBER, f"<= {LARGEST_NUMBER}"),
         ):
-            if not met:
-                return f"{value} {said}"
+            if not valid:
+                return f"must be {bound}, got {value}"
         return None
+
+
+class Options:
+    """Base of dataclasses of options: pydantic rejects unknown fields."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +141,7 @@ class Declared:
     def constraints(self) -> dict[str, Any]:
         """Return what pydantic and FastAPI are to know of it: its help and its bounds."""
         option = self.option
-        bounds = {"ge": option.least, "le": option.most, "gt": option.above, "lt": option.below}
+        bounds = {"ge": option.min, "le": option.max, "gt": option.above, "lt": option.below}
         return {"description": option.text(), **{bound: value for bound, value in bounds.items() if value is not None}}
 
 

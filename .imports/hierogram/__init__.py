@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.texts import align as align
     from hierogram.daemon.library.texts import parse as parse
     from hierogram.daemon.text.entries import Entries as Entries
-    from hierogram.daemon.text.rejections import Limits as Limits
     from hierogram.daemon.text.treebanks.transformations import Transformations as Transformations
     from hierogram.samplers.exceptions import SamplerError as SamplerError
     from hierogram.samplers.grammar.known_links import KnownLinks as KnownLinks
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from hierogram.storage.records.settings import Settings as Settings
     from hierogram.tools.diagnosis.options import ChainOptions as ChainOptions
     from hierogram.tools.evidence.options import EvidenceOptions as EvidenceOptions
-    from hierogram.tools.scores.records import ScoreOptions as ScoreOptions
     from hierogram.tools.terms.options import TermOptions as TermOptions
     from hierogram.tools.translation.language_models.options import EstimationOptions as EstimationOptions
     from hierogram.tools.translation.options import TranslateOptions as TranslateOptions
@@ -65,14 +63,13 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "daemon.alignment.requests": ("Request",),
-    "daemon.corpora.entries": ("Entries",),
-    "daemon.corpora.rejections": ("Limits",),
-    "daemon.decoding.options": ("TranslateOptions",),
-    "daemon.evidence.options": ("EvidenceOptions",),
+    "daemon.learning.alignment.requests": ("Request",),
+    "daemon.text.entries": ("Entries",),
+    "tools.translation.options": ("TranslateOptions",),
+    "tools.evidence.options": ("EvidenceOptions",),
     "daemon.exceptions": ("DaemonError", "InputError", "NothingLearnedError", "UsageError"),
     "daemon.exports.options": ("ExportOptions",),
-    "daemon.grammar.options": ("ChainOptions",),
+    "tools.diagnosis.options": ("ChainOptions",),
     "daemon.library.learning": ("Learning",),
     "daemon.library.pairs": ("StoredPair",),
     "daemon.library.quality": ("diff", "evaluate", "evaluate_links", "evaluate_trees", "lm", "tune"),
@@ -80,12 +77,11 @@ _HOMES = {
     "daemon.library.store": ("GrammarStore", "open"),
     "daemon.library.tables": ("RuleTable",),
     "daemon.library.texts": ("Decoder", "align", "parse"),
-    "daemon.language_models.options": ("EstimationOptions",),
-    "daemon.scoring.records": ("ScoreOptions",),
-    "daemon.terms.options": ("TermOptions",),
-    "daemon.treebanks.requests": ("ParseRequest",),
-    "daemon.treebanks.transformations": ("Transformations",),
-    "daemon.tuning.options": ("EvaluationOptions", "TuningOptions"),
+    "tools.translation.language_models.options": ("EstimationOptions",),
+    "tools.terms.options": ("TermOptions",),
+    "tools.treebanks.requests": ("ParseRequest",),
+    "daemon.text.treebanks.transformations": ("Transformations",),
+    "tools.translation.tuning.options": ("EvaluationOptions", "TuningOptions"),
     "samplers.exceptions": ("SamplerError",),
     "samplers.grammar.known_links": ("KnownLinks",),
     "samplers.grammar.rules": ("Rule",),

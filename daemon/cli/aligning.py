@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    AsJson,
     chosen_store,
     interruptible,
     named_store,
@@ -23,6 +22,7 @@ from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.alignment.requests import Request
 from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import OUTPUT, AsJson, Tokenize, Tokenized
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.options import Option
 
@@ -46,29 +46,16 @@ def align(
         ),
     ],
     request: Request,
-    output: Annotated[
-        str,
-        Option(
-            "Alignments to write; .gz or .zst compresses; - is standard output; .json of two .tsv: Scripture Burrito.",
-            metavar="FILE",
-            flags=("--output", "-o"),
-        ),
-    ] = STANDARD_OUTPUT,
-    tokenize: Annotated[
-        str | None,
-        Option(
-            "Divide text into tokens, by the rules of two languages: fr,en.  [default: as --store does, or not]",
-            metavar="SRC,TGT",
-        ),
-    ] = None,
-    tokenized: Annotated[bool, Option("Text is tokens separated by spaces: leave it as it is.")] = False,
+    output: Annotated[str, OUTPUT] = STANDARD_OUTPUT,
+    tokenize: Tokenize = None,
+    tokenized: Tokenized = False,
     score: Annotated[bool, Option("Write ` ||| ` and each link's posterior probability after the links.")] = False,
 ) -> None:
     """Align the words of sentence pairs by sampling; Pharaoh lines `0-0 1-2`, line for line.
 
     Tokens are separated by spaces, where --tokenize or --store does not say what divides text into tokens. Links count
     tokens. A pair with an empty side gets an empty line. With --store the aligner's counts of that store are where it
-    begins; nothing is written to it.
+    begins; nothing is written to it. Two .tsv into a .json are aligned as Scripture Burrito.
     """
     from hierogram.daemon.library.store import open
     from hierogram.daemon.library.texts import align as sample
@@ -127,7 +114,7 @@ _COLUMNS = ("pair", "source", "target", "verdict")
 @with_options
 def links(
     context: typer.Context,
-    pair: Annotated[int | None, Option("Number of the pair.", least=1, metavar="[PAIR]", positional=True)] = None,
+    pair: Annotated[int | None, Option("Number of the pair.", min=1, metavar="[PAIR]", positional=True)] = None,
     fixed: Annotated[str, Option("Links that there are, as 0-0 1-2.", metavar="LINKS")] = "",
     forbidden: Annotated[str, Option("Links that there are not.", metavar="LINKS")] = "",
     forget: Annotated[bool, Option("Take back all that was said of the pair's links.")] = False,

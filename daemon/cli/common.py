@@ -4,12 +4,11 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore
@@ -20,7 +19,6 @@ OK, FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes: done; a check found something; wrong usage; bad input or store; ended by Ctrl-C."""
 
 STORE_HELP = "Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db."
-AsJson = Annotated[bool, Option("Write JSON for programs.", flags=("--json",))]
 
 
 def store_url(context: typer.Context) -> str:

@@ -8,7 +8,6 @@ import typer
 
 from hierogram.daemon.cli.common import (
     FOUND,
-    AsJson,
     interruptible,
     note,
     open_or_make,
@@ -20,8 +19,8 @@ from hierogram.daemon.cli.common import (
 from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import CORPUS, AsJson, Languages, Tokenize
 from hierogram.daemon.text.entries import Entries
-from hierogram.daemon.text.rejections import Limits
 from hierogram.daemon.text.treebanks.transformations import Transformations
 from hierogram.storage.options import Option
 
@@ -55,13 +54,9 @@ def ingest(
             "tbx, csv or tsv with --dictionary."
         ),
     ] = "auto",
-    languages: Annotated[
-        str | None, Option("Languages to take from a TMX memory, as in fr,en.", metavar="SRC,TGT")
-    ] = None,
-    tokenize: Annotated[
-        str | None, Option("Divide running text into tokens, by the rules of two languages: fr,en.", metavar="SRC,TGT")
-    ] = None,
-    corpus: Annotated[str, Option("Corpus that the pairs belong to.", metavar="NAME")] = "default",
+    languages: Languages = None,
+    tokenize: Tokenize = None,
+    corpus: Annotated[str, CORPUS] = "default",
     strict: Annotated[
         bool, Option("Exit with 1 if any line was rejected, not only where the input is damaged.")
     ] = False,
@@ -76,7 +71,6 @@ def ingest(
     ] = False,
     entries: Entries,
     how: Transformations,
-    limits: Limits,
     as_json: AsJson = False,
 ) -> None:
     """Store sentence pairs, word-aligned or not, or with --trees a treebank; the store is made if there is none.
@@ -125,7 +119,7 @@ def ingest(
         # Before a store is made for them.
         source = stack.enter_context(
             open_input(
-                files, format=TMX if format == MEMORY else format, limits=limits, dictionary=dictionary, trees=trees,
+                files, format=TMX if format == MEMORY else format, dictionary=dictionary, trees=trees,
                 nbest=nbest,
             )
         )  # fmt: skip
@@ -143,7 +137,7 @@ def ingest(
         else:
             done = opened.add(
                 source, corpus=corpus if was_given(context, "corpus") else None, languages=named, tokenize=divided,
-                entries=entries if dictionary else None, limits=limits, progress=tell,
+                entries=entries if dictionary else None, progress=tell,
                 transformations=how if given(context, Transformations) else None,
             )  # fmt: skip
     _end(done, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")

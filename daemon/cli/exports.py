@@ -10,7 +10,6 @@ import typer
 
 from hierogram.daemon.cli.common import (
     FOUND,
-    AsJson,
     chosen_store,
     interruptible,
     note,
@@ -21,9 +20,10 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.exports.options import Destination, ExportOptions
-from hierogram.daemon.library.options import options_of
+from hierogram.daemon.exports.options import Cron, Destination, Every, ExportOptions, MaxAge
+from hierogram.daemon.library.options import make_options
 from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.shared_options import LIMIT, AsJson
 from hierogram.storage.options import Declared, Option
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def telling(shown: Progress) -> "Report":
 PACKED, DATASETTE = "packed", "datasette"
 _OTHERS = {PACKED: "to translate with at once", DATASETTE: "its configuration, with questions, for an SQLite store"}
 """Formats that are not rules, line by line: what they are for."""
-_OF_PACKED = {"format", "max_scope", "means", "drawn"}
+_OF_PACKED = {"format", "max_scope", "posterior_mean", "current_sample"}
 _FORMAT = Declared.of(ExportOptions)["format"].option
 
 
@@ -75,18 +75,9 @@ def export(
     context: typer.Context,
     destination: Destination,
     options: _Exported,
-    cron: Annotated[
-        str | None,
-        Option(
-            "With --to: do not export now; have `hierogram serve` do it at this time, in UTC: minute, hour, day of "
-            "month, month, day of week.",
-            metavar="TIME",
-        ),
-    ] = None,
-    every: Annotated[str | None, Option("Or how often: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")] = None,
-    max_age: Annotated[
-        str | None, Option("Age at which a version of a schedule goes, as in --every.", expert=True)
-    ] = None,
+    cron: Cron = None,
+    every: Every = None,
+    max_age: MaxAge = None,
     grammar: Annotated[
         str | None, Option("With --format packed: an export to pack in place of the store's rules.", metavar="FILE")
     ] = None,
@@ -101,7 +92,8 @@ def export(
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
         if strange := chosen - _OF_PACKED:
             raise UsageError(
-                f"--format {PACKED} takes --max-scope, --means and --drawn, no {', '.join(sorted(strange))}"
+                f"--format {PACKED} takes --max-scope, --posterior-mean and --current-sample, "
+                f"not {', '.join(sorted(strange))}"
             )
         _pack(context, grammar, destination, options)
         return
@@ -168,7 +160,10 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
 
     with ExitStack() as stack:
         of = grammar or stack.enter_context(chosen_store(context))
-        decoder = Decoder(of, max_scope=options.max_scope, means=options.means, drawn=options.drawn)
+        decoder = Decoder(
+            of, max_scope=options.max_scope, posterior_mean=options.posterior_mean,
+            current_sample=options.current_sample,
+        )  # fmt: skip
         note(f"{destination.output}: {plural(decoder.pack(destination.output), 'rule')}")
 
 
@@ -202,7 +197,7 @@ def _schedule(
     what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
     what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
     what |= {"to": destination.to.absolute(), "filter_for": options.filter_for and options.filter_for.absolute()}
-    job = options_of(ExportJob, None, what, lambda name: f"--{name.replace('_', '-')}")
+    job = make_options(ExportJob, what, lambda name: f"--{name.replace('_', '-')}")
     with chosen_store(context) as opened:
         added = add_job(opened.store, job)
     if as_json:
@@ -215,7 +210,7 @@ def _schedule(
 def diff(
     before: Annotated[Path, typer.Argument(metavar="A", help="Export, or folder of a version.", exists=True)],
     after: Annotated[Path, typer.Argument(metavar="B", help="The other one, of the same format.", exists=True)],
-    limit: Annotated[int, Option("Rules of each kind to show.", least=0)] = 10,
+    limit: Annotated[int, LIMIT] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Compare two exports: rules added, removed, and most changed. Exit code 1 where they differ."""

@@ -1,7 +1,4 @@
-"""Declared options as flags of a command: those of a dataclass among its parameters, and those of parameters alone.
-
-Options for experts have no flag of their own: all of a command's are set by `--set name=value`.
-"""
+"""Command-line flags derived from declared options: dataclasses of options, and single annotated parameters."""
 
 import inspect
 import os
@@ -16,64 +13,65 @@ import typer
 from hierogram.daemon.cli.common import STORE_HELP, was_given
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.files import is_database
-from hierogram.daemon.library.options import options_of
+from hierogram.daemon.library.options import make_options
 from hierogram.storage.options import DEFAULT_STORE, Declared, Option
 
 T = TypeVar("T")
 
 
 FILE = "FILE"
-"""Metavar of paths that are files."""
-EXPERTS, SET = "_experts", "--set"
-"""The parameter that sets options for experts, and its flag."""
-_TRUTHS = {"true": True, "false": False}
+"""Metavar of paths of files."""
 
 
-class Without(NamedTuple):
-    """Leaves fields of a dataclass to their defaults: `Annotated[TranslateOptions, Without(("markup",))]`."""
+class Exclude(NamedTuple):
+    """Fields of a dataclass that a command has no flags for: `Annotated[TranslateOptions, Exclude(("markup",))]`."""
 
     names: tuple[str, ...]
 
 
-def with_options(command: Callable[..., T]) -> Callable[..., T]:
-    """Return the command with a flag for each declared option, and with `--store` where it takes the context.
-
-    An option is a parameter `Annotated[type, Option(…)]`, or a field of a parameter whose type is a dataclass of
-    options: the command gets that dataclass, made from the flags and checked. A wrong value is a `UsageError` that
-    names the flag. `--store` may stand after the command's name as well as before it.
-    """
+def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, Declared]]:
+    """Return the declared options of a command by name, each with the parameter that holds its dataclass, if any."""
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, type] = {}
     fields: dict[str, tuple[str | None, Declared]] = {}
-    parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
-        hint, group = hints[parameter.name], None
+        hint = hints[parameter.name]
         kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        options = [note for note in notes if isinstance(note, Option)]
-        found: Iterable[Declared]
-        if options:
+        group: str | None = None
+        found: Iterable[Declared] = ()
+        if options := [note for note in notes if isinstance(note, Option)]:
             default = MISSING if parameter.default is parameter.empty else parameter.default
             found = [Declared(parameter.name, kind, default, options[0])]
         elif isinstance(kind, type) and is_dataclass(kind):
-            group, groups[parameter.name] = parameter.name, kind
-            left_out = {name for note in notes if isinstance(note, Without) for name in note.names}
-            found = (field for name, field in Declared.of(kind).items() if name not in left_out)
+            group = parameter.name
+            excluded = {name for note in notes if isinstance(note, Exclude) for name in note.names}
+            found = (field for name, field in Declared.of(kind).items() if name not in excluded)
+        for field in found:
+            assert field.name not in fields, f"{command.__name__}: {field.name} is declared twice"
+            fields[field.name] = group, field
+    return fields
+
+
+def with_options(command: Callable[..., T]) -> Callable[..., T]:
+    """Return the command with a flag for each declared option, and with `--store` if it takes the context.
+
+    An option is a parameter `Annotated[type, Option(…)]`, or a field of a parameter whose type is a dataclass of
+    options: the command gets that dataclass, validated. An invalid value is a `UsageError` that names the flag.
+    `--store` may be given after the name of the command as well as before it.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    fields = command_options(command)
+    groups: dict[str, type] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        hint = hints[parameter.name]
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if parameter.name in fields:
+            parameters.append(_parameter(fields[parameter.name][1]))
+        elif isinstance(kind, type) and is_dataclass(kind):
+            groups[parameter.name] = kind
+            parameters += [_parameter(field) for group, field in fields.values() if group == parameter.name]
         else:
             parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        for field in found:
-            assert field.name not in fields, f"{command.__name__}: {field.name} is there twice"
-            fields[field.name] = group, field
-            if not field.option.expert:
-                parameters.append(_parameter(field))
-    experts = {name: field for name, (_, field) in fields.items() if field.option.expert}
-    if experts:
-        # Looked at first, so that what one is can be asked without the command's arguments.
-        info = typer.Option(
-            SET, metavar="NAME=VALUE", help=expert_help(experts), show_default=False, is_eager=True,
-            callback=lambda texts: texts if _chosen(texts or (), experts) else None,
-        )  # fmt: skip
-        parameters.append(_keyword(EXPERTS, Annotated[list[str] | None, info], None))
     if "context" in hints:
         info = typer.Option(
             metavar="URL", help=f"{STORE_HELP} [default: HIEROGRAM_STORE, else {DEFAULT_STORE}]", show_default=False
@@ -83,18 +81,15 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
     @wraps(command)
     def run(**given: Any) -> T:
         values: dict[str, dict[str, Any]] = {group: {} for group in groups}
-        chosen = _chosen(given.pop(EXPERTS, None) or (), experts)
-        if "context" in given:
-            given["context"].meta[EXPERTS] = frozenset(chosen)
-            if (store := given.pop("store")) is not None:
-                given["context"].obj = store
+        if "context" in given and (store := given.pop("store")) is not None:
+            given["context"].obj = store
         for name, (group, field) in fields.items():
-            value = chosen.get(name, field.default) if name in experts else _typed(field, given.pop(name))
+            value = _typed(field, given.pop(name))
             if group is None:
                 if problem := field.option.problem(value):
                     raise UsageError(f"{flag_of(field)}: {problem}")
                 given[name] = value
-            elif name not in experts or name in chosen:
+            else:
                 values[group][name] = value
         _check_output({name: (values[group] if group else given).get(name) for name, (group, _) in fields.items()})
         return command(**given, **{group: _made(kind, values[group]) for group, kind in groups.items()})
@@ -107,16 +102,16 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
 _OUTPUTS = ("output", "draws")
 """Options whose files are written."""
 _REWRITTEN = frozenset({*_OUTPUTS, "weights"})
-"""Options whose files may be written again."""
+"""Options whose files may be overwritten."""
 
 
 def _check_output(values: Mapping[str, Any]) -> None:
-    """Raise `UsageError` where an output would take the place of a store, or of a file that is read."""
+    """Raise `UsageError` if an output would overwrite a store, or a file that the command reads."""
     files = [
         (name, Path(one))
         for name, value in values.items()
         for one in (value if isinstance(value, list | tuple) else [value])
-        # Not by `Path`, which raises where a text is too long for a name.
+        # `Path.is_file` raises an error if the text is too long for a file name.
         if isinstance(one, str | Path) and os.path.isfile(one)
     ]
     read = [path for name, path in files if name not in _REWRITTEN]
@@ -128,55 +123,15 @@ def _check_output(values: Mapping[str, Any]) -> None:
 
 
 def given(context: typer.Context, options: type) -> set[str]:
-    """Return the names of the options of a dataclass that stand on the command line."""
-    experts = context.meta.get(EXPERTS, ())
-    return {name for name in Declared.of(options) if name in experts or was_given(context, name)}
-
-
-def expert_help(names: Iterable[str]) -> str:
-    """Return the help of `--set` for those options."""
-    return f"A setting for experts; may be given again. There are {', '.join(names)}; NAME=? says what one is."
+    """Return the names of the options of a dataclass that were given on the command line."""
+    return {name for name in Declared.of(options) if was_given(context, name)}
 
 
 def flag_of(field: Declared) -> str:
-    """Return what the option is called on the command line."""
-    if field.option.expert:
-        return f"{SET} {field.name}"
+    """Return the name of the option on the command line."""
     if field.option.positional:
         return field.option.metavar or field.name.upper()
     return next(iter(field.option.flags), "--" + field.name.replace("_", "-"))
-
-
-def _chosen(texts: Iterable[str], experts: Mapping[str, Declared]) -> dict[str, Any]:
-    """Return the values of `name=value` texts; raises `UsageError`."""
-    chosen = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        name = name.replace("-", "_")
-        field = experts.get(name)
-        if field is None:
-            raise UsageError(f"{SET} {text}: there is no such setting; there are {', '.join(experts)}")
-        if value in ("", "?"):
-            default = "" if field.default in (None, ()) else f" [default: {_plain_default(field)}]"
-            raise UsageError(f"{SET} {name}={field.option.metavar or 'VALUE'}: {field.option.text()}{default}")
-        chosen[name] = _parsed(field, value)
-    return chosen
-
-
-def _parsed(field: Declared, text: str) -> Any:
-    """Return the value of an expert's option; raises `UsageError`."""
-    kinds = get_args(field.type) or (field.type,)
-    if bool in kinds:
-        if text not in _TRUTHS:
-            raise UsageError(f"{flag_of(field)}: {text!r} is neither true nor false")
-        return _TRUTHS[text]
-    for kind, noun in ((int, "a whole number"), (float, "a number")):
-        if kind in kinds:
-            try:
-                return kind(text)
-            except ValueError as error:
-                raise UsageError(f"{flag_of(field)}: {text!r} is not {noun}") from error
-    return _typed(field, text)
 
 
 def _parameter(field: Declared) -> inspect.Parameter:
@@ -185,14 +140,14 @@ def _parameter(field: Declared) -> inspect.Parameter:
         kind = str if field.required else str | None
     common: dict[str, Any] = {"help": option.text(), "metavar": option.metavar}
     numbers = [number for number in (kind, *get_args(kind)) if number in (int, float)]
-    for bound, value in (("min", option.least), ("max", option.most)):
+    for bound, value in (("min", option.min), ("max", option.max)):
         if numbers and value is not None:
-            # Whole numbers have whole bounds.
+            # Bounds of integers must be integers.
             common[bound] = numbers[0](value)
     if option.shown is not None:
         common["show_default"] = option.shown
     if _is_file(field):
-        # A path no longer has the slash that only the name of a folder ends in.
+        # A `Path` drops the trailing slash, which names a folder.
         common["path_type"] = str
     if option.positional:
         info = typer.Argument(**common | {"metavar": flag_of(field)})
@@ -210,7 +165,7 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _is_list(field: Declared) -> bool:
-    """Return whether the option takes several texts, which are separated by commas on the command line."""
+    """Return whether the option takes several strings, separated by commas on the command line."""
     return any(get_origin(kind) is tuple for kind in (field.type, *get_args(field.type)))
 
 
@@ -220,7 +175,7 @@ def _is_file(field: Declared) -> bool:
 
 
 def _plain_default(field: Declared) -> Any:
-    """Return the default as the command line has it."""
+    """Return the default as the command line shows it."""
     return ",".join(field.default) if _is_list(field) and field.default is not None else field.default
 
 
@@ -234,6 +189,6 @@ def _typed(field: Declared, value: Any) -> Any:
     return value
 
 
-def _made(kind: type, values: dict[str, Any]) -> Any:
+def _made(kind: Any, values: dict[str, Any]) -> Any:
     known = Declared.of(kind)
-    return options_of(kind, None, values, lambda name: flag_of(known[name]) if name in known else name)
+    return make_options(kind, values, lambda name: flag_of(known[name]) if name in known else name)

@@ -14,7 +14,6 @@ import typer
 
 from hierogram.daemon.cli.common import (
     FOUND,
-    AsJson,
     chosen_store,
     interruptible,
     note,
@@ -26,6 +25,7 @@ from hierogram.daemon.cli.common import (
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.shared_options import SWEEPS, AsJson, Threads
 from hierogram.daemon.workers.options import Sharing
 from hierogram.storage.options import Option
 from hierogram.tools.diagnosis.options import ChainOptions
@@ -46,18 +46,8 @@ if TYPE_CHECKING:
 def learn(
     context: typer.Context,
     sharing: Sharing,
-    sweeps: Annotated[
-        int | None,
-        Option(
-            "Sweeps over all pairs or trees after their burn-in, which is not counted here: with the settings of "
-            "a new store it takes new pairs 26 sweeps, new trees 200 (`hierogram init --set annealing`).",
-            least=0,
-            shown="74",
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None, Option("Threads; the result does not depend on them.", least=1, shown="one a core, or one a worker")
-    ] = None,
+    sweeps: Annotated[int | None, SWEEPS] = None,
+    threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn the grammar: new pairs by the schedule until they have burned in, then more sweeps over all pairs.
@@ -174,8 +164,8 @@ def diagnose(
     context: typer.Context,
     *,
     run: ChainOptions,
-    draws: Annotated[Path | None, Option("File to write all draws to, or, with --take, to read them from.")] = None,
-    take: Annotated[bool, Option("Run no chains: take those of --draws.")] = False,
+    draws: Annotated[Path | None, Option("File to write all draws to, or, with --load, to read them from.")] = None,
+    load: Annotated[bool, Option("Run no chains: load the draws of --draws.")] = False,
     plot: Annotated[Path | None, Option("PNG to draw; needs the extra `plot`.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -187,9 +177,9 @@ def diagnose(
     from hierogram.tools.diagnosis.chains import load_draws, run_chains
     from hierogram.tools.diagnosis.diagnosis import diagnose as judge
 
-    if take:
+    if load:
         if draws is None:
-            raise UsageError("--take reads the draws of a file: name it with --draws FILE")
+            raise UsageError("--load reads the draws of a file: name it with --draws FILE")
         taken = load_draws(draws)
     else:
         with chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
@@ -208,7 +198,7 @@ def diagnose(
     if found.flagged:
         note(
             f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer "
-            "(--set warm_up=N, --sweeps)"
+            "(--sweeps)"
         )
         raise typer.Exit(FOUND)
 

@@ -116,7 +116,6 @@ for panel, command, example in (
     app.command(
         epilog=f"\b\nExample:\n  {example}",
         rich_help_panel=panel,
-        cls=stores.InitCommand if command is stores.init else None,
     )(command)
 
 # Tools stand beside the daemon and may use all of it; they bring their commands themselves.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hierogram.daemon.cli.common import (
-    AsJson,
     chosen_store,
     interruptible,
     note,
@@ -15,9 +14,10 @@ from hierogram.daemon.cli.common import (
     print_json,
     print_table,
 )
-from hierogram.daemon.cli.flags import Without, given, with_options
+from hierogram.daemon.cli.flags import Exclude, given, with_options
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import AsJson, CurrentSample
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET
 from hierogram.storage.options import Option
 from hierogram.tools.diagnosis.options import RuleQuery
@@ -37,13 +37,13 @@ def rules(
         list[str] | None, Option("Source side of the rules, in their notation.", metavar="[WORDS]...", positional=True)
     ] = None,
     *,
-    wanted: Annotated[RuleQuery, Without(("source",))],
+    wanted: Annotated[RuleQuery, Exclude(("source",))],
     containing: Annotated[bool, Option("WORDS occur anywhere in a rule in use, or expected half a time.")] = False,
     tree: Annotated[bool, Option("Draw the fragments of a tree grammar.")] = False,
     pairs: Annotated[
         bool, Option("Pairs, or trees, whose present derivation uses the rule WORDS, `source ||| target`.")
     ] = False,
-    drawn: Annotated[bool, Option("Uses in the present derivations, one draw, instead of means.")] = False,
+    current_sample: CurrentSample = False,
     as_json: AsJson = False,
 ) -> None:
     """Show rules, most used first, with their expected uses, the error of these, and probabilities both ways.
@@ -57,7 +57,7 @@ def rules(
     again. Without WORDS nothing else is done.
     """
     if pairs:
-        if containing or tree or drawn or given(context, RuleQuery) - {"limit"}:
+        if containing or tree or current_sample or given(context, RuleQuery) - {"limit"}:
             raise UsageError("--pairs takes a rule, `source ||| target`, and --limit")
         _show_occurrences(context, words or [], wanted.limit, as_json)
         return
@@ -69,14 +69,18 @@ def rules(
     words = words if containing else []
     with chosen_store(context) as opened:
         notation = opened.notation()
-        found, respelled = opened.find_rules(source, wanted.target, containing=words, limit=wanted.limit, drawn=drawn)
-        view = InWords(opened.settings().joins)
+        found, respelled = opened.find_rules(
+            source, wanted.target, containing=words, limit=wanted.limit, current_sample=current_sample
+        )
+        view = InWords(opened.settings().bpe_merges)
         like, is_target = [], False
         if not found:
             side = source or wanted.target or ""
             sides = (SOURCE, TARGET) if words else (SOURCE,) if source else (TARGET,)
             like = opened.store.like_words((words or side.split(" "))[0], sides)
-            is_target = source is not None and bool(opened.find_rules(None, source, limit=1, drawn=drawn)[0])
+            is_target = source is not None and bool(
+                opened.find_rules(None, source, limit=1, current_sample=current_sample).rules
+            )
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
@@ -93,13 +97,14 @@ def rules(
         if like:
             note(f"words like it, or beginning so: {', '.join(like)}")
         return
-    columns = ("count",) if drawn else ("expected_uses", "±")
+    columns = ("count",) if current_sample else ("expected_uses", "±")
     uses = [
-        (str(rule.count),) if drawn else (f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}")
+        (str(rule.count),) if current_sample else (f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}")
         for rule in found
     ]
     if tree:
-        told = [plural(rule.count, "use") for rule in found] if drawn else [f"{' ± '.join(own)} uses" for own in uses]
+        expected = [f"{' ± '.join(own)} uses" for own in uses]
+        told = [plural(rule.count, "use") for rule in found] if current_sample else expected
         _draw_fragments(found, told)
         return
     of_a_rule = ("p", "root", "fragment") if fragments else ("p(e|f)", "p(f|e)", "source", "target")
@@ -141,7 +146,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
             raise NothingLearnedError(opened.url)
         source, target = str(wanted).split(" ||| ") if wanted else ("", "")
         found = opened.pairs_using(source, target, limit) if wanted else []
-        view = InWords(opened.settings().joins)
+        view = InWords(opened.settings().bpe_merges)
     if as_json:
         print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
     elif not wanted:
@@ -177,10 +182,9 @@ def evidence(
         Option(
             "With --format prompt: rules and pairs alone, chosen together for what they cover, within this number of "
             "characters.",
-            least=1,
-            most=MOST_CHARACTERS,
+            min=1,
+            max=MOST_CHARACTERS,
             metavar="N",
-            expert=True,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -197,9 +201,9 @@ def evidence(
         raise UsageError(f"--json and --format {format} are two ways to write it: give one")
     if characters is not None:
         if format != PROMPT:
-            raise UsageError("--set characters bounds text for a prompt: give --format prompt, too")
+            raise UsageError("--characters limits the text of a prompt: give --format prompt, too")
         if chosen := given(context, EvidenceOptions) - {"tokenized"}:
-            raise UsageError(f"--set characters bounds rules and pairs together: leave out {min(chosen)}")
+            raise UsageError(f"--characters limits rules and pairs together: leave out --{min(chosen)}")
         wanted = to_choose_from(tokenized=wanted.tokenized)
     with chosen_store(context) as opened:
         found, texts = opened.evidence(sentence, options=wanted), pipeline_of(opened.settings())

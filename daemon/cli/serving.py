@@ -9,6 +9,7 @@ import typer
 from hierogram.daemon.cli.common import chosen_store, interruptible, named_store, note, open_or_make, store_url
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.shared_options import HOST, PORT, SPOOL
 from hierogram.storage.options import Option
 
 
@@ -16,13 +17,9 @@ from hierogram.storage.options import Option
 def serve(
     context: typer.Context,
     config: Annotated[Path | None, Option("Configuration, TOML; see docs/daemon.md.", metavar="FILE")] = None,
-    spool: Annotated[
-        Path | None, Option("Folder to watch for files; overrides the configuration.", metavar="FOLDER")
-    ] = None,
-    host: Annotated[str | None, Option("Address to listen at; overrides the configuration.", metavar="ADDRESS")] = None,
-    port: Annotated[
-        int | None, Option("Port to listen at, 0 for any free one; overrides the configuration.", least=0, most=65535)
-    ] = None,
+    spool: Annotated[Path | None, SPOOL] = None,
+    host: Annotated[str | None, HOST] = None,
+    port: Annotated[int | None, PORT] = None,
 ) -> None:
     """Keep a store current: take in files as they appear, sample new pairs first and old ones when idle.
 
@@ -51,7 +48,7 @@ def serve(
                     service,
                     lambda: service.configuration.http,
                     configuration.daemon.grace_seconds / 2,
-                    lambda: service.configuration.intake.limits(),
+                    lambda: service.configuration.intake,
                     lambda: service.configuration.extension_sections(),
                 )
             ]
@@ -71,10 +68,11 @@ def mcp(context: typer.Context) -> None:
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.tools.integrations.mcp.server import desk_of, make_server
+    from hierogram.tools.translation.options import DecodingOptions
 
     configuration = load_configuration()
     with chosen_store(context) as opened:
-        desk = desk_of(opened, configuration.translating.options())
+        desk = desk_of(opened, configuration.section(DecodingOptions).to_translate())
         make_server(desk, may_add=configuration.http.mcp == "add").run("stdio")
 
 
@@ -82,10 +80,8 @@ def mcp(context: typer.Context) -> None:
 def browse(
     context: typer.Context,
     named: Annotated[str | None, Option("Store to look at, as --store.", metavar="[STORE]", positional=True)] = None,
-    host: Annotated[str | None, Option("Address to listen at.", shown="127.0.0.1", metavar="ADDRESS")] = None,
-    port: Annotated[
-        int | None, Option("Port to listen at, 0 for any free one.", least=0, most=65535, shown="8470")
-    ] = None,
+    host: Annotated[str | None, HOST] = None,
+    port: Annotated[int | None, PORT] = None,
 ) -> None:
     """Show a store in the browser: search rules, look at pairs and derivations, ask SQL. Nothing can be changed.
 

@@ -6,14 +6,11 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from hierogram.daemon.cli.common import (
-    AsJson,
     chosen_store,
     interruptible,
     note,
@@ -22,14 +19,14 @@ from hierogram.daemon.cli.common import (
     store_url,
     was_given,
 )
-from hierogram.daemon.cli.flags import EXPERTS, SET, expert_help, given, with_options
+from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.progress import progress
-from hierogram.samplers.grammar.kinds import NOTATIONS, Notation
+from hierogram.daemon.shared_options import LIMIT, AsJson
+from hierogram.samplers.grammar.kinds import Notation
 from hierogram.samplers.grammar.numbers import MOST_CLASSES
-from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
-from hierogram.storage.options import Declared, Option
+from hierogram.storage.options import Option
 from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import EVENT_KINDS
 
@@ -39,49 +36,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.store import Glance, GrammarStore
     from hierogram.storage.records import Claim, StoreStatus
     from hierogram.storage.records.operations import Event
-
-
-_EACH = frozenset({"grammar", "seed", "max_tokens", "upgrade", "parts_of", "store", "help"})
-"""Options of `init` for any kind of grammar."""
-_OF_TEXT = frozenset({"languages", "tokenize", "case"})
-_OF_LABELS = ("labels", "classes_of")
-_OF_KINDS: dict[str, frozenset[str]] = {
-    SYNCHRONOUS: _OF_TEXT
-    | {"model", "discount", "strength", "span_limit", "schedule", "aligner", "rate", "round_sweeps", "sweeps_per_level"}
-    | {"levels", "settling", "type_moves", "temperature", "annealing", *_OF_LABELS},
-    TREES: frozenset({"base", "start", "round_sweeps", "temperature", "annealing", "labels"}),
-    ITG: _OF_TEXT | {"settling", "round_sweeps", "phrase_words", "slices"},
-}
-"""Settings of one kind or another."""
-
-
-class InitCommand(TyperCommand):
-    """`init`, whose help shows the options of the kind of grammar that is asked for, or those that all have."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See `TyperCommand.parse_args`; notes the kind for the help, which is printed before the rest is read."""
-        named = [after for arg, after in pairwise([*args, ""]) if arg == "--kind"]
-        named += [arg.removeprefix("--kind=") for arg in args if arg.startswith("--kind=")]
-        self._kind = named[-1] if named and named[-1] in NOTATIONS else None
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options that concern the kind, and how to see those of the others."""
-        shown = _EACH | (_OF_TEXT if self._kind is None else _OF_KINDS[self._kind])
-        records = []
-        for parameter in self.get_params(ctx):
-            if parameter.name == EXPERTS:
-                if self._kind is not None:
-                    experts = [name for name, field in Declared.of(Settings).items() if field.option.expert]
-                    experts += _OF_LABELS
-                    records.append((f"{SET} NAME=VALUE", expert_help(filter(shown.__contains__, experts))))
-            elif parameter.name in shown and (record := parameter.get_help_record(ctx)) is not None:
-                records.append(record)
-        with formatter.section("Options" if self._kind is None else f"Options of kind {self._kind}"):
-            formatter.write_dl(records)
-        others = ", ".join(f"--kind {kind}" for kind in NOTATIONS if kind != self._kind)
-        with formatter.section("More options"):
-            formatter.write_text(f"hierogram init --help with {others}")
 
 
 @with_options
@@ -97,14 +51,13 @@ def init(
         int,
         Option(
             "Word classes that refine nonterminals, or sub-labels of each label of trees, 2, 4, 8 or 16 (1: none).",
-            least=1,
-            most=MOST_CLASSES,
-            expert=True,
+            min=1,
+            max=MOST_CLASSES,
         ),
     ] = 1,
     classes_of: Annotated[
         str | None,
-        Option("File of target sentences that classes are learned from, or of words and their classes.", expert=True),
+        Option("File of target sentences that classes are learned from, or of words and their classes."),
     ] = None,
 ) -> None:
     """Make a store, with settings that are fixed for its life; or with --upgrade bring an older one up to date.
@@ -113,13 +66,11 @@ def init(
     from the words of each side that is rich in them, by byte pair encoding, and what comes later is divided in the same
     way. Translations are of words. Nothing is learned yet.
 
-    --set labels=4 --set classes_of=corpus.en refines nonterminals: a phrase has a label by the classes of its first and
-    last target words. --kind trees --set labels=2 divides each label of a treebank into two sub-labels, which are
+    --labels 4 --classes-of corpus.en refines nonterminals: a phrase has a label by the classes of its first and
+    last target words. --kind trees --labels 2 divides each label of a treebank into two sub-labels, which are
     learned.
 
-    Each kind of grammar has options of its own: `hierogram init --kind trees --help`. Without --schedule, the settings
-    levels and sweeps_per_level choose the schedule `paper`, and a Dirichlet process gets that of annealed phrases, from
-    T = 10 over 280 sweeps where nothing else is chosen.
+    A Dirichlet process gets the schedule `annealed`, from T = 10 over 280 sweeps, unless options say otherwise.
     """
     from hierogram.daemon.library.store import open
 
@@ -143,7 +94,7 @@ def init(
     with open(url, create=True, labels=labels, classes_of=classes_of, **own) as opened:
         print(f"{opened.url}: {'made a new store' if opened.made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
-            if name in ("joins", "classes"):
+            if name in ("bpe_merges", "classes"):
                 # Long; chosen by --parts-of and by labels.
                 continue
             if name == "sub_labels":
@@ -164,8 +115,8 @@ def _make_parts(words: "GrammarStore", url: str) -> None:
         now = made.status()
         pairs = plural(sum(now.pairs.values()), "pair")
         sides = [
-            f"{name} {f'in parts, by {text.count(chr(10)) + 1:,} joins' if text else 'whole'}"
-            for name, text in zip(("source", "target"), made.settings().joins, strict=True)
+            f"{name} {f'in parts, by {text.count(chr(10)) + 1:,} merges' if text else 'whole'}"
+            for name, text in zip(("source", "target"), made.settings().bpe_merges, strict=True)
         ]
         print(f"{made.url}: {pairs}; words of the {', of the '.join(sides)}")
         if now.rejected:
@@ -176,7 +127,7 @@ def _make_parts(words: "GrammarStore", url: str) -> None:
 def status(
     context: typer.Context,
     watch: Annotated[bool, Option("Look again and again, until Ctrl-C.")] = False,
-    every: Annotated[float, Option("Seconds between two looks.", least=0.1, metavar="SECONDS")] = 2.0,
+    every: Annotated[float, Option("Seconds between two looks.", min=0.1, metavar="SECONDS")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
     """Print how much the store holds and how far learning has come.
@@ -295,16 +246,16 @@ _A_LOOK = 1_000
 def events(
     context: typer.Context,
     after: Annotated[
-        int | None, Option("Position: the last event that is known already.", least=0, shown="the oldest that is kept")
+        int | None, Option("Position: the last event that is known already.", min=0, shown="the oldest that is kept")
     ] = None,
-    limit: Annotated[int, Option("Most events.", least=1, most=1_000_000)] = 1_000,
+    limit: Annotated[int, LIMIT] = 1_000,
     kinds: Annotated[
         tuple[str, ...], Option("Kinds of events, separated by commas", values=EVENT_KINDS, flags=("--kind",))
     ] = (),
     follow: Annotated[bool, Option("Go on as events come, until Ctrl-C.")] = False,
     keep: Annotated[
         int | None,
-        Option("Keep so many events in the store, from now on.", least=1, most=10_000_000, shown="as it is: 100,000"),
+        Option("Keep so many events in the store, from now on.", min=1, max=10_000_000, shown="as it is: 100,000"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

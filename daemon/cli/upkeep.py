@@ -8,7 +8,6 @@ import typer
 
 from hierogram.daemon.cli.common import (
     FOUND,
-    AsJson,
     chosen_store,
     interruptible,
     note,
@@ -17,6 +16,7 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import AsJson, Corpus
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def backup(
 def withdraw(
     context: typer.Context,
     ids: Annotated[list[int] | None, Option("Numbers of pairs.", metavar="[ID]...", positional=True)] = None,
-    corpus: Annotated[str | None, Option("All pairs of this corpus.", metavar="NAME")] = None,
+    corpus: Corpus = None,
     origin: Annotated[
         str | None, Option("All pairs of this input, named as in ingest_batches.origin.", metavar="FILE")
     ] = None,

@@ -23,7 +23,7 @@ from hierogram.daemon.exports.formats.format import NUMBER_MACRO, Chosen, Featur
 from hierogram.daemon.exports.formats.registry import EVERY, check_kind, find_format, promised_format, usual_format
 from hierogram.daemon.exports.formats.tables import columns
 from hierogram.daemon.exports.lexicon import load_lexicon, load_word_pairs, weigh
-from hierogram.daemon.exports.options import SMOOTHING, Counted, ExportOptions, Normalization
+from hierogram.daemon.exports.options import SMOOTHING, Counted, ExportOptions
 from hierogram.daemon.exports.publication import (
     MANIFEST,
     MANIFEST_VERSION,
@@ -153,7 +153,7 @@ def score_rules(
         what = "read" if whole else "count"
         load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
         linked = LINKS in notation_of(settings.grammar).offers
-        aligned = plan.format.alignments or plan.lexical or options.aligned
+        aligned = plan.format.alignments or plan.lexical or options.hiero
         least = options.min_expected if minimal else None
         if linked and (aligned or least is not None):
             load_pair_uses(
@@ -194,14 +194,13 @@ def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0) -> None:
     """
     scratch.run(NUMBER_MACRO)
     features, samples, lexical = plan.features, plan.samples, plan.lexical
-    among = "rules" if plan.options.normalization is Normalization.BEFORE else "kept"
     seen = plan.seen or f"least(uses, {samples})"
     for side in ("source", "target"):
         scratch.run(f"""
             CREATE TABLE of_{side} AS
             SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum, CAST(sum({seen}) AS BIGINT) AS {side}_seen_sum
-              FROM {among} GROUP BY {side}""")
-    all_seen = max(least_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM {among}"), 1)
+              FROM rules GROUP BY {side}""")
+    all_seen = max(least_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
     shape = "".join(f", {name}" for name in plan.shape)
     scratch.stage("with_source", "SELECT * FROM kept JOIN of_source USING (source)", "of_source", "loaded")
     scratch.stage("with_sums", "SELECT * FROM with_source JOIN of_target USING (target)", "of_target", "with_source")
@@ -374,7 +373,7 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
     compression = _compression(options, format, path, named)
     translating = LINKS in notation.offers and not format.words and options.counted is Counted.TRANSLATION
     smoothing = options.smoothing if options.smoothing is not None else SMOOTHING if translating else 0.0
-    resolved = replace(options.resolved(), format=format.name, features=features, smoothing=smoothing)
+    resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
     # Rules of words with links have words on both sides; words without a translation are what others may have.
     both_sides = LINKS not in notation.offers and format.needs == TRANSLATION
     return ExportPlan(
@@ -396,7 +395,7 @@ def _compression(options: ExportOptions, format: Format, path: Path | None, name
             raise UsageError(f"{said}{format.name} is compressed within: leave the compression to it")
         return Compression.NONE
     if asked is not None and named not in (None, asked):
-        raise UsageError(f"{path}: its name promises {named}, and --set compression is {asked}: change either")
+        raise UsageError(f"{path}: its name promises {named}, but --compression is {asked}: change one of them")
     return asked or named or (format.compression if path is None else Compression.NONE)
 
 
@@ -539,13 +538,7 @@ def _write(
         plan = replace(plan, corpus=corpus, labels=settings.labels)
         if not snapshot.status().rules:
             raise NothingLearnedError(store.url)
-        compress = partial(
-            compressed,
-            compression=plan.compression,
-            level=options.level,
-            long_distance=options.long_distance,
-            threads=options.compression_threads,
-        )
+        compress = partial(compressed, compression=plan.compression)
         with scratch(work) as database:
             filters, left = score_rules(database, snapshot, plan, report)
             output, side = OutputFiles(path, glue, compress, final), pipeline_of(settings).source
@@ -563,7 +556,6 @@ def _write(
             format=plan.format.name,
             compression=plan.compression.value,
             features=[feature.name for feature in plan.features],
-            normalization=options.normalization.value,
             filters=filters,
             rules=number,
             file=rules.name,
@@ -571,5 +563,5 @@ def _write(
             sha256=rules.sha256,
             created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             others=others,
-            variance_a_use=float(SWEEPS_A_DRAW) if options.drawn else snapshot.variance_a_use(),
+            variance_a_use=float(SWEEPS_A_DRAW) if options.current_sample else snapshot.variance_a_use(),
         )

@@ -11,7 +11,12 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import FilterCount
 from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.text.texts import TOKENS, TextSide
-from hierogram.samplers.grammar.rules import NONTERMINAL, escape_terminal
+from hierogram.samplers.grammar.rules import (
+    HIERO_MAX_NONTERMINALS,
+    HIERO_MAX_SOURCE_SYMBOLS,
+    NONTERMINAL,
+    escape_terminal,
+)
 
 _INDEXED = 3
 """Runs of words are found by their first three words, then compared."""
@@ -111,6 +116,9 @@ def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[i
     return end + gaps[-1] <= length
 
 
+HIERO_MAX_SPAN = 10
+"""Maximum words of an initial phrase on either side [Chiang 2007]."""
+
 ADJACENT = rf"(^| ){NONTERMINAL} {NONTERMINAL}( |$)"
 
 
@@ -138,24 +146,27 @@ def predicates(
         yield "both sides have words or nonterminals", "source <> '' AND target <> ''", ()
     if options.min_count > 0:
         yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {samples}", ()
-    for name, most in (("scope", options.max_scope), ("nonterminals", options.max_nonterminals)):
-        if most is not None:
-            yield f"{name} ≤ {most}", f"{name} <= {most}", (name,)
-    if options.no_adjacent:
-        adjacent = f"nonterminals > 1 AND contains(source, '] [X') AND regexp_matches(source, '{ADJACENT}')"
-        yield "no adjacent source nonterminals", f"NOT ({adjacent})", ("nonterminals",)
-    if (symbols := options.max_source_symbols) is not None:
-        columns: tuple[str, ...] = ("source_terminals", "nonterminals")
-        yield f"source symbols ≤ {symbols}", f"source_terminals + nonterminals <= {symbols}", columns
+    if options.max_scope is not None:
+        yield f"scope ≤ {options.max_scope}", f"scope <= {options.max_scope}", ("scope",)
+    if options.hiero:
+        yield from _hiero(linked)
+
+
+def _hiero(linked: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield the constraints of Chiang (2007), as `predicates` does."""
+    yield f"nonterminals ≤ {HIERO_MAX_NONTERMINALS}", f"nonterminals <= {HIERO_MAX_NONTERMINALS}", ("nonterminals",)
+    adjacent = f"nonterminals > 1 AND contains(source, '] [X') AND regexp_matches(source, '{ADJACENT}')"
+    yield "no adjacent source nonterminals", f"NOT ({adjacent})", ("nonterminals",)
+    symbols = f"source_terminals + nonterminals <= {HIERO_MAX_SOURCE_SYMBOLS}"
+    yield f"source symbols ≤ {HIERO_MAX_SOURCE_SYMBOLS}", symbols, ("source_terminals", "nonterminals")
     columns = ("source_terminals", "target_terminals", "nonterminals")
-    if options.aligned and linked:
+    if linked:
         yield "aligned words", "alignment <> ''", columns
-    elif options.aligned:
+    else:
         both = "words on both sides (the store has no links of rules)"
         yield both, "least(source_terminals, target_terminals) > 0", columns
-    if (span := options.max_span) is not None:
-        spanned = f"greatest(source_terminals, target_terminals) + nonterminals <= {span}"
-        yield f"span ≥ {span + 1} ruled out by the sides", spanned, columns
+    spanned = f"greatest(source_terminals, target_terminals) + nonterminals <= {HIERO_MAX_SPAN}"
+    yield f"span ≥ {HIERO_MAX_SPAN + 1} ruled out by the sides", spanned, columns
 
 
 def apply_filters(
@@ -165,7 +176,7 @@ def apply_filters(
 
     Sentences of a test set go through `side`. Raises `ExportError`.
     """
-    linked = options.aligned and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
+    linked = options.hiero and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
     found = list(predicates(options, samples, linked, both_sides))
     names, conditions = [name for name, *_ in found], [condition for _, condition, _ in found]
     if options.filter_for is not None:

@@ -70,7 +70,6 @@ class Manifest:
     format: str
     compression: str
     features: list[str]
-    normalization: str
     filters: list[FilterCount]
     rules: int
     file: str

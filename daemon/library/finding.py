@@ -53,8 +53,8 @@ def find_rules(
 
 def _divisions(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]:
     """Yield how the words of source and target may be divided into what the store has."""
-    if settings.joins:
-        words = TextPipeline(joins=settings.joins)
+    if settings.bpe_merges:
+        words = TextPipeline(joins=settings.bpe_merges)
         yield words.source, words.target
     # What divides text may not be installed where somebody only looks.
     with suppress(UsageError):

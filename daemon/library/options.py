@@ -1,4 +1,4 @@
-"""Options of the library's calls: the dataclasses that commands have, as a whole or field by field."""
+"""Validation of the options and arguments of library calls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,17 +14,22 @@ T = TypeVar("T")
 PathLike = str | Path
 
 
-def options_of(kind: type[T], options: T | None, chosen: Mapping[str, Any], named: Callable[[str], str] = str) -> T:
-    """Return the options, or those by default, with the fields that are chosen.
+def options_of(kind: type[T], options: T | None, chosen: Mapping[str, object]) -> T:
+    """Return `options`, or the default ones, with the `chosen` fields replaced; raises `UsageError`."""
+    return make_options(kind, chosen) if options is None else _validated(lambda: replace(options, **chosen))  # type: ignore[type-var]
 
-    Raises `UsageError`, which calls an option what `named` makes of its name.
-    """
-    declaring: type = kind
-    known = Declared.of(declaring)
-    if strange := [name for name in chosen if name not in known]:
-        raise UsageError(f"{strange[0]}: there is no such option; there are {', '.join(known)}")
+
+def make_options(kind: type[T], values: Mapping[str, object], named: Callable[[str], str] = str) -> T:
+    """Return options with these values; raises `UsageError`, which calls an option `named(field)`."""
+    declared: type = kind
+    if unknown := [name for name in values if name not in Declared.of(declared)]:
+        raise UsageError(f"no option {unknown[0]}: expected one of {', '.join(Declared.of(declared))}")
+    return _validated(lambda: kind(**values), named)
+
+
+def _validated(make: Callable[[], T], named: Callable[[str], str] = str) -> T:
     try:
-        made: Any = kind(**chosen) if options is None else replace(options, **chosen)  # type: ignore[type-var]
+        made: Any = make()
         check(made)
     except OptionError as error:
         raise UsageError(f"{named(error.option)}: {error.reason}") from error
@@ -35,17 +40,17 @@ def options_of(kind: type[T], options: T | None, chosen: Mapping[str, Any], name
 
 
 def whole_number(name: str, number: object, least: int) -> int:
-    """Return an argument that is a whole number of any type; raises `UsageError`."""
+    """Return an integer argument, which may be of any integral type; raises `UsageError`."""
     if isinstance(number, bool) or not isinstance(number, Integral):
-        raise UsageError(f"{name}: give a whole number, not {number!r}")
+        raise UsageError(f"{name}: expected an integer, got {number!r}")
     found = int(number)
-    if problem := Option(name, least=least).problem(found):
+    if problem := Option(name, min=least).problem(found):
         raise UsageError(f"{name}: {problem}")
     return found
 
 
 def a_text(name: str, value: object) -> str:
-    """Return an argument that is a text; raises `UsageError`."""
+    """Return a string argument; raises `UsageError`."""
     if not isinstance(value, str):
-        raise UsageError(f"{name}: give a text, not {value!r}")
+        raise UsageError(f"{name}: expected a string, got {value!r}")
     return value

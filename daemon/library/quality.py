@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
@@ -21,6 +21,7 @@ from hierogram.tools.translation.tuning.options import EvaluationOptions, Tuning
 if TYPE_CHECKING:
     from hierogram.daemon.exports.difference import Difference
     from hierogram.daemon.learning.alignment.evaluation import AlignmentScore
+    from hierogram.daemon.library.keywords import EstimationKeywords, EvaluationKeywords, TuningKeywords
     from hierogram.tools.translation.language_models.estimation import Report as LanguageModelReport
     from hierogram.tools.translation.tuning.evaluation import MetricScores
     from hierogram.tools.treebanks.evaluation import Score
@@ -41,7 +42,7 @@ def lm(
     store: GrammarStore | None = None,
     options: EstimationOptions | None = None,
     advise: Callable[[str], None] = lambda _: None,
-    **chosen: Any,
+    **chosen: Unpack[EstimationKeywords],
 ) -> LanguageModelReport:
     """Estimate a language model of files of sentences, one a line, and write it in the form that each name says.
 
@@ -69,7 +70,11 @@ def lm(
 
 
 def evaluate(
-    translations: Files, references: Files, *, options: EvaluationOptions | None = None, **chosen: Any
+    translations: Files,
+    references: Files,
+    *,
+    options: EvaluationOptions | None = None,
+    **chosen: Unpack[EvaluationKeywords],
 ) -> list[MetricScores]:
     """Compare files of translations with references by BLEU, chrF and TER; all after the first with the first.
 
@@ -137,7 +142,7 @@ def tune(
     translate: TranslateOptions | None = None,
     threads: int = 0,
     advise: Callable[[str], None] = lambda _: None,
-    **chosen: Any,
+    **chosen: Unpack[TuningKeywords],
 ) -> TunedWeights:
     """Tune the weights of features to BLEU, and write those of the best round to a TOML file for `Decoder`.
 

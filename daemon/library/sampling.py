@@ -19,13 +19,13 @@ from hierogram.daemon.learning.kinds.kind import Course, Drawn, Means, State, Sw
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.learning import DEFAULT_SWEEPS
 from hierogram.daemon.learning.residents import ResidentBatch
-from hierogram.daemon.library.options import options_of
 from hierogram.daemon.library.tables import RuleTable, table_of_deltas
 from hierogram.daemon.text.given import Frame, GivenPair, GivenPairs
 from hierogram.daemon.text.reading import AS_THE_STORE, Checks
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, PITMAN_YOR, SYNCHRONOUS
+from hierogram.storage.options import OptionError, check
 from hierogram.storage.records import WAITING, LabelRow, PairRow, RuleCounts, Settings, StoreStatus, SweepRecord
 
 
@@ -192,13 +192,21 @@ def sample(
         prior = {"model": PITMAN_YOR, **asdict(model)}
     else:
         prior = {"model": DIRICHLET, **asdict(model)}
-    settings = options_of(Settings, None, {**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar})
+    settings = _checked(Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar}))
     if schedule is not None:
         # A store of this schedule begins as its name says.
         levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
         settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
     course = kind_of(settings).course(settings) if schedule is None else schedule
     return SampledChain(_rows(pairs, settings), settings, course, threads)
+
+
+def _checked(settings: Settings) -> Settings:
+    try:
+        check(settings)
+    except OptionError as error:
+        raise UsageError(str(error)) from error
+    return settings
 
 
 def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:

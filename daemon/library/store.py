@@ -10,28 +10,28 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, Unpack
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError, WrongKindError
 from hierogram.daemon.files import is_database
-from hierogram.daemon.library.options import PathLike, a_text, options_of, whole_number
+from hierogram.daemon.library.options import PathLike, a_text, make_options, options_of, whole_number
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.progress import silence
 from hierogram.daemon.text.entries import Entries
 from hierogram.daemon.text.given import Frame, GivenPair, GivenPairs, known_links
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits, RejectionError
+from hierogram.daemon.text.rejections import RejectionError
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.numbers import SUB_LABELS
-from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, SYNCHRONOUS, TREES
+from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress as of_store
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.database.backup import postgres_commands
 from hierogram.storage.database.connection import sqlite_file
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
-from hierogram.storage.options import LARGEST_NUMBER, Declared
+from hierogram.storage.options import LARGEST_NUMBER
 from hierogram.storage.records import GIVEN, Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
@@ -49,6 +49,13 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.repairing import RepairReport
     from hierogram.daemon.learning.verifying import VerifyReport
     from hierogram.daemon.library.finding import FoundRules
+    from hierogram.daemon.library.keywords import (
+        ChainKeywords,
+        EvidenceKeywords,
+        ExportKeywords,
+        SettingsKeywords,
+        TermKeywords,
+    )
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.library.pairs import StoredPair
     from hierogram.daemon.library.tables import RuleTable
@@ -63,7 +70,7 @@ if TYPE_CHECKING:
     from hierogram.tools.evidence.options import EvidenceOptions
     from hierogram.tools.integrations.tmx_exchange import Synchronized
     from hierogram.tools.integrations.translation_memory import NearPair
-    from hierogram.tools.scores.records import PairScore, ScoreOptions
+    from hierogram.tools.scores.records import PairScore
     from hierogram.tools.scores.scoring import Scorer
     from hierogram.tools.terms.options import TermOptions
     from hierogram.tools.terms.reports import Terms
@@ -125,22 +132,19 @@ class Withdrawn(NamedTuple):
     left_to: Claim | None
 
 
-def settings_of(chosen: dict[str, Any]) -> Settings:
+def settings_of(chosen: Mapping[str, object]) -> Settings:
     """Return the settings of a new store by those that are chosen; raises `UsageError`.
 
-    The settings levels and sweeps_per_level choose the schedule `paper`, where none is chosen, and a Dirichlet process
-    gets that of annealed phrases, from T = 10 over 280 sweeps where nothing else is chosen.
+    A Dirichlet process gets the schedule `annealed`, from T = 10 over 280 sweeps, unless `chosen` says otherwise.
     """
     from hierogram.daemon.text.texts import check_settings
 
-    settings = options_of(Settings, None, chosen)
-    if "schedule" not in chosen and chosen.keys() & {"levels", "sweeps_per_level"}:
-        settings = replace(settings, schedule=PAPER)
-    elif settings.model == DIRICHLET:
+    settings = make_options(Settings, chosen)
+    if settings.model == DIRICHLET:
         settings = replace(settings, **{name: value for name, value in OF_DIRICHLET.items() if name not in chosen})
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
-        raise UsageError("--set type_moves: they need an exchangeable model: --model dirichlet")
+        raise UsageError("--type-moves: they need an exchangeable model: --model dirichlet")
     return settings
 
 
@@ -149,15 +153,14 @@ def open(
     *,
     create: bool = False,
     upgrade: bool = False,
-    settings: Settings | None = None,
     labels: int = 1,
     classes_of: PathLike | None = None,
-    **chosen: Any,
+    **chosen: Unpack[SettingsKeywords],
 ) -> GrammarStore:
     """Open the store at a URL or path; with `create`, make it first if there is none.
 
-    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. `chosen` are fields
-    of `Settings`, which are fixed for a store's life: of a new store, and as one has to have them that is there. With
+    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. `chosen` are options
+    of `hierogram init`, which are fixed for a store's life; an existing store must have the same values. With
     `upgrade`, an older store is first taken to this version's schema, and `upgraded_from` is the one that it had.
     Nonterminals of a new store are refined by that many word classes, `labels`, which are learned from the lines of the
     file `classes_of`, target sentences, or are given there: a word and its class a line, with a tab between them. Each
@@ -165,13 +168,9 @@ def open(
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
     `StoreError` where a newer version made the store, or it has other settings.
     """
-    if settings is not None:
-        # The salt of the keys is the store's own affair.
-        chosen = {name: getattr(settings, name) for name in Declared.of(Settings)} | chosen
     wanted = settings_of(chosen) if chosen or create else Settings()
     if labels > 1 and wanted.grammar == TREES:
         wanted = _divided(wanted, labels, classes_of)
-        chosen = {**chosen, "sub_labels": labels}
     before = bring_up_to_date(str(url))[0] if upgrade else None
     try:
         opened = open_store(str(url))
@@ -181,8 +180,9 @@ def open(
         if wanted.sub_labels == 1 and (labels > 1 or classes_of is not None):
             wanted = _refined(wanted, labels, classes_of)
         return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
-    has, asked = asdict(opened.settings()) if chosen else {}, asdict(wanted)
-    unlike = [name for name in has if name in chosen and has[name] != asked[name]]
+    asked_for = {*chosen, "sub_labels"} if labels > 1 else chosen.keys()
+    has, asked = asdict(opened.settings()) if asked_for else {}, asdict(wanted)
+    unlike = [name for name in has if name in asked_for and has[name] != asked[name]]
     if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in unlike]:
         opened.close()
         raise StoreError(
@@ -218,7 +218,6 @@ def open_input(
     files: Sequence[PathLike],
     *,
     format: str = "auto",
-    limits: Limits = DEFAULT_LIMITS,
     dictionary: bool = False,
     trees: bool = False,
     nbest: bool = False,
@@ -236,14 +235,14 @@ def open_input(
     if (trees or dictionary) and len(paths) != 1:
         raise UsageError("a dictionary is one file" if dictionary else "a store of trees takes one file at a time")
     if trees:
-        with open_treebank(TreebankFile(paths[0], nbest, limits)) as treebank:
+        with open_treebank(TreebankFile(paths[0], nbest)) as treebank:
             yield treebank
     elif format == BURRITO:
         if len(paths) != 3:
             raise UsageError("--format burrito takes three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
         yield GivenPairs(burrito_pairs(paths[0], paths[1], paths[2]), paths[0])
     else:
-        with Dictionary(paths[0], format, limits) if dictionary else Input(paths, format, limits) as opened:
+        with Dictionary(paths[0], format) if dictionary else Input(paths, format) as opened:
             yield opened
 
 
@@ -376,7 +375,6 @@ class GrammarStore:
         entries: Entries | None = None,
         transformations: Transformations | None = None,
         nbest: bool = False,
-        limits: Limits = DEFAULT_LIMITS,
         progress: Callable[[IngestReport], None] | None = None,
     ) -> IngestReport:
         """Store pairs, and return what became of them: accepted, known already, rejected and why.
@@ -400,7 +398,7 @@ class GrammarStore:
             if isinstance(given, str | Path):
                 given = stack.enter_context(
                     open_input(
-                        [given, *files], format=format, limits=limits, dictionary=dictionary, trees=trees, nbest=nbest
+                        [given, *files], format=format, dictionary=dictionary, trees=trees, nbest=nbest
                     )
                 )
             elif files:
@@ -409,7 +407,7 @@ class GrammarStore:
                 return ingest_open(self.store, given, transformations, corpus or DEFAULT_CORPUS, progress)
             source: Any = given if isinstance(given, OpenFiles | GivenPairs) else GivenPairs(given, origin)
             default = DEFAULT_CORPUS if entries is None else DICTIONARY_CORPUS
-            options = IngestOptions(languages, tokenize, limits, entries)
+            options = IngestOptions(languages, tokenize, entries=entries)
             return ingest(self.store, source, corpus or default, progress, options)
 
     def learn(
@@ -467,22 +465,23 @@ class GrammarStore:
         *,
         containing: str | Sequence[str] = (),
         limit: int | None = None,
-        drawn: bool = False,
+        current_sample: bool = False,
     ) -> RuleTable:
         """Return rules as a table; all of them, or those that meet every condition.
 
         `source` and `target` are whole sides as `la [X,1] de`, the words of `containing`, a text or several, occur
         anywhere; where no rule is spelled so, rules whose words differ in accents or capital letters. Where something
         is asked for, the most used rules come first, `limit` of them at most; all rules come in the store's order. Uses
-        and probabilities are expected ones, or with `drawn` those of the present derivations. Raises `UsageError`.
+        and probabilities are expected ones, or with `current_sample` those of the present derivations.
+        Raises `UsageError`.
         """
         from hierogram.daemon.library.tables import table_of_rows, table_of_store
 
         if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
-                return table_of_store(snapshot, drawn)
+                return table_of_store(snapshot, current_sample)
         most = LARGEST_NUMBER - 1 if limit is None else limit
-        return table_of_rows(self._found(source, target, containing, most, None, drawn).rules)
+        return table_of_rows(self._found(source, target, containing, most, None, current_sample).rules)
 
     def find_rules(
         self,
@@ -492,13 +491,13 @@ class GrammarStore:
         containing: str | Sequence[str] = (),
         limit: int = 20,
         after: tuple[float, str, str] | None = None,
-        drawn: bool = False,
+        current_sample: bool = False,
     ) -> FoundRules:
         """Return the most used rules as `rules` finds them, and whether their words are spelled differently.
 
         `after` is uses, source and target of the rule after which to go on. Raises `NothingLearnedError`, `UsageError`.
         """
-        found = self._found(source, target, containing, limit, after, drawn)
+        found = self._found(source, target, containing, limit, after, current_sample)
         if not found.rules and not self.store.status().rules:
             raise NothingLearnedError(self.url)
         return found
@@ -510,7 +509,7 @@ class GrammarStore:
         containing: str | Sequence[str],
         limit: int,
         after: tuple[float, str, str] | None,
-        drawn: bool,
+        current_sample: bool,
     ) -> FoundRules:
         from hierogram.daemon.library.finding import find_rules
 
@@ -518,7 +517,7 @@ class GrammarStore:
         target = None if target is None else a_text("target", target)
         words = containing.split() if isinstance(containing, str) else [a_text("containing", one) for one in containing]
         most = whole_number("limit", limit, 0)
-        return find_rules(self.store, source, target, words, limit=most, after=after, drawn=drawn)
+        return find_rules(self.store, source, target, words, limit=most, after=after, drawn=current_sample)
 
     def index(self, progress: Steps = lambda *_: None) -> int:
         """Count the rules of each pair, or tree, that was sampled since the last time; return how many these are."""
@@ -556,13 +555,13 @@ class GrammarStore:
         self,
         url: PathLike,
         *,
-        joins: tuple[int | None, int | None] = (None, None),
+        bpe_merges: tuple[int | None, int | None] = (None, None),
         progress: Steps = lambda *_: None,
     ) -> GrammarStore:
         """Make a new store of the same pairs, with words divided into parts, and return it; nothing is learned yet.
 
-        Which parts, is learned from the words of each side, by so many `joins` of source and target at most. Words of a
-        side without joins stay whole; None: only those of a side that is rich in forms are divided. Links that people
+        The parts are learned from the words of each side, by up to `bpe_merges` merges of source and target. Words of
+        a side with 0 merges stay whole; None: only those of a side that is rich in forms are divided. Links that people
         made, or that pairs came with, hold between all parts of two linked words; the aligner's links are made again.
         Where this was interrupted, it goes on. Raises `UsageError` where words have parts already, `StoreError` where
         there is another store at `url`.
@@ -572,12 +571,12 @@ class GrammarStore:
         from hierogram.daemon.text.segments import settings_in_parts
 
         settings = self.settings()
-        if settings.joins:
+        if settings.bpe_merges:
             raise UsageError(f"{self.url}: words have parts already: take a store of words")
         if self.notation().takes == PARSES:
             raise UsageError(f"{self.url}: {self.notation().cannot('have parts of words')}")
         rows = self.store.pairs()
-        divided = settings_in_parts(settings, [row.source for row in rows], [row.target for row in rows], joins)
+        divided = settings_in_parts(settings, [row.source for row in rows], [row.target for row in rows], bpe_merges)
         known = self.store.human_links([row.id for row in rows])
         by_corpus: dict[str, list[dict[str, Any]]] = {}
         with self.store.snapshot() as snapshot:
@@ -617,7 +616,7 @@ class GrammarStore:
         if not notation.linked:
             raise WrongKindError(f"{self.url}: {notation.cannot('use links')}: nothing was stored")
         self._end_learning()
-        view = InWords(self.settings().joins)
+        view = InWords(self.settings().bpe_merges)
         of_tokens: dict[int, KnownLinks] = {}
         for row in self.store.pairs_by_id(list(links)):
             try:
@@ -633,16 +632,16 @@ class GrammarStore:
             correct_requested(self.store)
         return holder
 
-    def ask(self, question: str, *, limit: int = 500, seconds: float = 10.0, ask_url: str | None = None) -> Answer:
+    def ask(self, question: str, *, limit: int = 500, seconds: float = 10.0, sql_url: str | None = None) -> Answer:
         """Return what one SELECT over the tables and views of `docs/sql.md` finds, at most `limit` rows of it.
 
-        Nothing can be changed. A store on Postgres is asked under the role of `ask_url`. Raises `QuestionError`, and
+        Nothing can be changed. A store on Postgres is asked under the role of `sql_url`. Raises `QuestionError`, and
         `SlowQueryError` where it takes longer than `seconds`.
         """
         from hierogram.storage.browsing.asking import Asker
 
         with ExitStack() as stack:
-            asker = stack.enter_context(closing(Asker(self.store.engine.url, ask_url)))
+            asker = stack.enter_context(closing(Asker(self.store.engine.url, sql_url)))
             found = stack.enter_context(closing(asker.ask(question, seconds, limit)))
             return Answer(found.columns, [tuple(row) for row in found.rows], found.more)
 
@@ -652,7 +651,7 @@ class GrammarStore:
         *,
         options: ExportOptions | None = None,
         progress: ExportProgress | None = None,
-        **chosen: Any,
+        **chosen: Unpack[ExportKeywords],
     ) -> Manifest:
         """Write the grammar to a file, whole or not at all, with a manifest beside it, which is returned.
 
@@ -681,7 +680,7 @@ class GrammarStore:
         sentences: PathLike | None = None,
         options: ExportOptions | None = None,
         progress: ExportProgress | None = None,
-        **chosen: Any,
+        **chosen: Unpack[ExportKeywords],
     ) -> Published:
         """Write the grammar as a new version into a folder, of which `keep` stay; `latest` leads to it.
 
@@ -710,25 +709,21 @@ class GrammarStore:
         after: int = 0,
         keep: bool = False,
         tokenized: bool = False,
-        options: ScoreOptions | None = None,
         progress: Callable[[str, int, int | None], None] | None = None,
-        **chosen: Any,
     ) -> Iterator[ScoredPair]:
         """Yield the scores of pairs under all that is learned: of those given, or of stored ones, by `ids` or all.
 
         Of a stored pair, what it has itself added to the counts is taken out first. `after`: only pairs with a higher
-        number. `keep` has the store keep the scores of its pairs before they are yielded. Options are those of
-        `ScoreOptions`. Raises `NothingLearnedError`, `InputError`.
+        number. `keep` has the store keep the scores of its pairs before they are yielded. Raises
+        `NothingLearnedError`, `InputError`.
         """
         from hierogram.tools.scores.learned import Learned, rows_of
-        from hierogram.tools.scores.records import ScoreOptions
         from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
 
         report = progress or (lambda *_: None)
-        wanted = options_of(ScoreOptions, options, chosen)
         if self._scorer is None or self._scorer.learned.position != self.store.position():
-            self._scorer = Scorer(Learned(self.store, report), wanted, report)
-        scorer = self._scorer.with_options(wanted)
+            self._scorer = Scorer(Learned(self.store, report), report)
+        scorer = self._scorer
         threads = os.cpu_count() or 1
         if pairs is not None:
             from hierogram.daemon.text.texts import pipeline_of
@@ -811,7 +806,7 @@ class GrammarStore:
         departures: int = 0,
         options: TermOptions | None = None,
         progress: Callable[[str, int, int], None] | None = None,
-        **chosen: Any,
+        **chosen: Unpack[TermKeywords],
     ) -> Terms:
         """Return terms, phrases that are translated alike, and up to `departures` pairs of each where they are not.
 
@@ -822,7 +817,9 @@ class GrammarStore:
 
         return extract_terms(self.store, options_of(TermOptions, options, chosen), departures, progress)
 
-    def evidence(self, sentence: str, *, options: EvidenceOptions | None = None, **chosen: Any) -> Evidence:
+    def evidence(
+        self, sentence: str, *, options: EvidenceOptions | None = None, **chosen: Unpack[EvidenceKeywords]
+    ) -> Evidence:
         """Return what the store knows of a sentence: rules that match it, pairs that cover most of it, entries.
 
         Options are those of `EvidenceOptions`. Raises `InputError` where the sentence is empty or too long.
@@ -835,7 +832,7 @@ class GrammarStore:
             return gather(look, sentence, wanted)
 
     def diagnose(
-        self, *, options: ChainOptions | None = None, progress: Steps | None = None, **chosen: Any
+        self, *, options: ChainOptions | None = None, progress: Steps | None = None, **chosen: Unpack[ChainKeywords]
     ) -> Diagnosis:
         """Run several chains over the store's pairs, in memory, and return how far they agree.
 

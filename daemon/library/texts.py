@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, a_text, options_of, whole_number
@@ -16,6 +16,7 @@ from hierogram.daemon.text.texts import TextPipeline, pipeline_of
 if TYPE_CHECKING:
     from hierogram.daemon.learning.alignment.aligning import Aligned
     from hierogram.daemon.learning.alignment.requests import Request
+    from hierogram.daemon.library.keywords import AlignKeywords, ParseKeywords, TranslateKeywords
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import LearnedCounts
     from hierogram.tools.translation.options import TranslateOptions
@@ -33,7 +34,7 @@ def align(
     tokenized: bool = False,
     options: Request | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **chosen: Any,
+    **chosen: Unpack[AlignKeywords],
 ) -> Aligned:
     """Align sentences with their translations, line for line; iterate over the result for each pair's links.
 
@@ -94,14 +95,17 @@ class Decoder:
     """
 
     def __init__(
-        self, grammar: PathLike | GrammarStore, *, options: TranslateOptions | None = None, **chosen: Any
+        self,
+        grammar: PathLike | GrammarStore,
+        *,
+        options: TranslateOptions | None = None,
+        **chosen: Unpack[TranslateKeywords],
     ) -> None:
         from hierogram.tools.translation.opening import Follower, equip
         from hierogram.tools.translation.options import TranslateOptions
 
-        wanted = options_of(
-            TranslateOptions, options, {name: str(v) if isinstance(v, Path) else v for name, v in chosen.items()}
-        )
+        names = {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
+        wanted = options_of(TranslateOptions, options, names)
         with silence():
             self.resources = equip(wanted)
             self._corrected = grammar.corrections.known if isinstance(grammar, GrammarStore) else None
@@ -163,7 +167,7 @@ def parse(
     *,
     options: ParseRequest | None = None,
     progress: Callable[[int], None] = lambda _: None,
-    **chosen: Any,
+    **chosen: Unpack[ParseKeywords],
 ) -> list[ParsedText]:
     """Parse sentences, or those of a file, with a grammar of tree fragments: that of a store of trees, or of a file.
 
@@ -171,7 +175,7 @@ def parse(
     A file of fragments is smoothed with the base distribution `pcfg`, where no other is chosen, since it does not say
     which one it was trained with. Raises `InputError`, `UsageError`, `WrongKindError`.
     """
-    from hierogram.daemon.text.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations, restored
+    from hierogram.daemon.text.treebanks.transformations import Transformations, restored
     from hierogram.samplers.grammar.settings import PCFG
     from hierogram.tools.treebanks.approximation import approximate
     from hierogram.tools.treebanks.grammars import binarized, read_grammar, stored_grammar
@@ -182,14 +186,14 @@ def parse(
     priors, how, base = None, Transformations(), request.base
     if isinstance(grammar, GrammarStore):
         url = grammar.store.engine.url.render_as_string(hide_password=False)
-        fragments, priors, how, trained = stored_grammar(url, request.drawn)
+        fragments, priors, how, trained = stored_grammar(url, request.current_sample)
         base = base or trained
-    elif request.drawn:
-        raise UsageError(f"{grammar}: --drawn is for stores: a file has one count for each fragment")
+    elif request.current_sample:
+        raise UsageError(f"{grammar}: --current-sample is for stores: a file has one count for each fragment")
     else:
         fragments = read_grammar(str(grammar))
     top = request.root or how.root
-    how = replace(how, root=top, binarization=NO_BINARIZATION if request.binary else RIGHT)
+    how = replace(how, root=top)
     parser = Parser(
         approximate(binarized(fragments), top, priors, base=base or PCFG), top, request.draws_taken, request.seed
     )

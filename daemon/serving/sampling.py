@@ -28,6 +28,8 @@ from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollision
 from hierogram.storage.records import SAMPLING, WAITING, Correction, PairRow
 from hierogram.storage.store import Store
 
+_ALIGNED_AT_ONCE = 10_000
+
 
 class Aligning:
     """The aligner of a running daemon; the learner's rules follow where derivations are made again."""
@@ -35,10 +37,9 @@ class Aligning:
     def __init__(
         self, store: Store, learner: Learner, configuration: Configuration, stop: StopFlag, beat: Heartbeat, log: Log
     ) -> None:
-        self._section = configuration.alignment
         self._store = store
         self._threads = configuration.sampling.threads or None
-        self._aligner = IncrementalAligner(store, self._threads, self._section.train)
+        self._aligner = IncrementalAligner(store, self._threads)
         self._learner = learner
         self._stop = stop
         self._beat = beat
@@ -47,7 +48,7 @@ class Aligning:
     def align_new(self) -> int:
         """Align pairs that came without an alignment, some at once; return how many."""
         try:
-            pairs = self._aligner.align_new(self._section.pairs_at_once, self._go_on)
+            pairs = self._aligner.align_new(_ALIGNED_AT_ONCE, self._go_on)
         except StoppedError:
             return 0
         if pairs:
@@ -59,7 +60,7 @@ class Aligning:
         try:
             if not self._aligner.much_has_arrived():
                 return []
-            done = self._aligner.rejuvenate(self._section.pairs_at_once, self._go_on)
+            done = self._aligner.rejuvenate(_ALIGNED_AT_ONCE, self._go_on)
         except StoppedError:
             return []
         begun_again = []
@@ -207,7 +208,7 @@ class SamplingLoop:
 
     def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heartbeat) -> None:
         section = configuration.sampling
-        chosen, given = configuration.workers.options().parsed()
+        chosen, given = configuration.workers.parsed()
         threads = section.threads or (None if chosen is None else 1)
         with ExitStack() as stack:
             chain = shared_chain(stack.enter_context(workers_of(self._store, chosen, threads or 1)))

@@ -147,7 +147,8 @@ class Daemon:
         Raises `DaemonError`, and changes nothing, where one of them cannot have what it needs then, as a port.
         """
         before = self.configuration
-        changed = {name for name in type(configuration).model_fields if getattr(before, name) != getattr(configuration, name)}
+        keys = type(configuration).model_fields
+        changed = {name for name in keys if getattr(before, name) != getattr(configuration, name)}
         kept = {name: getattr(before, name) for name in _FIXED}
         configuration = configuration.model_copy(update=kept)
         self.supervisor.prepare(configuration, frozenset(changed))

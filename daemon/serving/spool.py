@@ -32,7 +32,7 @@ from hierogram.daemon.text.texts import LOOKS_RUNNING, pipeline_of, two_language
 from hierogram.daemon.text.treebanks.ingest import ingest_trees_apart
 from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.storage.child import Child
+from hierogram.storage.child import MEMORY_BYTES, Child
 from hierogram.storage.exceptions import (
     ChildError,
     LeaseLostError,
@@ -359,14 +359,14 @@ class SpoolLoop:
             pipeline_of(settings, languages, tokenize)
         except UsageError as error:
             raise SpoolError(f"spool: {error}") from error
-        return IngestOptions(languages, tokenize, configuration.intake.limits())
+        return IngestOptions(languages, tokenize, configuration.intake)
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Take in one file after the other, oldest first; see `Loop.run`."""
         configuration = self._configuration()
         section = configuration.spool
         folder = section.folder
-        child = Child(configuration.intake.reader_memory_bytes, configuration.intake.reader_seconds)
+        child = Child(MEMORY_BYTES, configuration.intake.reader_seconds)
         with closing(child):
             if folder is not None:
                 prepare(folder)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.daemon.exceptions import DaemonError, InputError, TooManyRejectedError
-from hierogram.storage.options import Option
+from hierogram.storage.options import Option, Options
 
 DIFFERENT_WORDS = "different-words"
 EMPTY_LINE = "empty-line"
@@ -56,36 +56,34 @@ _ALWAYS_REJECTED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Options):
     """Bound how much of an input is taken before it is set apart as a whole."""
 
     max_unpacked_bytes: Annotated[
-        int, Option("Most bytes that a compressed input may unpack to.", least=1, metavar="BYTES", expert=True)
+        int, Option("Most bytes that a compressed input may unpack to.", min=1, metavar="BYTES")
     ] = 1 << 36
     max_unpacked_ratio: Annotated[
         float,
         Option(
             "Most bytes that a byte of compressed input may unpack to; the first 16 MiB always may.",
-            least=1,
-            expert=True,
+            min=1,
         ),
     ] = 200.0
     max_rejected_lines: Annotated[
-        int, Option("Most lines that may be rejected before an input is set apart as a whole.", least=0, expert=True)
+        int, Option("Most lines that may be rejected before an input is set apart as a whole.", min=0)
     ] = 1_000_000
     max_rejected_share: Annotated[
         float,
         Option(
             "Largest share of its lines that may be rejected, or of those so far; the first 100 always may.",
-            least=0,
-            most=1,
-            expert=True,
+            min=0,
+            max=1,
         ),
     ] = 0.5
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
         """Raises `InputError` where so many compressed bytes may not unpack to so many."""
-        advice = "if it is what it should be, unpack it first, or take more with"
+        advice = "if the file is right, unpack it first, or raise"
         if unpacked > self.max_unpacked_bytes:
             raise InputError(
                 f"{name}: unpacks to more than {self.max_unpacked_bytes:,} bytes: {advice} "
@@ -101,9 +99,9 @@ class Limits:
         """Raises `TooManyRejectedError` where so many of so many lines may not be rejected, by their reasons."""
         rejected = sum(reasons.values())
         if rejected > self.max_rejected_lines:
-            bound = f"over {self.max_rejected_lines:,}: take more with {_names('max_rejected_lines')}"
+            bound = f"over {self.max_rejected_lines:,}: raise {_names('max_rejected_lines')}"
         elif rejected > _ALWAYS_REJECTED and rejected > self.max_rejected_share * lines:
-            bound = f"over {self.max_rejected_share:.0%}: take more with {_names('max_rejected_share')}"
+            bound = f"over {self.max_rejected_share:.0%}: raise {_names('max_rejected_share')}"
         else:
             return
         by_number = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
@@ -114,7 +112,7 @@ class Limits:
 
 
 def _names(option: str) -> str:
-    return f"--set {option} (of a daemon: {option})"
+    return f"{option} in [intake] of a daemon's configuration"
 
 
 DEFAULT_LIMITS = Limits()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.samplers.grammar.numbers import LONGEST_SIDE
 from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
-from hierogram.storage.records import JOINS, PART_MARK, Settings
+from hierogram.storage.records import MAX_BPE_MERGES, PART_MARK, Settings
 
 if TYPE_CHECKING:
     from hierogram.daemon.text.validation import LineColumns
@@ -173,10 +173,10 @@ def settings_in_parts(
     """
     joins = []
     for lines, own in zip((sources, targets), most, strict=True):
-        number = own if own is not None else JOINS if is_rich(lines) else 0
+        number = own if own is not None else MAX_BPE_MERGES if is_rich(lines) else 0
         joins.append(joins_as_text(learn_joins(lines, number)))
     # Classes were those of whole words.
-    return replace(settings, joins=tuple(joins), classes=(), max_tokens=LONGEST_SIDE)
+    return replace(settings, bpe_merges=tuple(joins), classes=(), max_tokens=LONGEST_SIDE)
 
 
 @cache

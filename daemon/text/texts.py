@@ -244,7 +244,7 @@ class TextPipeline:
             "languages": list(languages),
             "tokenize": self.rules is not None,
             "case": LOWERED if self.lower else KEPT,
-            "joins": list(self.joins),
+            "bpe_merges": list(self.joins),
         }
 
     def running(self) -> "TextPipeline":
@@ -265,7 +265,7 @@ def pipeline_of(
     one of them is missing.
     """
     if isinstance(settings, Settings):
-        settings = {name: getattr(settings, name) for name in ("languages", "tokenize", "case", "joins")}
+        settings = {name: getattr(settings, name) for name in ("languages", "tokenize", "case", "bpe_merges")}
     known: Sequence[str] = settings.get("languages") or []
     own = (str(known[0]), str(known[1])) if len(known) == 2 else None
     for given, named in ((languages, "languages"), (tokenize, "tokenize")):
@@ -277,7 +277,7 @@ def pipeline_of(
     rules = tokenize or (own if settings.get("tokenize") else None)
     for language in rules or ():
         language_of(language)
-    joins = tuple(map(str, settings.get("joins") or ()))
+    joins = tuple(map(str, settings.get("bpe_merges") or ()))
     return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED, joins)
 
 

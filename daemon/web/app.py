@@ -4,13 +4,14 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hierogram.daemon.configuration import HttpConfiguration, Section
+from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
@@ -59,7 +60,7 @@ def build_app(
     configuration: HttpConfiguration,
     limits: Limits = DEFAULT_LIMITS,
     ending: Callable[[], bool] | None = None,
-    sections: Mapping[str, Section] | None = None,
+    sections: Mapping[str, Any] | None = None,
 ) -> ASGIApp:
     """Return the application that answers for a daemon.
 
@@ -130,9 +131,9 @@ def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
 
 
 def _asker(reader: Reader, configuration: HttpConfiguration) -> Asker | None:
-    if not configuration.ask:
+    if not configuration.sql:
         return None
-    asker = Asker(reader.engine.url, configuration.ask_url.get_secret_value() if configuration.ask_url else None)
+    asker = Asker(reader.engine.url, configuration.sql_url.get_secret_value() if configuration.sql_url else None)
     if asker.refusal is not None:
         _log.warning("%s", asker.refusal)
     return asker

@@ -8,13 +8,13 @@ from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
-from hierogram.daemon.configuration import HttpConfiguration, Section
+from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
 
 Shared = TypeVar("Shared")
-Chosen = TypeVar("Chosen", bound=Section)
+Chosen = TypeVar("Chosen")
 
 
 class WebContext:
@@ -38,7 +38,7 @@ class WebContext:
         self,
         service: Service,
         http: HttpConfiguration,
-        sections: Mapping[str, Section],
+        sections: Mapping[str, Any],
         sessions: Sessions,
         stopping: Callable[[], bool],
     ) -> None:

@@ -21,7 +21,7 @@ from anyio import CancelScope
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hierogram.daemon.configuration import Configuration, HttpConfiguration, Section, extension_sections
+from hierogram.daemon.configuration import Configuration, HttpConfiguration, extension_sections
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
 from hierogram.daemon.text.rejections import Limits
@@ -366,7 +366,7 @@ class HttpLoop:
         configuration: Callable[[], HttpConfiguration],
         grace_seconds: float = 15.0,
         limits: Callable[[], Limits] = Limits,
-        sections: Callable[[], Mapping[str, Section]] = dict,
+        sections: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._service = service
         self._configuration = configuration

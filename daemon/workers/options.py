@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.options import Option
+from hierogram.storage.options import Option, OptionError, Options
 
 AUTO = "auto"
 _CLIENT = "ray://"
@@ -13,7 +12,7 @@ _BLOCKS = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})")
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(Options):
     """Ways to share out the pairs of a store, as they are asked for."""
 
     workers: Annotated[
@@ -33,8 +32,11 @@ class Sharing:
         ),
     ] = None  # fmt: skip
 
+    def __post_init__(self) -> None:
+        self.parsed()
+
     def parsed(self) -> "tuple[Workers | None, tuple[int, int] | None]":
-        """Return who samples, and pairs a block and blocks a round, None where it is not said; raises `UsageError`."""
+        """Return the workers, and pairs per block and blocks per round, None if not given; raises `OptionError`."""
         return (
             None if self.workers is None else parse_workers(self.workers),
             None if self.blocks is None else parse_blocks(self.blocks),
@@ -50,19 +52,19 @@ class Workers:
 
 
 def parse_workers(text: str) -> Workers:
-    """`auto`, a number, or `ray://HOST:PORT`; raises `UsageError`."""
+    """Parse `auto`, a number, or `ray://HOST:PORT`; raises `OptionError`."""
     if text == AUTO:
         return Workers()
     if text.startswith(_CLIENT) and len(text) > len(_CLIENT):
         return Workers(address=text)
     if text.isascii() and text.isdigit() and int(text) >= 1:
         return Workers(int(text))
-    raise UsageError(f"--workers: {text!r} is neither auto, nor a number from 1 on, nor ray://HOST:PORT")
+    raise OptionError("workers", f"expected auto, a positive number or ray://HOST:PORT, got {text!r}")
 
 
 def parse_blocks(text: str) -> tuple[int, int]:
-    """`32x64`: 32 pairs a block, 64 blocks a round; raises `UsageError`."""
+    """Parse `32x64`: 32 pairs per block, 64 blocks per round; raises `OptionError`."""
     found = _BLOCKS.fullmatch(text)
     if found is None:
-        raise UsageError(f"--blocks: {text!r} is not PAIRSxBLOCKS, as in 32x64: pairs a block, blocks a round")
+        raise OptionError("blocks", f"expected PAIRSxBLOCKS, such as 32x64, got {text!r}")
     return int(found[1]), int(found[2])

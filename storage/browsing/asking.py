@@ -29,9 +29,9 @@ MOST_CELLS = 50_000
 """Of an answer that is shown on a page."""
 OFF = (
     "asking is off: on Postgres it needs a role of its own, so that no question can hold locks or sessions of the"
-    " daemon: make one as docs/pages.md says, and name it by ask_url in the section [http]"
+    " daemon: make one as docs/pages.md says, and name it by sql_url in the section [http]"
 )
-WRONG = "asking is off: ask_url in the section [http] is not the URL of a Postgres database, see docs/pages.md"
+WRONG = "asking is off: sql_url in the section [http] is not the URL of a Postgres database, see docs/pages.md"
 
 _START_SECONDS = 30.0
 """How long a child may take until its database is open, beside the seconds of the question."""
@@ -66,19 +66,19 @@ class Answered:
 class Asker:
     """Answers questions about the store at a URL; from any thread.
 
-    On Postgres questions are asked under the role of `ask_url`, each on a connection of its own; without it, `refusal`
+    On Postgres questions are asked under the role of `sql_url`, each on a connection of its own; without it, `refusal`
     says what to do, and every question is refused.
     """
 
-    def __init__(self, store: URL | str, ask_url: str | None = None) -> None:
+    def __init__(self, store: URL | str, sql_url: str | None = None) -> None:
         url = parse_url(store) if isinstance(store, str) else store
         file = sqlite_file(url)
         self._file = None if file is None else str(file.absolute())
         self._connect: dict[str, Any] = {}
-        self.refusal = OFF if self._file is None and ask_url is None else None
-        if self._file is None and ask_url is not None:
+        self.refusal = OFF if self._file is None and sql_url is None else None
+        if self._file is None and sql_url is not None:
             try:
-                role = parse_url(ask_url)
+                role = parse_url(sql_url)
                 if role.get_backend_name() == POSTGRES:
                     self._connect = dict(role.get_dialect()().create_connect_args(role)[1])
                 else:

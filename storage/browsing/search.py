@@ -103,11 +103,11 @@ class Query:
     match: Annotated[str, Option("What matches", values=MATCHES)] = PART
     order: Annotated[str, Option("Order", values=ORDERS)] = USE
     min_count: Annotated[
-        int | None, Option("Expected uses of the rule, at least; by surprise 1 unless told otherwise.", least=0)
+        int | None, Option("Expected uses of the rule, at least; by surprise 1 unless told otherwise.", min=0)
     ] = None
-    max_scope: Annotated[int | None, Option("Scope of the rule, at most.", least=0)] = None
+    max_scope: Annotated[int | None, Option("Scope of the rule, at most.", min=0)] = None
     corpus: Annotated[str | None, Option("Only rules that pairs of this corpus use.", metavar="NAME")] = None
-    limit: Annotated[int, Option("Rules to show, at most.", least=1)] = 20
+    limit: Annotated[int, Option("Rules to show, at most.", min=1)] = 20
 
 
 @dataclass(frozen=True, slots=True)

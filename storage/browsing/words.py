@@ -48,7 +48,7 @@ def word_count(look: Look, side: str, token: str) -> int | None:
 
     In a store of parts, in how many pairs: the vocabulary has parts.
     """
-    if look.settings().joins:
+    if look.settings().bpe_merges:
         held = _held(look, side)
         row = look.row(f"SELECT count(*) FROM sentence_pairs AS p WHERE {held}", word=f" {token} ")
         return int(row[0]) or None if row else None
@@ -142,7 +142,7 @@ def _text_of(look: Look, side: str) -> str:
     """The words of a side of a pair `p`, parts of them joined."""
     settings = look.settings()
     column = side if side == SOURCE or len(notation_of(settings.grammar).pair_words) > 1 else SOURCE
-    return f"replace(p.{column}, ' {PART_MARK}', '')" if settings.joins else f"p.{column}"
+    return f"replace(p.{column}, ' {PART_MARK}', '')" if settings.bpe_merges else f"p.{column}"
 
 
 def _holding(look: Look, side: str, token: str, last_pair: int) -> int | None:
@@ -177,7 +177,7 @@ def pairs_with(look: Look, side: str, token: str, limit: int) -> list[PairRow]:
 
 def _is_indexed(look: Look, side: str) -> bool:
     settings = look.settings()
-    return side == SOURCE and notation_of(settings.grammar).takes == PAIRS and not settings.joins
+    return side == SOURCE and notation_of(settings.grammar).takes == PAIRS and not settings.bpe_merges
 
 
 def _latest_by_index(look: Look, token: str, limit: int) -> list[int]:
@@ -250,7 +250,7 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
 
 def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
     """Frequent words of a side, of those that came first into the store; of some passages of a store of parts."""
-    if look.settings().joins:
+    if look.settings().bpe_merges:
         place = 1 + (side == TARGET)
         counts = Counter(word for row in _passages(look) for word in row[place].split(" "))
         return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
@@ -303,7 +303,7 @@ def _passages(look: Look) -> list[tuple[Any, ...]]:
     step = max(_PAIRS_A_WINDOW, -(-last // _WINDOWS))
     ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_A_WINDOW)]
     texts = "p.source, p.target"
-    if look.settings().joins:
+    if look.settings().bpe_merges:
         texts = ", ".join(_text_of(look, side) for side in (SOURCE, TARGET))
     return look.rows(
         f"SELECT p.id, {texts} FROM sentence_pairs AS p WHERE p.id IN ({', '.join(map(str, ids))}) ORDER BY p.id", False

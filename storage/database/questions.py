@@ -183,7 +183,7 @@ def _rows_of_postgres(
         superuser, functions = cursor.execute(_ROLE, (NOT_FOR_STRANGERS,)).fetchone() or (True, None)
         if superuser or functions:
             may = "is a superuser" if superuser else f"may execute {functions}"
-            raise QuestionError(f"asking is off: the role of ask_url {may}: make it as docs/pages.md says")
+            raise QuestionError(f"asking is off: the role of sql_url {may}: make it as docs/pages.md says")
         yield ()
         # With parameters, if only none, the protocol takes one statement and no more.
         cursor.execute(f"DECLARE asked NO SCROLL CURSOR FOR {statement}", (), prepare=True)

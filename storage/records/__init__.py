@@ -45,7 +45,16 @@ from hierogram.storage.records.pairs import (
     in_runs,
     join_pairs,
 )
-from hierogram.storage.records.settings import CASES, INFINITY, JOINS, KEPT, LARGEST_SEED, LOWERED, PART_MARK, Settings
+from hierogram.storage.records.settings import (
+    CASES,
+    INFINITY,
+    KEPT,
+    LARGEST_SEED,
+    LOWERED,
+    MAX_BPE_MERGES,
+    PART_MARK,
+    Settings,
+)
 
 __all__ = [
     "ALIGNER",
@@ -55,10 +64,10 @@ __all__ = [
     "DICTIONARIES",
     "GIVEN",
     "INFINITY",
-    "JOINS",
     "KEPT",
     "LARGEST_SEED",
     "LOWERED",
+    "MAX_BPE_MERGES",
     "NOBODY",
     "PART_MARK",
     "SAMPLING",

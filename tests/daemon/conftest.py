@@ -37,6 +37,11 @@ QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 """Settings with a short schedule."""
 
 
+def make_store(url: str = "sqlite:///hierogram.db", **settings: object) -> None:
+    """Make an empty store, with settings of which `hierogram init` has no option among them."""
+    open_store(url, create=True, settings=Settings(**settings)).close()  # type: ignore[arg-type]
+
+
 class Ran(NamedTuple):
     """How a command ended, and what it said."""
 

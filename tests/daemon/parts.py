@@ -19,14 +19,14 @@ def make_parts(folder: Path) -> str:
     """Make a store of parts in a folder, learn from it, and return its address."""
     with hg.open(folder / "words.db", create=True) as words:
         words.add(VERSES)
-        with words.in_parts(folder / "parts.db", joins=(24, 24)) as store:
+        with words.in_parts(folder / "parts.db", bpe_merges=(24, 24)) as store:
             store.learn(20, threads=1).run()
     return str(folder / "parts.db")
 
 
 def a_divided_word(store: hg.GrammarStore) -> str:
     """Return a source word of several parts that a rule has together, that of the most used rule."""
-    view = InWords(store.settings().joins)
+    view = InWords(store.settings().bpe_merges)
     for rule in store.rules().top(10_000):
         for word in view.side(rule.source).split(" "):
             if word in SOURCE_WORDS and PART_MARK in view.parts(0, word):

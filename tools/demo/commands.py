@@ -10,6 +10,7 @@ from hierogram.daemon.cli.common import interruptible, named_store, note, open_o
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.cli.learning import align_pending, print_aligned, print_learned, telling
 from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import OUTPUT, SWEEPS
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -32,10 +33,8 @@ def demo(
     data: Annotated[
         Path | None, Option("Local copy of the data package, for machines without a network.", metavar="WHEEL")
     ] = None,
-    sweeps: Annotated[int, Option("Sweeps over all pairs after their burn-in.", least=0)] = 30,
-    output: Annotated[
-        Path, Option("File to export the grammar to.", metavar="FILE", flags=("--output", "-o"))
-    ] = DEMO_EXPORT,
+    sweeps: Annotated[int, SWEEPS] = 30,
+    output: Annotated[Path, OUTPUT] = DEMO_EXPORT,
     align: Annotated[
         bool, Option("Leave the hand-made links aside: align, compare with them, learn from that.")
     ] = False,

@@ -31,6 +31,9 @@ from hierogram.tools.diagnosis.options import ChainOptions
 _OWN, _NONE, _ANY = "the model's", "none", "random"
 LINK_STARTS = (_OWN, _NONE, _ANY)
 """First links of the chains, in turn: the model's own, none, and each word's to any word."""
+_SWEEPS_PER_DRAW = 2
+_WATCHED_RULES, _WATCHED_LINKS = 2_000, 1_000
+"""Maximum number of rules, the most frequent ones, and of links whose values are recorded in each draw."""
 _WAYS = ("target from source", "source from target")
 
 
@@ -68,10 +71,6 @@ def run_link_chains(
     )
 
 
-def _burn_in(pairs: int, options: ChainOptions) -> int:
-    return options_for(DEFAULT_MODEL, pairs).burn_in if options.warm_up is None else options.warm_up
-
-
 class _Way:
     """The chains of one direction."""
 
@@ -92,7 +91,7 @@ class _Way:
         self._sweep(keys[0], self._kernel.init(keys[0]), 1)
         self._seconds = 0.0
         states = [self._kernel.init(key, self._first_links(chain, key)) for chain, key in enumerate(keys)]
-        burn_in = _burn_in(len(self._rows), options)
+        burn_in = self._model.burn_in
         for chain, key in enumerate(keys):
             for sweep in range(1, burn_in + 1):
                 states[chain] = self._sweep(key, states[chain], sweep)
@@ -100,11 +99,11 @@ class _Way:
         started = time.perf_counter()
         words, positions = self._watched([state.chain.links for state in states])
         overhead = time.perf_counter() - started
-        drawn = np.zeros((len(words), options.chains, max(1, options.sweeps // options.every)))
+        drawn = np.zeros((len(words), options.chains, max(1, options.sweeps // _SWEEPS_PER_DRAW)))
         for chain, key in enumerate(keys):
             for draw in range(drawn.shape[2]):
-                for sweep in range(options.every):
-                    number = burn_in + draw * options.every + sweep + 1
+                for sweep in range(_SWEEPS_PER_DRAW):
+                    number = burn_in + draw * _SWEEPS_PER_DRAW + sweep + 1
                     states[chain] = self._sweep(key, states[chain], number)
                     report()
                 started = time.perf_counter()
@@ -133,7 +132,7 @@ class _Way:
         """Return emitted words and the positions that they are linked to, of links that chains have now."""
         numbers = np.unique(np.concatenate([(np.arange(len(one)) << 16) | one for one in links if len(one)]))
         numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
-        wanted = min(len(numbers), self._options.links // 2)
+        wanted = min(len(numbers), _WATCHED_LINKS // 2)
         chosen = numbers[np.linspace(0, len(numbers) - 1, wanted).astype(np.int64)] if wanted else numbers[:0]
         return chosen >> 16, (chosen & 0xFFFF).astype(np.int16)
 
@@ -236,17 +235,17 @@ def run_chains(store: Store, options: ChainOptions, report: Report = lambda _don
         raise InputError(f"{store.url}: there are no aligned pairs yet: run `hierogram ingest` and `hierogram learn`")
     loaded = kind.load(rows, settings)
     starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
-    hows = [TrialOptions(options.seed + k, start, options.threads) for k, start in enumerate(starts)]
+    hows = [TrialOptions(options.seed + k, start, options.threads or 1) for k, start in enumerate(starts)]
     trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in hows]
-    aligned = [row for row in rows if row.aligned_by == ALIGNER and options.links and not kind.whole]
-    warm_up = kind.course(settings).burn_in if options.warm_up is None else options.warm_up
+    aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.whole]
+    burn_in = kind.course(settings).burn_in
     later = 0
     if aligned:
-        later = len(_WAYS) * options.chains * (_burn_in(len(aligned), options) + options.sweeps)
-    done = len(trials) * (warm_up + options.sweeps)
+        later = len(_WAYS) * options.chains * (options_for(DEFAULT_MODEL, len(aligned)).burn_in + options.sweeps)
+    done = len(trials) * (burn_in + options.sweeps)
     total = done + later
     try:
-        drawn = _Run(trials, (loaded, settings), options, lambda done: report(done, total)).draws(warm_up, starts)
+        drawn = _Run(trials, (loaded, settings), options, lambda done: report(done, total)).draws(burn_in, starts)
     finally:
         for trial in trials:
             trial.close()
@@ -272,10 +271,10 @@ class _Run:
         counts_of_rules(trials[0].table, np.zeros((0, 2), np.uint64))
         trials[0].log_likelihood()
 
-    def draws(self, warm_up: int, starts: list[str]) -> Draws:
+    def draws(self, burn_in: int, starts: list[str]) -> Draws:
         """Take all chains through their sweeps."""
         for trial in self._trials:
-            for _ in range(warm_up):
+            for _ in range(burn_in):
                 self._sweep(trial)
         started = time.perf_counter()
         keys, sources, targets = self._most_frequent()
@@ -300,10 +299,10 @@ class _Run:
     def _watch(self, trial: Trial, watch: Watch) -> list[RuleCounts]:
         """Take the chain's sweeps that count; return its grammar at some of the draws, the last one among them."""
         grammars = []
-        draws = max(1, self._options.sweeps // self._options.every)
+        draws = max(1, self._options.sweeps // _SWEEPS_PER_DRAW)
         taken = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
         for draw in range(1, draws + 1):
-            for _ in range(self._options.every):
+            for _ in range(_SWEEPS_PER_DRAW):
                 self._sweep(trial)
             started = time.perf_counter()
             watch.note(trial.log_likelihood(), trial.table)
@@ -319,7 +318,7 @@ class _Run:
         drawn = [Drawn(loaded.trees(trial.state), nothing) for trial in self._trials]
         rules = join_deltas([loaded.rule_deltas(None, one, self._settings) for one in drawn])
         counts = np.bincount(first_of_each_key(rules.keys), rules.counts, len(rules))
-        chosen = np.lexsort((np.arange(len(counts)), -counts))[: self._options.watched]
+        chosen = np.lexsort((np.arange(len(counts)), -counts))[: _WATCHED_RULES]
         chosen = chosen[counts[chosen] > 0]
         sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.sources, rules.targets))
         return rules.keys[chosen], sources, targets

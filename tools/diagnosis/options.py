@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from hierogram.daemon.shared_options import LIMIT, Seed, Threads
 from hierogram.storage.options import Option
 
 
@@ -10,22 +11,11 @@ from hierogram.storage.options import Option
 class ChainOptions:
     """Which chains are run, and what is written down of them."""
 
-    chains: Annotated[int, Option("Chains, each with a seed of its own; cut, joined and random in turn.", least=2)] = 4
-    sweeps: Annotated[int, Option("Sweeps of each chain after its burn-in.", least=8)] = 200
-    warm_up: Annotated[
-        int | None, Option("Sweeps of burn-in, of which nothing is kept.", least=0, shown="the schedule's", expert=True)
-    ] = None
-    every: Annotated[int, Option("Sweeps from one draw to the next.", least=1, expert=True)] = 2
-    pairs: Annotated[int, Option("Only the first so many pairs of the store.", least=1)] = 3_000
-    watched: Annotated[int, Option("Rules whose counts are watched, the most frequent ones.", least=0, expert=True)] = (
-        2_000
-    )
-    links: Annotated[
-        int,
-        Option("Links that are watched in chains of the aligner, where the store aligned pairs.", least=0, expert=True),
-    ] = 1_000
-    seed: Annotated[int, Option("Seed of the first chain.", least=0)] = 1
-    threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 1
+    chains: Annotated[int, Option("Chains, each with a seed of its own; cut, joined and random in turn.", min=2)] = 4
+    sweeps: Annotated[int, Option("Sweeps of each chain after its burn-in.", min=8)] = 200
+    pairs: Annotated[int, Option("Only the first so many pairs of the store.", min=1)] = 3_000
+    seed: Seed = 1
+    threads: Threads = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,4 +24,4 @@ class RuleQuery:
 
     source: Annotated[str | None, Option("Source side of the rules, exactly.", metavar="SIDE")] = None
     target: Annotated[str | None, Option("Target side of the rules, exactly.", metavar="SIDE")] = None
-    limit: Annotated[int, Option("Rules to show, at most.", least=1)] = 20
+    limit: Annotated[int, LIMIT] = 20

@@ -89,7 +89,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
         choose(words, weights, patterns, pairs, options.pairs),
         _entries(sentence, entries),
     )
-    view = InWords(look.settings().joins)
+    view = InWords(look.settings().bpe_merges)
     return _in_words(found, view) if view.joins else found
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from hierogram.daemon.shared_options import Tokenized
 from hierogram.storage.options import Option
 
 MOST_PAIRS, MOST_RULES = 50, 500
@@ -16,13 +17,12 @@ class EvidenceOptions:
     """Bounds of what is reported of a sentence."""
 
     pairs: Annotated[
-        int, Option("Stored pairs, each chosen for what those before it do not cover.", least=0, most=MOST_PAIRS)
+        int, Option("Stored pairs, each chosen for what those before it do not cover.", min=0, max=MOST_PAIRS)
     ] = 5
-    rules: Annotated[int, Option("Rules that match, at most.", least=0, most=MOST_RULES)] = 60
-    renderings: Annotated[
-        int, Option("Rules of one source side, the most used first.", least=1, most=20, expert=True)
-    ] = 3
-    tokenized: Annotated[bool, Option("The sentence is tokens separated by spaces: leave them as they are.")] = False
+    rules: Annotated[int, Option("Rules that match, at most.", min=0, max=MOST_RULES)] = 60
+    renderings: int = 3
+    """Maximum number of rules with one source side."""
+    tokenized: Tokenized = False
 
 
 def to_choose_from(*, tokenized: bool) -> EvidenceOptions:

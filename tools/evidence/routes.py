@@ -38,7 +38,6 @@ _Sentence = Annotated[
 ]
 _Pairs = Annotated[int, Query(**_DECLARED["pairs"].constraints())]
 _Rules = Annotated[int, Query(**_DECLARED["rules"].constraints())]
-_Renderings = Annotated[int, Query(**_DECLARED["renderings"].constraints())]
 _Tokenized = Annotated[bool, Query(**_DECLARED["tokenized"].constraints())]
 
 
@@ -59,7 +58,6 @@ def evidence_routes(service: Service) -> APIRouter:
         source: _Sentence,
         pairs: _Pairs = EvidenceOptions.pairs,
         rules: _Rules = EvidenceOptions.rules,
-        renderings: _Renderings = EvidenceOptions.renderings,
         tokenized: _Tokenized = EvidenceOptions.tokenized,
         format: Annotated[
             Literal["json", "prompt"], Query(description="JSON, or text that is ready for a prompt.")
@@ -78,7 +76,7 @@ def evidence_routes(service: Service) -> APIRouter:
         if characters is not None:
             found = service.store.evidence(source, options=to_choose_from(tokenized=tokenized))
             return PlainTextResponse(within(found, characters, pipeline_of(service.store.settings())))
-        wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
+        wanted = EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
         found = service.store.evidence(source, options=wanted)
         if format == "prompt":
             return PlainTextResponse(as_prompt(found, source, pipeline_of(service.store.settings())))

@@ -100,13 +100,13 @@ def _flat(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
 class BenchOptions:
     """Options of all sections."""
 
-    pairs: Annotated[int | None, Option("Only the first n pairs, or trees.", least=1)] = None
-    threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 2
+    pairs: Annotated[int | None, Option("Only the first n pairs, or trees.", min=1)] = None
+    threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
     postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest or pages.")] = None
-    small: Annotated[int, Option("Pairs of the small store of the absorbing section.", least=1)] = 5_000
-    large: Annotated[int, Option("Pairs of its large store.", least=1)] = 150_000
-    rules: Annotated[int, Option("Rules for asking, exporting, translating and pages.", least=1)] = 1_000_000
+    small: Annotated[int, Option("Pairs of the small store of the absorbing section.", min=1)] = 5_000
+    large: Annotated[int, Option("Pairs of its large store.", min=1)] = 150_000
+    rules: Annotated[int, Option("Rules for asking, exporting, translating and pages.", min=1)] = 1_000_000
 
 
 @with_options

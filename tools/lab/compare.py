@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import AsJson, interruptible, note, plural, print_json, store_url
+from hierogram.daemon.cli.common import interruptible, note, plural, print_json, store_url
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import AsJson
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
 from hierogram.storage.options import Option
 from hierogram.storage.records import UNALIGNED
@@ -29,15 +30,15 @@ class CompareOptions:
 
     held_out: Annotated[str | None, Option("Source text whose n-grams should be covered.", metavar="FILE")] = None
     hold_out: Annotated[
-        int | None, Option("Pairs of FILES to hold out instead, evenly spaced.", least=0, shown=f"{_HELD_OUT}")
+        int | None, Option("Pairs of FILES to hold out instead, evenly spaced.", min=0, shown=f"{_HELD_OUT}")
     ] = None
     keep: Annotated[
         Path | None, Option("Keep the store that is made from FILES, under this name.", metavar="FILE.db")
     ] = None
-    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0, metavar="K")] = 2
+    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", min=0, metavar="K")] = 2
     loose: Annotated[bool, Option("Heuristic phrases may begin and end with unaligned words.")] = False
-    sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", least=0, shown="74")] = None
-    threads: Annotated[int, Option("Threads; the result does not depend on them.", least=1)] = 2
+    sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", min=0, shown="74")] = None
+    threads: Annotated[int, Option("Threads; the result does not depend on them.", min=1)] = 2
 
 
 @with_options

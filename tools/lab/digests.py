@@ -127,7 +127,7 @@ _STORES = {
     "linked": (["--seed", "3"], ["linked.txt"], "6"),
     "paper": (["--seed", "3", "--schedule", "paper"], ["linked.txt"], "6"),
     "unaligned": (["--seed", "4"], ["c.f", "c.e"], "4"),
-    "trees": (["--kind", "trees", "--set", "annealing=10"], ["--trees", "t.mrg"], "12"),
+    "trees": (["--kind", "trees", "--annealing", "10"], ["--trees", "t.mrg"], "12"),
     "itg": (["--kind", "itg"], ["short.f", "short.e"], "4"),
 }
 _FORMATS = ("cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet", "glossary", "lexicon")

@@ -263,19 +263,19 @@ def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path
 class Runs:
     """The runs that are compared."""
 
-    train: Annotated[int, Option("Training trees, the first of the file.", least=1)] = 2000
-    dev: Annotated[int, Option("Development trees, the next; the learning curve is scored on them.", least=0)] = 200
-    test: Annotated[int, Option("Test trees, those after.", least=1)] = 400
-    seeds: Annotated[int, Option("Seeds, from 1.", least=1)] = 5
-    annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", least=0)] = 400
-    sweeps: Annotated[int, Option("Sweeps after that.", least=0)] = 50
+    train: Annotated[int, Option("Training trees, the first of the file.", min=1)] = 2000
+    dev: Annotated[int, Option("Development trees, the next; the learning curve is scored on them.", min=0)] = 200
+    test: Annotated[int, Option("Test trees, those after.", min=1)] = 400
+    seeds: Annotated[int, Option("Seeds, from 1.", min=1)] = 5
+    annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", min=0)] = 400
+    sweeps: Annotated[int, Option("Sweeps after that.", min=0)] = 50
     bases: Annotated[tuple[str, ...], Option("Base distributions.", values=(UNIFORM, PCFG_BASE), shown="both")] = ()
-    draws: Annotated[int, Option("Derivations to draw for MPP; 0 leaves it out.", least=0)] = 1000
-    rare: Annotated[int, Option("Words seen that often or less become classes.", least=0)] = 1
+    draws: Annotated[int, Option("Derivations to draw for MPP; 0 leaves it out.", min=0)] = 1000
+    rare: Annotated[int, Option("Words seen that often or less become classes.", min=0)] = 1
     labels: Annotated[
         tuple[str, ...], Option("Sub-labels of each label, beside TSGs without.", metavar="NUMBERS", shown="none")
     ] = ()
-    jobs: Annotated[int, Option("Processes at a time.", least=1)] = 2
+    jobs: Annotated[int, Option("Processes at a time.", min=1)] = 2
 
     def task(self, trees: str, chain: tuple[str, int, int], train: int, evaluated: tuple[int, int], draws: int) -> Task:
         """Return a run of a base distribution, a number of sub-labels and a seed, 0 for the PCFG, on the first `train`

@@ -10,7 +10,6 @@ import typer
 
 from hierogram.daemon.cli.common import (
     FOUND,
-    AsJson,
     chosen_store,
     interruptible,
     note,
@@ -21,8 +20,9 @@ from hierogram.daemon.cli.common import (
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import AsJson, Tokenized
 from hierogram.storage.options import Option
-from hierogram.tools.scores.records import Misfit, PairScore, ScoreOptions
+from hierogram.tools.scores.records import Misfit, PairScore
 
 if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore, ScoredPair
@@ -34,25 +34,34 @@ _COLUMNS = ("pair", "doubt", "evidence", "log P", "unseen", "odd source", "odd t
 @with_options
 def score(
     context: typer.Context,
-    options: ScoreOptions,
     files: Annotated[
         list[str] | None,
         Option("Files to score; the stored pairs, if none.", metavar="[SOURCE TARGET]", positional=True),
     ] = None,
     pair: Annotated[list[int] | None, Option("Only this stored pair; may be repeated.", metavar="NUMBER")] = None,
+    doubt: Annotated[
+        float | None, Option("Show only pairs with at least this doubt.", metavar="DOUBT", shown="all")
+    ] = None,
+    below: Annotated[
+        float | None, Option("Show only pairs with less evidence than this.", metavar="EVIDENCE", shown="all")
+    ] = None,
+    misfit: Annotated[
+        float | None,
+        Option("Show only pairs with a word whose log-odds of not belonging reach this.", metavar="ODDS", shown="all"),
+    ] = None,
     after: Annotated[
-        int, Option("Only pairs, or lines of files, after this one: to go on with.", least=0, metavar="NUMBER")
+        int, Option("Only pairs, or lines of files, after this one: to go on with.", min=0, metavar="NUMBER")
     ] = 0,
     keep: Annotated[bool, Option("Have the store keep the scores of its pairs.")] = False,
     kept: Annotated[bool, Option("Tell the scores that the store keeps, and make none.")] = False,
-    tokenized: Annotated[bool, Option("Files hold tokens separated by spaces: leave them as they are.")] = False,
+    tokenized: Tokenized = False,
     as_json: AsJson = False,
 ) -> None:
     """Score pairs: how probable each is under all that the store has learned, and what of it is unexplained.
 
     Of a stored pair, what it has itself added to the store's counts is taken out first. A pair of low evidence is
-    likely to be noise, and so is one with a word that does not belong. Where more than one of --doubt, below and
-    misfit is given, pairs are told for any of them. With --json an object a line as soon as it is known, with the
+    likely to be noise, and so is one with a word that does not belong. If several of --doubt, --below and --misfit
+    are given, pairs that meet any of them are shown. With --json an object a line as soon as it is known, with the
     probable links of words, and in little memory. Exits with 1 if a line of a file has no score, as where a side is
     empty.
     """
@@ -62,6 +71,15 @@ def score(
         raise UsageError("--kept makes no scores that could be kept: give --keep alone")
     if files and (len(files) != 2 or pair):
         raise UsageError("name two files, SOURCE TARGET, or none and perhaps a --pair")
+
+    def wanted(score: PairScore) -> bool:
+        worst = [one.odds for one in (score.source_misfit, score.target_misfit) if one is not None]
+        return (
+            (doubt is None and below is None and misfit is None)
+            or (doubt is not None and score.doubt >= doubt)
+            or (below is not None and score.evidence < below)
+            or (misfit is not None and max(worst, default=-math.inf) >= misfit)
+        )
 
     rows: list[ScoredPair] = []
     number = unscored = 0
@@ -80,12 +98,12 @@ def score(
         else:
             texts = _read(opened, files, tokenized) if files else None
             found = opened.score(
-                texts, ids=pair or (), after=after, keep=keep, tokenized=tokenized, options=options, progress=report
+                texts, ids=pair or (), after=after, keep=keep, tokenized=tokenized, progress=report
             )  # fmt: skip
         for number, scored in enumerate(found, 1):
             shown.update(number, total, number)
             unscored += scored.score is None
-            if scored.score and not _is_told(scored.score, options):
+            if scored.score and not wanted(scored.score):
                 continue
             if as_json:
                 told = {"line" if files else "pair": scored.number, "source": scored.source, "target": scored.target}
@@ -99,18 +117,6 @@ def score(
     if unscored:
         note(f"hierogram: {plural(unscored, 'line')} without a score")
         raise typer.Exit(FOUND)
-
-
-def _is_told(score: PairScore, options: ScoreOptions) -> bool:
-    """Return whether the pair is as doubtful as is asked for, in one way or the other."""
-    if options.below is None and options.misfit is None and options.doubt is None:
-        return True
-    if options.doubt is not None and score.doubt >= options.doubt:
-        return True
-    if options.below is not None and score.evidence < options.below:
-        return True
-    worst = [misfit.odds for misfit in (score.source_misfit, score.target_misfit) if misfit is not None]
-    return options.misfit is not None and max(worst, default=-math.inf) >= options.misfit
 
 
 def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[tuple[str, str]]:

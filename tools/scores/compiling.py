@@ -17,7 +17,6 @@ from hierogram.samplers.compiled.cache import is_kept, tell_compiling
 from hierogram.samplers.scores.scorer import score_pairs
 from hierogram.storage.store import open_store
 from hierogram.tools.scores.learned import Learned
-from hierogram.tools.scores.records import ScoreOptions
 from hierogram.tools.scores.scoring import Scorer
 
 _NICENESS = 10
@@ -54,7 +53,7 @@ def _compile() -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     os.nice(_NICENESS)
     with open_store(url) as store, suppress(NothingLearnedError):
-        Scorer(Learned(store, lambda *_: None), ScoreOptions())
+        Scorer(Learned(store, lambda *_: None))
 
 
 if __name__ == "__main__":

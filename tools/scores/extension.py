@@ -1,23 +1,22 @@
 """What scores add to the daemon: the section `[scores]`, a route, the loop that scores stored pairs."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hierogram.daemon.extensions import Extension
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from hierogram.daemon.configuration import Section
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.supervision import Loop
     from hierogram.daemon.web.context import WebContext
 
 
-def _sections() -> "Mapping[str, type[Section]]":
-    from hierogram.tools.scores.section import ScoresSection
+def _sections() -> "Mapping[str, type[Any]]":
+    from hierogram.tools.scores.records import KeepOptions
 
-    return {"scores": ScoresSection}
+    return {"scores": KeepOptions}
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
@@ -28,10 +27,10 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 def _loops(daemon: "Daemon") -> "Iterable[Loop]":
     from hierogram.tools.scores.loop import ScoringLoop
-    from hierogram.tools.scores.section import ScoresSection
+    from hierogram.tools.scores.records import KeepOptions
 
     log = daemon.log.bind(loop="score").info
-    yield ScoringLoop(daemon.store.store, lambda: daemon.configuration.section(ScoresSection).options(), log)
+    yield ScoringLoop(daemon.store.store, lambda: daemon.configuration.section(KeepOptions), log)
 
 
 EXTENSION = Extension(sections=_sections, routes=_routes, loops=_loops)

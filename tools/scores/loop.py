@@ -10,7 +10,7 @@ from hierogram.storage.records import SETTLED
 from hierogram.storage.store import Store
 from hierogram.tools.scores.compiling import compile_scores
 from hierogram.tools.scores.learned import Learned
-from hierogram.tools.scores.records import KeepOptions, ScoreOptions
+from hierogram.tools.scores.records import KeepOptions
 from hierogram.tools.scores.scoring import Scorer, due, keep_scores
 
 _READ_AT_ONCE = 500
@@ -80,7 +80,7 @@ class ScoringLoop(Loop):
         """Score what is due; return how many pairs, None where there is nothing to do, or too much."""
         status = self._store.status()
         pairs = sum(status.pairs.values())
-        if not status.pairs.get(SETTLED) or pairs > options.most_pairs:
+        if not status.pairs.get(SETTLED) or pairs > options.max_pairs:
             return None
         pace = _Pace(options.share, stop, beat)
 
@@ -95,7 +95,7 @@ class ScoringLoop(Loop):
         except NothingLearnedError:
             return None
         pace.rest()
-        scorer = Scorer(learned, ScoreOptions(), pace.rest)
+        scorer = Scorer(learned, pace.rest)
         after, done = 0, 0
         while rows := self._store.pairs(after, _READ_AT_ONCE, (SETTLED,)):
             after = rows[-1].id

@@ -1,58 +1,27 @@
 """Options of scores, and scores as records."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from hierogram.storage.options import Option
+from hierogram.storage.options import Option, Options
 
 if TYPE_CHECKING:
     from hierogram.storage.records.pairs import ScoreRow
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreOptions:
-    """Options of scoring: how, and which pairs are reported."""
-
-    below: Annotated[
-        float | None,
-        Option("Tell only pairs whose evidence is below this.", metavar="EVIDENCE", shown="all", expert=True),
-    ] = None
-    exact: Annotated[
-        int,
-        Option(
-            "Score pairs whole up to this product of both sides' words; longer ones are cut in pieces.",
-            least=1,
-            most=2_500,
-            expert=True,
-        ),
-    ] = 350
-    misfit: Annotated[
-        float | None,
-        Option(
-            "Tell only pairs with a word that does not belong: with at least these log-odds.",
-            metavar="ODDS",
-            shown="all",
-            expert=True,
-        ),
-    ] = None
-    doubt: Annotated[float | None, Option("Tell only pairs of at least this doubt.", metavar="DOUBT", shown="all")] = (
-        None
-    )
-    links: Annotated[float, Option("Tell links of at least this probability.", above=0, most=1, expert=True)] = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class KeepOptions:
+class KeepOptions(Options):
     """Options by which the daemon keeps scores of stored pairs."""
 
     share: Annotated[
-        float, Option("Share of one core that scoring may take; 0: pairs are not scored.", least=0, most=1)
+        float, Option("Share of one core that scoring may take; 0: pairs are not scored.", min=0, max=1)
     ] = 0.05
-    most_pairs: Annotated[
+    max_pairs: Annotated[
         int,
-        Option("Stores of more pairs are not scored: what is known of words and rules has to be in memory.", least=0),
+        Option("Stores of more pairs are not scored: what is known of words and rules has to be in memory.", min=0),
     ] = 100_000
-    pause_seconds: Annotated[float, Option("Seconds between two rounds over all pairs.", least=0)] = 60.0
+    pause_seconds: ClassVar[float] = 60.0
+    """Pause between two rounds over all pairs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 docs/model.md, section 8, has the equations.
 """
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -37,8 +36,12 @@ from hierogram.storage.store import Store
 from hierogram.tools.scores.doubts import Usual, doubt, usual_of
 from hierogram.tools.scores.learned import Learned, Report
 from hierogram.tools.scores.misfits import Learnt, classifiers_of, learn, spoil
-from hierogram.tools.scores.records import Link, Misfit, PairScore, ScoreOptions
+from hierogram.tools.scores.records import Link, Misfit, PairScore
 
+EXACT_WORD_PAIRS = 350
+"""Pairs of sentences up to this product of lengths are scored whole; longer ones are cut into pieces."""
+_LEAST_PROBABILITY = 0.5
+"""Minimum probability of a link that is reported."""
 MOST_WORDS = 1_000
 """Words of the longest side that is scored."""
 _SAMPLE = 200
@@ -57,23 +60,15 @@ class StoredScore(NamedTuple):
 class Scorer:
     """Scores pairs under what a store has learned. Several threads may use it."""
 
-    def __init__(self, learned: Learned, options: ScoreOptions, report: Report = lambda *_: None) -> None:
+    def __init__(self, learned: Learned, report: Report = lambda *_: None, *, exact: int = EXACT_WORD_PAIRS) -> None:
         self.learned = learned
-        self._options = options
+        self._exact = exact
         self._spaces: list[tuple[Sizes, Space]] = []
         report("learning which words belong", 0, None)
         self._classifiers = classifiers_of((self._learn(0), self._learn(1)))
         self._usual = Usual((0.0, 1.0), (0.0, 1.0))
         some = [one.score for one in self.score_stored(learned.examples[:_SAMPLE])]
         self._usual = usual_of([score.evidence for score in some], [score.log_probability for score in some])
-
-    def with_options(self, options: ScoreOptions) -> "Scorer":
-        """Return a scorer that knows the same, with other options."""
-        other = copy.copy(self)
-        if options.exact != self._options.exact:
-            other._spaces = []
-        other._options = options
-        return other
 
     def score_stored(self, rows: Sequence[PairRow]) -> list[StoredScore]:
         """Return the scores of stored pairs; what a pair's own derivation, links and words have added is taken out."""
@@ -115,7 +110,7 @@ class Scorer:
         return sizes, space
 
     def _space(self, sizes: Sizes) -> Space:
-        return make_space(self.learned.rules, self.learned.lexicon, sizes, self._options.exact)
+        return make_space(self.learned.rules, self.learned.lexicon, sizes, self._exact)
 
     def _scored(self, pairs: Pairs) -> Scored:
         number = len(pairs.source_first) - 1
@@ -124,7 +119,7 @@ class Scorer:
             np.empty((number, FACTS)), np.empty((number, 2, 2)), np.empty((links, 2), np.int32), np.empty(links)
         )
         sizes, space = self._take(pairs)
-        known = self.learned.rules, self.learned.lexicon, self._classifiers, self._options.exact, self._options.links
+        known = self.learned.rules, self.learned.lexicon, self._classifiers, self._exact, _LEAST_PROBABILITY
         done, written = 0, 0
         while True:
             done, written = score_pairs(done, pairs, *known, space, scored, written)

@@ -528,10 +528,10 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         settings = snapshot.settings()
         if notation_of(settings.grammar).takes != PAIRS:
             raise WrongKindError(f"{store.url}: holds trees of one language: terms are found in pairs of two")
-        view = InWords(settings.joins)
+        view = InWords(settings.bpe_merges)
         words = (
-            make_vocabulary(_word_counts(snapshot, SOURCE, view), options.common),
-            make_vocabulary(_word_counts(snapshot, TARGET, view), options.common),
+            make_vocabulary(_word_counts(snapshot, SOURCE, view)),
+            make_vocabulary(_word_counts(snapshot, TARGET, view)),
         )
         total = sum(snapshot.status().pairs.values())
         sketch, spool = Sketch(), Spool(file)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from hierogram.daemon.shared_options import OUTPUT, Corpus, Languages
 from hierogram.storage.options import Option, OptionError
 
 LONGEST = 8
@@ -30,20 +31,14 @@ DIALECTS = {
 class TermOptions:
     """Terms to look for, and n of them to report."""
 
-    top: Annotated[int, Option("Terms to report, best first.", least=1, most=MOST_TERMS)] = 50
-    min_count: Annotated[int, Option("Least pairs in which a term has its usual rendering.", least=2)] = 5
-    max_words: Annotated[int, Option("Most words on a side.", least=1, most=LONGEST)] = 4
-    min_words: Annotated[int, Option("Least words on the longer side.", least=1, most=LONGEST)] = 2
+    top: Annotated[int, Option("Terms to report, best first.", min=1, max=MOST_TERMS)] = 50
+    min_count: Annotated[int, Option("Least pairs in which a term has its usual rendering.", min=2)] = 5
+    max_words: Annotated[int, Option("Most words on a side.", min=1, max=LONGEST)] = 4
+    min_words: Annotated[int, Option("Least words on the longer side.", min=1, max=LONGEST)] = 2
     consistency: Annotated[
-        float, Option("Least share of a term's pairs that have its usual rendering.", least=0, most=1, expert=True)
+        float, Option("Least share of a term's pairs that have its usual rendering.", min=0, max=1)
     ] = 0.5
-    common: Annotated[
-        float,
-        Option(
-            "No term begins or ends with a word that makes more than this share of its side, and occurs over 50 times.",
-            above=0, most=1, expert=True),
-    ] = 0.002  # fmt: skip
-    corpus: Annotated[str | None, Option("Look at the pairs of this corpus alone.", metavar="NAME")] = None
+    corpus: Corpus = None
 
     def __post_init__(self) -> None:
         if self.min_words > self.max_words:
@@ -65,17 +60,12 @@ class TermOutput:
         int,
         Option(
             "Report of each term up to N pairs that depart from its usual rendering, in place of the terms.",
-            least=0, most=MOST_DEPARTURES, metavar="N",
+            min=0, max=MOST_DEPARTURES, metavar="N",
         ),
     ] = 0  # fmt: skip
     format: Annotated[
         str | None, Option("How to write it", values=FORMATS, shown="by the name of the file, else table")
     ] = None
     dialect: Annotated[str, Option("Dialect of TBX", values=DIALECTS)] = BASIC_2
-    languages: Annotated[
-        str | None,
-        Option("Languages of both sides, for TBX.", metavar="SRC,TGT", shown="the store's"),
-    ] = None
-    output: Annotated[
-        Path | None, Option("File to write to.", flags=("--output", "-o"), metavar="FILE", shown="standard output")
-    ] = None
+    languages: Languages = None
+    output: Annotated[Path | None, OUTPUT] = None

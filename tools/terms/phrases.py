@@ -18,6 +18,8 @@ Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
+_COMMON = 0.002
+"""Share of a side's words above which a word is common."""
 _FEW = 50
 """A word that occurs no more often than this is not common, however small the corpus."""
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -58,8 +60,8 @@ Vocabularies = tuple[TermVocabulary, TermVocabulary]
 """Of source and target."""
 
 
-def make_vocabulary(counted: Sequence[tuple[str, int]], common: float) -> TermVocabulary:
-    """Return the words of a side with their counts; above the share `common` of all a word ends no term.
+def make_vocabulary(counted: Sequence[tuple[str, int]]) -> TermVocabulary:
+    """Return the words of a side with their counts; a word with more than the share `_COMMON` of all ends no term.
 
     Words without a letter or digit stand in no term, and one without a letter ends none.
     """
@@ -68,7 +70,7 @@ def make_vocabulary(counted: Sequence[tuple[str, int]], common: float) -> TermVo
     folded = np.fromiter((first.setdefault(token.lower(), k) for k, token in enumerate(tokens)), np.int64, len(tokens))
     counts = np.zeros(len(tokens), np.int64)
     np.add.at(counts, folded, [count for _, count in counted])
-    rare = counts <= max(common * counts.sum(), _FEW)
+    rare = counts <= max(_COMMON * counts.sum(), _FEW)
     letters = np.fromiter((any(map(str.isalpha, token)) for token in tokens), np.bool_, len(tokens))
     inside = np.fromiter((any(map(str.isalnum, token)) for token in tokens), np.bool_, len(tokens))
     numbers = {token: k for k, token in enumerate(tokens)}

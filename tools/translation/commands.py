@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hierogram.daemon.cli.common import (
-    AsJson,
     chosen_store,
     grammar_and_sentences,
     interruptible,
@@ -21,9 +20,10 @@ from hierogram.daemon.cli.common import (
     print_json,
     print_table,
 )
-from hierogram.daemon.cli.flags import Without, with_options
+from hierogram.daemon.cli.flags import Exclude, with_options
 from hierogram.daemon.exceptions import ExportError, InputError, UsageError
 from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import OUTPUT, REFERENCE, AsJson, Threads, Tokenize, Tokenized
 from hierogram.samplers.grammar.settings import PCFG
 from hierogram.storage.options import Option, OptionError
 from hierogram.tools.translation.language_models.options import EstimationOptions
@@ -43,11 +43,9 @@ STANDARD = "-"
 class TranslateOutput:
     """Say what is written of translations."""
 
-    output: Annotated[
-        str, Option("Translations to write; .gz or .zst compresses.", flags=("--output", "-o"), metavar="FILE")
-    ] = STANDARD
+    output: Annotated[str, OUTPUT] = STANDARD
     best: Annotated[
-        int, Option("Translations of each sentence; with several, `number ||| words ||| features ||| score`.", least=1)
+        int, Option("Translations of each sentence; with several, `number ||| words ||| features ||| score`.", min=1)
     ] = 1
     text: Annotated[
         bool | None,
@@ -57,15 +55,13 @@ class TranslateOutput:
             flags=("--text/--no-text",), shown="where text is divided",
         ),
     ] = None  # fmt: skip
-    html: Annotated[bool, Option("FILE is one HTML document, and so is its translation.", expert=True)] = False
-    json: Annotated[
-        bool, Option("A JSON object a sentence: translations, tokens, features, alignments, derivations.")
-    ] = False
+    html: Annotated[bool, Option("FILE is one HTML document, and so is its translation.")] = False
+    as_json: AsJson = False
     alignments: Annotated[
         Path | None, Option("Links of source and target words, a line a sentence.", metavar="FILE")
     ] = None
     svg: Annotated[Path | None, Option("A picture of each sentence's derivation, N.svg.", metavar="FOLDER")] = None
-    threads: Annotated[int, Option("Threads; 0: one a core. The translations do not depend on them.", least=0)] = 0
+    threads: Threads = None
 
     def __post_init__(self) -> None:
         """Raise `OptionError` where options contradict each other."""
@@ -108,7 +104,7 @@ def translate(
     with ExitStack() as stack, interruptible("the rest was not translated"):
         grammar, sentences = grammar_and_sentences(context, files, stack)
         if options.tokenized and (wanted.text or wanted.html):
-            raise UsageError("--tokenized says that the text is tokens, --text and html that it is not: give one")
+            raise UsageError("--tokenized says that the text is tokens, --text and --html that it is not: give one")
         decoder = Decoder(grammar, options=options)
         _tell(decoder)
         writer = stack.enter_context(_Writer(wanted, sentences))
@@ -128,7 +124,7 @@ def translate(
             lines = ["\n".join(lines)]
         note_text(side, sentences, lines, options.tokenized)
         with progress("translate", "sentences") as shown:
-            done = decoder.translate_all(lines, wanted.best, wanted.threads, format=format)
+            done = decoder.translate_all(lines, wanted.best, wanted.threads or 0, format=format)
             for number, translation in enumerate(done, 1):
                 writer.write(number, translation)
                 shown.update(number, len(lines), number)
@@ -195,7 +191,7 @@ class _Writer:
             self._draw(self.wanted.svg / f"{number}.svg", number, translation)
 
     def _lines(self, number: int, translation: "TextTranslation") -> Sequence[str]:
-        if self.wanted.json:
+        if self.wanted.as_json:
             import json
 
             from hierogram.tools.translation.text_translator import as_plain
@@ -224,10 +220,8 @@ class _Writer:
 @with_options
 def tune(
     context: typer.Context,
-    output: Annotated[
-        str, Option("Weights to write, a TOML file for `translate`.", flags=("--output", "-o"), metavar="FILE")
-    ],
-    options: Annotated[TranslateOptions, Without(("glossary", "markup"))],
+    output: Annotated[str, OUTPUT],
+    options: Annotated[TranslateOptions, Exclude(("glossary", "markup"))],
     tuning: TuningOptions,
     files: Annotated[
         list[str] | None,
@@ -238,15 +232,8 @@ def tune(
             positional=True,
         ),
     ] = None,
-    reference: Annotated[
-        list[str] | None,
-        Option(
-            "References, line for line; may be given again. A line that is empty in one has a reference less.",
-            metavar="FILE",
-            flags=("--reference", "-r"),
-        ),
-    ] = None,
-    threads: Annotated[int, Option("Threads; 0: one a core. The weights do not depend on them.", least=0)] = 0,
+    reference: Annotated[list[str] | None, REFERENCE] = None,
+    threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Tune the weights of features to BLEU by pairwise ranking (PRO); scipy is needed (extra `tune`).
@@ -272,7 +259,8 @@ def tune(
         else:
             grammar, sentences = stack.enter_context(chosen_store(context)), None
         tuned = find_weights(
-            grammar, sentences, reference or [], output, options=tuning, translate=options, threads=threads, advise=note
+            grammar, sentences, reference or [], output, options=tuning, translate=options, threads=threads or 0,
+            advise=note,
         )
     if as_json:
         print_json(tuned._asdict())
@@ -298,24 +286,17 @@ def lm(
             positional=True,
         ),
     ],
-    output: Annotated[
-        list[str],
-        Option(
-            "Language model to write, may be given again: an ARPA file if it ends in .arpa, .gz or .zst, else "
-            "the binary form that decoding maps into memory.",
-            metavar="FILE",
-            flags=("--output", "-o"),
-        ),
-    ],
+    output: Annotated[list[str], OUTPUT],
     options: EstimationOptions,
-    tokenize: Annotated[
-        str | None, Option("Divide text into tokens, by the rules of a language: en.", metavar="LANGUAGE")
-    ] = None,
-    tokenized: Annotated[bool, Option("Text is tokens separated by spaces: leave it as it is.")] = False,
+    tokenize: Tokenize = None,
+    tokenized: Tokenized = False,
     convert: Annotated[bool, Option("FILE is a language model, ARPA or binary: write it in another form.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Estimate an n-gram language model by interpolated modified Kneser-Ney smoothing.
+
+    --output may be given again. A file that ends in .arpa, .gz or .zst is an ARPA file; others have the binary form
+    that decoding maps into memory.
 
     Tokens are separated by spaces or tabs, where --tokenize or --store does not say what divides text into tokens;
     empty lines are passed over. <s> and </s> are added, <unk> gets its share.
@@ -363,12 +344,7 @@ def parse(
         ),
     ],
     request: ParseRequest,
-    output: Annotated[
-        str,
-        Option(
-            "Trees to write; .gz or .zst compresses; - is standard output.", metavar="FILE", flags=("--output", "-o")
-        ),
-    ] = STANDARD,
+    output: Annotated[str, OUTPUT] = STANDARD,
 ) -> None:
     """Parse sentences with a grammar of tree fragments; trees in brackets, line for line.
 

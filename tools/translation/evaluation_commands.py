@@ -3,9 +3,10 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from hierogram.daemon.cli.common import AsJson, interruptible, plural, print_json, print_table
+from hierogram.daemon.cli.common import interruptible, plural, print_json, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.shared_options import REFERENCE, AsJson
 from hierogram.storage.options import Option
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
@@ -27,15 +28,7 @@ def evaluate(
             positional=True,
         ),
     ],
-    reference: Annotated[
-        list[str],
-        Option(
-            "What is right, line for line. References of translations may be several, and a line that is empty in "
-            "one has a reference less.",
-            metavar="FILE",
-            flags=("--reference", "-r"),
-        ),
-    ],
+    reference: Annotated[list[str], REFERENCE],
     *,
     of: Annotated[str, Option("What the files hold", values=_KINDS)] = TRANSLATIONS,
     options: EvaluationOptions,

@@ -1,24 +1,23 @@
 """What translation adds to the daemon: the section `[translating]`, routes, a page, compiled kernels."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hierogram.daemon.extensions import Extension
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from hierogram.daemon.configuration import Section
     from hierogram.daemon.learning.kinds.kind import Loaded, State
     from hierogram.daemon.web.context import Page, WebContext
     from hierogram.daemon.web.pages.rendering import PageContext
     from hierogram.samplers.grammar.kinds import Notation
 
 
-def _sections() -> "Mapping[str, type[Section]]":
-    from hierogram.tools.translation.section import TranslatingSection
+def _sections() -> "Mapping[str, type[Any]]":
+    from hierogram.tools.translation.options import DecodingOptions
 
-    return {"translating": TranslatingSection}
+    return {"translating": DecodingOptions}
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
@@ -34,7 +33,8 @@ def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
     from hierogram.tools.translation.web import WebTranslation
 
     shared = context.shared(WebTranslation)
-    yield Page("translate", "/translate", "Translate", translation_routes(page, shared.translations, shared.corrections))
+    routes = translation_routes(page, shared.translations, shared.corrections)
+    yield Page("translate", "/translate", "Translate", routes)
 
 
 def _warm_up(notation: "Notation", loaded: "Loaded", state: "State") -> None:

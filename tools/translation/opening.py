@@ -20,7 +20,7 @@ from hierogram.tools.translation.grammars import StoreGrammar, TranslationGramma
 from hierogram.tools.translation.language_models.arpa import NamedModel
 from hierogram.tools.translation.language_models.files import open_language_model
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.translating import Translator
+from hierogram.tools.translation.translating import MAX_WORDS, Translator
 
 _ALIKE_IN_SMALL_STORES = 0.75
 """Share of its letters by which a known word stands in for an unknown one there, where nobody says another."""
@@ -34,6 +34,8 @@ class TranslationResources:
     weights: dict[str, float]
     model: NamedModel | None
     glossary: Glossary
+    max_words: int = MAX_WORDS
+    """Longer sentences are translated in parts."""
     _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
 
     def texts(self, grammar: TranslationGrammar) -> TextPipeline:
@@ -52,7 +54,7 @@ class TranslationResources:
         """Return a translator with a grammar, under other weights if there are any."""
         options, texts = self.options, self.texts(grammar)
         untuned = weights is None and options.weights is None
-        small = options.small or bool(grammar.texts.joins)
+        small = options.low_resource or bool(grammar.texts.joins)
         usual = _ALIKE_IN_SMALL_STORES if small else 0.0
         if texts not in self._glossaries:
             # Made once, as tuning makes a translator in each round.
@@ -61,10 +63,9 @@ class TranslationResources:
             grammar,
             self.weights if weights is None else weights,
             self.model,
-            span=options.span,
             pops=options.pops,
-            max_words=options.max_words,
-            alike=usual if options.alike is None else options.alike,
+            max_words=self.max_words,
+            alike=usual if options.oov_similarity is None else options.oov_similarity,
             small=untuned and small,
             glossary=self._glossaries[texts],
             texts=texts,
@@ -78,7 +79,10 @@ class TranslationResources:
     def of_store(self, store: Store) -> StoreGrammar:
         """Return the grammar of a store as it is now."""
         own = self.options
-        taken = ExportOptions(means=own.means, drawn=own.drawn, min_count=own.min_count, max_scope=own.max_scope)
+        taken = ExportOptions(
+            posterior_mean=own.posterior_mean, current_sample=own.current_sample, min_count=own.min_count,
+            max_scope=own.max_scope,
+        )  # fmt: skip
         with progress("read the grammar", "rules") as shown:
             return StoreGrammar(store, taken, own.max_scope, shown)
 

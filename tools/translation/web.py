@@ -2,8 +2,8 @@
 
 from hierogram.daemon.web.context import WebContext
 from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.options import DecodingOptions
 from hierogram.tools.translation.plain_text import PlainTranslator
-from hierogram.tools.translation.section import TranslatingSection
 from hierogram.tools.translation.shared_translator import Translations
 
 
@@ -13,6 +13,6 @@ class WebTranslation:
     def __init__(self, context: WebContext) -> None:
         opened = context.service.store
         self.corrections = Corrections(opened.store, opened.reader, context.service.withdraw)
-        options = context.section("translating", TranslatingSection).options()
+        options = context.section("translating", DecodingOptions).to_translate()
         self.translations = Translations(opened.store, options, self.corrections)
         self.translator = PlainTranslator(opened.store, opened.reader, lambda: self.translations.now()[0])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from hierogram.daemon.shared_options import CurrentSample, Seed
 from hierogram.samplers.grammar.settings import BASES
 from hierogram.storage.options import Option
 
@@ -26,12 +27,11 @@ class ParseRequest:
         int | None,
         Option(
             "Derivations to draw; 0 takes exact expectations for mer.",
-            least=0,
+            min=0,
             shown="0 for mer, 1000 for mpp",
-            expert=True,
         ),
     ] = None
-    root: Annotated[str | None, Option("Label over whole sentences.", shown="TOP, or as in the store", expert=True)] = (
+    root: Annotated[str | None, Option("Label over whole sentences.", shown="TOP, or as in the store")] = (
         None
     )
     base: Annotated[
@@ -42,11 +42,8 @@ class ParseRequest:
             shown="that of the store's training; pcfg for a file",
         ),
     ] = None
-    seed: Annotated[int, Option("Seed of the random streams.", expert=True)] = 1
-    drawn: Annotated[
-        bool, Option("From a store: uses of fragments in the present derivations, one draw, instead of means.")
-    ] = False
-    binary: Annotated[bool, Option("Leave the marks of binarization, `@NP`, in.", expert=True)] = False
+    seed: Seed = 1
+    current_sample: CurrentSample = False
 
     @property
     def draws_taken(self) -> int:

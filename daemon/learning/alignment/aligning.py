@@ -104,10 +104,6 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
         pairs,
         request.sweeps,
         chains=request.chains,
-        candidates=request.candidates,
-        similarity=request.similarity,
-        stems=request.stems,
-        slices=request.slices,
         seed=request.seed,
     )
 
@@ -223,19 +219,16 @@ def align(
     if request.symmetrization not in SYMMETRIZATIONS:
         names = ", ".join(SYMMETRIZATIONS)
         raise UsageError(f"no symmetrization is called {request.symmetrization!r}: there are {names}")
-    source_side, target_side = read_side(source, request.keep_case), read_side(target, request.keep_case)
+    source_side, target_side = read_side(source), read_side(target)
     options = options_for(request, len(source_side.offset) - 1)
     if request.model in JOINT_MODELS:
         if request.direction != BOTH or known is not None:
-            without = "--store" if known is not None else f"--set direction={request.direction}"
+            without = "--store" if known is not None else f"--direction {request.direction}"
             raise UsageError(
                 f"the model {request.model} aligns both ways at once, from the pairs alone: leave out {without}"
             )
         samples = _sample_jointly(source_side, target_side, options, request.threads, report)
-        return Aligned(*decode_links(samples, source_side, target_side, implied=request.chunks))
-    for name in ("chunks", "slices"):
-        if getattr(request, name) != getattr(Request(), name):
-            raise UsageError(f"--set {name} is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
+        return Aligned(*decode_links(samples, source_side, target_side, implied=False))
     prior = known(source_side, target_side) if known is not None else None
     if request.direction == BOTH:
         return align_sides(

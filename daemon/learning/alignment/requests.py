@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, described_default, every_model
+from hierogram.daemon.shared_options import Seed, Threads
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, every_model
 from hierogram.samplers.alignment.options import POSTERIOR, SYMMETRIZATIONS
-from hierogram.samplers.grammar.settings import FLAT, SLICES
 from hierogram.storage.options import Option
 
 BOTH, FORWARD, BACKWARD = "both", "forward", "backward"
@@ -24,7 +24,7 @@ class Request:
     model: Annotated[str, Option("Model", values={model.name: model.summary for model in every_model().values()})] = (
         DEFAULT_MODEL
     )
-    direction: Annotated[str, Option("Direction", values=DIRECTIONS, expert=True)] = BOTH
+    direction: Annotated[str, Option("Direction", values=DIRECTIONS)] = BOTH
     symmetrization: Annotated[
         str,
         Option(
@@ -33,31 +33,7 @@ class Request:
             flags=("--symmetrize",),
         ),
     ] = POSTERIOR
-    sweeps: Annotated[int | None, Option("Sweeps of each chain.", least=1, shown="by model and corpus")] = None
-    chains: Annotated[int | None, Option("Chains to average over.", least=1, shown="by model and corpus")] = None
-    candidates: Annotated[
-        int | None,
-        Option(
-            "Positions that a link is drawn from: 2 or more for constant time, 0 for all.",
-            least=0,
-            shown=described_default("candidates"),
-            expert=True,
-        ),
-    ] = None
-    similarity: Annotated[
-        float | None,
-        Option("Prior for words spelled alike; 0: none.", least=0, shown=described_default("similarity"), expert=True),
-    ] = None
-    stems: Annotated[
-        bool | None,
-        Option("Of three chains two know words by their first letters.", shown=described_default("stems"), expert=True),
-    ] = None
-    seed: Annotated[int, Option("Seed of the random streams.")] = 1
-    threads: Annotated[
-        int | None, Option("Threads; the result does not depend on them.", least=1, shown="one a core")
-    ] = None
-    chunks: Annotated[
-        bool, Option("With itg: link words without a link of their own to the word that their chunk has.", expert=True)
-    ] = False
-    slices: Annotated[str, Option("With itg: slice variables", values=SLICES, expert=True)] = FLAT
-    keep_case: Annotated[bool, Option("Words that differ in case alone are different words.", expert=True)] = False
+    sweeps: Annotated[int | None, Option("Sweeps of each chain.", min=1, shown="by model and corpus")] = None
+    chains: Annotated[int | None, Option("Chains to average over.", min=1, shown="by model and corpus")] = None
+    seed: Seed = 1
+    threads: Threads = None

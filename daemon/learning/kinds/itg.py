@@ -378,7 +378,7 @@ _EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
 
 
 KIND = Kind(
-    ITG, True, load_raw_pairs, _begin, lambda settings: Annealing(0, 1.0, settings.settling), ItgChain, ItgTrial,
+    ITG, True, load_raw_pairs, _begin, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgChain, ItgTrial,
     key_of_sides, _show, _EXAMPLE,
 )  # fmt: skip
 """Pairs of words and phrases, nulls, straight and inverted rules, from pairs without links; T = 1 from the first

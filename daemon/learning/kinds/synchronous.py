@@ -62,10 +62,10 @@ def schedule_of(settings: Settings) -> Course:
     if settings.schedule == PAPER:
         return Schedule(settings.sweeps_per_level, settings.levels)
     if settings.schedule == ANNEALED:
-        return Annealing(settings.annealing, settings.temperature, settings.settling)
+        return Annealing(settings.annealing, settings.temperature, settings.burn_in)
     if settings.schedule == QUICK:
-        return quick_schedule(settings.settling)
-    return stratified_schedule(settings.settling)
+        return quick_schedule(settings.burn_in)
+    return stratified_schedule(settings.burn_in)
 
 
 def plan_of(request: SweepRequest, schedule: Course) -> SweepPlan:

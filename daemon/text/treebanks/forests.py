@@ -18,7 +18,6 @@ from hierogram.daemon.text.rejections import (
 from hierogram.daemon.text.treebanks.transformations import (
     COLLAPSE,
     EMPTY_ELEMENT,
-    RIGHT,
     Transformations,
     intermediate,
     plain_label,
@@ -98,9 +97,9 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
     """
     if how.unary == COLLAPSE:
         raise RejectionError(
-            FOREST_OPTION, "chains of single labels of a packed forest cannot be collapsed (`--set unary=collapse`)"
+            FOREST_OPTION, "chains of single labels of a packed forest cannot be collapsed (`--unary collapse`)"
         )
-    empty = set() if how.empty_elements else _empty_words(forest)
+    empty = _empty_words(forest)
     place = [0]
     for number in range(len(forest.words)):
         place.append(place[-1] + (number not in empty))
@@ -113,7 +112,7 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
         if start == end:
             numbers.append(-1)
             continue
-        label = node.label if how.functions else plain_label(node.label)
+        label = plain_label(node.label)
         refuse_marks(label, how)
         edges: list[list[int]] = []
         for edge in node.edges:
@@ -156,10 +155,8 @@ def _empty_words(forest: Parse) -> set[int]:
     return empty
 
 
-def transformed_forest(forest: Parse, how: Transformations) -> Parse:
+def transformed_forest(forest: Parse) -> Parse:
     """Do what `transformed` does to a tree: return the expansions of a cleaned forest, binarized."""
-    if how.binarization != RIGHT:
-        return forest
     builder = _Builder()
     numbers: list[int] = []
     for node in forest.nodes:

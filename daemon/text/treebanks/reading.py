@@ -277,7 +277,7 @@ def chunks(
 def _transformed(text: TreeText, how: Transformations, lists: bool) -> Parse:
     """Return the transformed tree or packed forest of a text, the packed forest of a list; raises `RejectionError`."""
     if not lists and is_forest(text.content):
-        return transformed_forest(cleaned_forest(read_forest(text.content), how), how)
+        return transformed_forest(cleaned_forest(read_forest(text.content), how))
     trees: list[Tree] = []
     for one in candidates(text) if lists else [text]:
         try:

@@ -94,33 +94,26 @@ JOINT = "+"
 """Stands between the labels of a collapsed unary chain."""
 
 KEEP, COLLAPSE = "keep", "collapse"
-RIGHT, NO_BINARIZATION = "right", "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Transformations:
     """Options of transforming trees; the defaults are those of the parsing literature.
 
-    `functions`: functional tags and indices stay (`NP-SBJ-1`); `empty_elements`: traces stay; `unary`: `keep`, with X
-    over X alone made one X, or `collapse`, chains to joint labels (`S+VP`); `binarization`: `right`, with marks `@NP`,
-    or `none`; `root`: label over every tree; `rare`: words seen that often or less become classes of unknown words.
+    `unary`: `keep` chains of single labels, with X over X alone merged into one X, or `collapse` them to joint labels
+    (`S+VP`). `root`: label over every tree. `rare`: words seen that often or less become classes of unknown words.
     Raises `UsageError`.
     """
 
-    functions: Annotated[bool, Option("Trees: keep functional tags and indices, `NP-SBJ-1`.", expert=True)] = False
-    empty_elements: Annotated[bool, Option("Trees: keep empty elements, `-NONE-`.", expert=True)] = False
-    unary: Annotated[str, Option("Trees: keep chains of single labels, or collapse them, `S+VP`.", expert=True)] = KEEP
-    binarization: Annotated[str, Option("Trees: right, with labels `@NP`, or none.", expert=True)] = RIGHT
-    root: Annotated[str, Option("Trees: label over every tree.", metavar="LABEL", expert=True)] = "TOP"
+    unary: Annotated[str, Option("Trees: keep chains of single labels, or collapse them, `S+VP`.")] = KEEP
+    root: Annotated[str, Option("Trees: label over every tree.", metavar="LABEL")] = "TOP"
     rare: Annotated[
-        int, Option("Trees: words seen that often or less become classes of unknown words.", least=0, expert=True)
+        int, Option("Trees: words seen that often or less become classes of unknown words.", min=0)
     ] = 1
 
     def __post_init__(self) -> None:
         if self.unary not in (KEEP, COLLAPSE):
             raise UsageError(f"unary chains {self.unary!r}: there are {KEEP} and {COLLAPSE}")
-        if self.binarization not in (RIGHT, NO_BINARIZATION):
-            raise UsageError(f"binarization {self.binarization!r}: there are {RIGHT} and {NO_BINARIZATION}")
         if not self.root or set(self.root) & set("() \t\r\n") or self.root.startswith(INTERMEDIATE):
             raise UsageError(f"root label {self.root!r}: name one without brackets, spaces and a leading @")
         if self.rare < 0:
@@ -134,10 +127,9 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
     """
 
     def clean(label: str, children: list[Node]) -> list[Node]:
-        if not children or (label == EMPTY_ELEMENT and not how.empty_elements):
+        if not children or (label == EMPTY_ELEMENT):
             return []
-        if not how.functions:
-            label = plain_label(label)
+        label = plain_label(label)
         refuse_marks(label, how)
         if len(children) == 1 and isinstance(children[0], Tree) and children[0].label == label:
             return children
@@ -161,9 +153,8 @@ def transformed(tree: Tree, how: Transformations) -> Tree:
             [child] = children
             if isinstance(child, Tree) and not child.is_preterminal:
                 return [Tree(f"{label}{JOINT}{child.label}", child.children)]
-        if how.binarization == RIGHT:
-            while len(children) > 2:
-                children[-2:] = [Tree(intermediate(label), tuple(children[-2:]))]
+        while len(children) > 2:
+            children[-2:] = [Tree(intermediate(label), tuple(children[-2:]))]
         return [Tree(label, tuple(children))]
 
     [found] = rewritten(tree, change)
@@ -175,7 +166,7 @@ def restored(tree: Tree, how: Transformations) -> Tree:
     """Return the cleaned tree that `transformed` was given."""
 
     def restore(label: str, children: list[Node]) -> list[Node]:
-        if label.startswith(INTERMEDIATE) and how.binarization == RIGHT:
+        if label.startswith(INTERMEDIATE):
             return children
         labels = label.split(JOINT) if how.unary == COLLAPSE and label.strip(JOINT) else [label]
         for name in reversed(labels):
@@ -209,7 +200,7 @@ def refuse_marks(label: str, how: Transformations) -> None:
         raise RejectionError(MALFORMED_TREE, f"label {label!r} is a sign of the notation of packed forests")
     if whole_label(label) != label:
         raise RejectionError(MALFORMED_TREE, f"label {label!r}: ~ and a number are the end of a sub-label")
-    if how.binarization == RIGHT and label.startswith(INTERMEDIATE):
+    if label.startswith(INTERMEDIATE):
         raise RejectionError(
             MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarization's"
         )

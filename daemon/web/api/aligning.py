@@ -177,7 +177,7 @@ def link_routes(service: Service) -> APIRouter:
         pair = store.find_pair(pair_id)
         if pair is None:
             raise no_pair(pair_id)
-        own = InWords(store.settings().joins).pair(pair.source, pair.target)
+        own = InWords(store.settings().bpe_merges).pair(pair.source, pair.target)
         try:
             done = service.correct(pair_id, own.of_tokens(known), origin)
         except HumanLinksError as error:
@@ -195,7 +195,7 @@ def link_routes(service: Service) -> APIRouter:
         pair = store.find_pair(pair_id)
         if pair is None:
             raise no_pair(pair_id)
-        own = InWords(store.settings().joins).pair(pair.source, pair.target, pair.alignment)
+        own = InWords(store.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
         known = own.known(store.human_links([pair_id]).get(pair_id, KnownLinks()))
         return LinksAnswer(
             pair=pair_id,

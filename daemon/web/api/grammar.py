@@ -90,28 +90,31 @@ def grammar_routes(service: Service) -> APIRouter:
         cursor: Annotated[
             str | None, Query(max_length=100_000, pattern=_CURSOR, description="`next` of the page before.")
         ] = None,
-        drawn: Annotated[bool, Query(description="Uses in the present derivations, not expected ones.")] = False,
+        current_sample: Annotated[
+            bool, Query(description="Uses in the present derivations, not expected ones.")
+        ] = False,
     ) -> RulesAnswer:
         """Rules with these sides or words (all rules, where none are given), most often used first.
 
         Where no rule is spelled so: those whose words differ in accents or capital letters.
         """
-        unit = 1 if drawn else ONE_USE
+        unit = 1 if current_sample else ONE_USE
         after = None
         if cursor is not None:
             uses, *sides = cursor.split("\t")
             after = (int(uses) / unit, sides[0], sides[1])
         found, _ = service.store.find_rules(
-            source, target, containing=containing or (), limit=limit + 1, after=after, drawn=drawn
+            source, target, containing=containing or (), limit=limit + 1, after=after, current_sample=current_sample
         )
-        view = InWords(store.settings().joins)
+        view = InWords(store.settings().bpe_merges)
         shown = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in found[:limit]]
         page = [RuleAnswer.model_validate(rule) for rule in shown]
         following = None
         if len(found) > limit:
             # A place among the rules as the store has them.
             last = found[limit - 1]
-            following = f"{last.count if drawn else round(last.expected_uses * unit)}\t{last.source}\t{last.target}"
+            after_uses = last.count if current_sample else round(last.expected_uses * unit)
+            following = f"{after_uses}\t{last.source}\t{last.target}"
         return RulesAnswer(rules=page, next=following)
 
     @router.get("/pairs/{pair_id}", responses=_MISSING)
@@ -120,7 +123,7 @@ def grammar_routes(service: Service) -> APIRouter:
         found = store.find_pair(pair_id)
         if found is None:
             raise no_pair(pair_id)
-        view = InWords(store.settings().joins)
+        view = InWords(store.settings().bpe_merges)
         if not view.joins:
             return found
         own = view.pair(found.source, found.target, found.alignment)
@@ -139,10 +142,10 @@ def grammar_routes(service: Service) -> APIRouter:
         from hierogram.daemon.learning.drawing import draw
 
         try:
-            drawn = draw(_derivation(service, pair_id).rules)
+            current_sample = draw(_derivation(service, pair_id).rules)
         except InputError as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"pair {pair_id}: {error}") from error
-        return Response(drawn, media_type=SVG, headers={"Vary": "Accept"})
+        return Response(current_sample, media_type=SVG, headers={"Vary": "Accept"})
 
     @router.delete(
         "/pairs/{pair_id}",
@@ -169,7 +172,7 @@ def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
     if row.current is None:
         raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it waits to be sampled")
     settings = service.store.settings()
-    uses, view = derivation_of(row, settings), InWords(settings.joins)
+    uses, view = derivation_of(row, settings), InWords(settings.bpe_merges)
     if view.joins:
         own = view.pair(row.source, row.target)
         uses = [

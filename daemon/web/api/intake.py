@@ -25,7 +25,7 @@ from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.formats import JSONL, ParsedLine, fields_of_lines, json_object
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, Batch, check_takes
 from hierogram.daemon.text.reading import Checks, IngestOptions
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, Limits, RejectionError
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, MAX_LINE_BYTES, Limits, RejectionError
 from hierogram.daemon.text.texts import pipeline_of, two_languages
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import ClientGoneError, check_content, line_chunks
@@ -117,12 +117,11 @@ class Body:
     """
 
     def __init__(
-        self, store: GrammarStore, corpus: str, key: str | None, max_line_bytes: int, limits: Limits = DEFAULT_LIMITS
+        self, store: GrammarStore, corpus: str, key: str | None, limits: Limits = DEFAULT_LIMITS
     ) -> None:
         self._store = store.store
         self._corpus = corpus
         self._key = key
-        self._max_line_bytes = max_line_bytes
         self._limits = limits
         self._digest = blake2b(digest_size=16)
         self._seen = 0
@@ -215,8 +214,8 @@ class Body:
         return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(answer.model_dump()))
 
     def _take_apart(self, unused: Counter[str] | None, line: bytes) -> ParsedLine:
-        if len(line) > self._max_line_bytes:
-            raise RejectionError(LINE_TOO_LONG, f"the line is longer than {self._max_line_bytes} bytes")
+        if len(line) > MAX_LINE_BYTES:
+            raise RejectionError(LINE_TOO_LONG, f"the line is longer than {MAX_LINE_BYTES} bytes")
         return json_object(line, unused)
 
     def _other(self, how: str) -> ProblemError:
@@ -344,7 +343,7 @@ class _Intakes:
             waiting = await self.in_thread(partial(self._service.store.store.count_pairs, UNSETTLED))
             if waiting <= self._configuration.max_lag:
                 return
-            if time.monotonic() - since >= self._configuration.lag_patience:
+            if time.monotonic() - since >= self._configuration.backlog_timeout:
                 raise try_later(
                     f"{waiting:,} pairs wait for sampling, over {self._configuration.max_lag:,} (max_lag)",
                     _LAG_RETRY_SECONDS,
@@ -400,7 +399,7 @@ def intake_routes(
             await intakes.in_thread(lambda: _check_languages(service.store, languages))
             await intakes.wait_for_lag()
             body = await intakes.in_thread(
-                lambda: Body(service.store, corpus, idempotency_key, configuration.max_line_bytes, limits)
+                lambda: Body(service.store, corpus, idempotency_key, limits)
             )
             try:
                 await take_in(request, body)

@@ -93,7 +93,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     from hierogram.storage.pairs.pairs import pairs_by_id
 
     settings = look.settings()
-    notation, view = notation_of(settings.grammar), InWords(settings.joins)
+    notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
     two_texts = notation.takes == PAIRS
     alignment = pair.alignment if two_texts else ""
     own = view.pair(pair.source, pair.target if two_texts else "", alignment)

@@ -210,11 +210,11 @@ def symbols_of(side: str, settings: Settings) -> list[Symbol]:
     """Return the symbols of a rule's side, in words; what is no side of a rule, as a fragment of a tree, is one."""
     if FRAGMENTS in notation_of(settings.grammar).offers or not is_side(side):
         return [Symbol(side)]
-    parts = InWords(settings.joins).symbols(parse_side(side))
+    parts = InWords(settings.bpe_merges).symbols(parse_side(side))
     return [
         Symbol("", number_of(part), label=part // LABEL_STEP)
         if isinstance(part, int)
-        else Symbol(part, within=bool(settings.joins) and part != WITHIN and part.startswith(WITHIN))
+        else Symbol(part, within=bool(settings.bpe_merges) and part != WITHIN and part.startswith(WITHIN))
         for part in parts
     ]
 

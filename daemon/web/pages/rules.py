@@ -28,7 +28,7 @@ def rule_routes(page: PageContext) -> APIRouter:
         source, target = given.get("source", ""), given.get("target", "")
         with page.reader.look() as look:
             settings = look.settings()
-            notation, view = notation_of(settings.grammar), InWords(settings.joins)
+            notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
             found = looking.find_rule(look, source, target)
             history: list[dict[str, Any]] = []
             if found is not None:
@@ -65,7 +65,7 @@ def rule_routes(page: PageContext) -> APIRouter:
         source, target = given.get("source", ""), given.get("target", "")
         with page.reader.look() as look:
             settings = look.settings()
-            notation, view = notation_of(settings.grammar), InWords(settings.joins)
+            notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
             found = looking.find_rule(look, source, target)
             start = whole_number(given.get("after", "")) or 0
             # A pair may use a rule that is not stored yet, but none that cannot be written so.

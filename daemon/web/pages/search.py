@@ -77,7 +77,7 @@ def search_routes(page: PageContext) -> APIRouter:
                 "_as_typed": lambda word: Phrase((word,)).typed(),
             }
             if phrase.words:
-                view = InWords(settings.joins)
+                view = InWords(settings.bpe_merges)
                 divided = {side: _divided(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
                 if "side" not in request.query_params:
                     query = replace(query, side=likely_side(look, divided))
@@ -103,7 +103,7 @@ def _in_tokens(look: Look, phrase: Phrase, settings: Settings) -> Phrase:
     except UsageError:
         # What divides text is not installed where somebody only looks.
         return phrase
-    view = InWords(settings.joins)
+    view = InWords(settings.bpe_merges)
 
     def known(side: str, words: Sequence[str]) -> bool:
         return occurs_on(look, side, _divided(Phrase(tuple(words)), view, side == TARGET))
@@ -129,13 +129,13 @@ def _results(
 ) -> dict[str, Any]:
     side = query.side
     settings = look.settings()
-    notation, view = notation_of(settings.grammar), InWords(settings.joins)
+    notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
     vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     here = {name: value for name, value in request.query_params.items() if name != "after"}
     after = _write_place(found.next)
     missing = found.unknown
-    if settings.joins:
+    if settings.bpe_merges:
         # Words with a part that no pair has.
         parts = {word: _divided(Phrase((word,)), view, side == TARGET).words for word in phrase.words}
         missing = tuple(word for word in phrase.words if not set(found.unknown).isdisjoint(parts[word]))

@@ -49,7 +49,7 @@ def build_pages(
     for one in added:
         app.include_router(one.router)
     if asker is not None:
-        app.include_router(asking_routes(page, asker, configuration.ask_seconds, configuration.ask_rows))
+        app.include_router(asking_routes(page, asker, configuration.sql_seconds, configuration.sql_rows))
 
     @app.get(FILES + "{name:path}")
     async def file(name: str) -> Response:

@@ -55,7 +55,7 @@ def word_routes(page: PageContext) -> APIRouter:
 
 def _content(look: Look, side: str, token: str) -> dict[str, Any]:
     settings = look.settings()
-    notation, view = notation_of(settings.grammar), InWords(settings.joins)
+    notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
     two_sides = TWO_SIDES in notation.offers
     phrase = Phrase(tuple(view.parts(side == TARGET, token).split(" ")))
     count = words.word_count(look, side, token)

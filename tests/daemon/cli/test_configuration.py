@@ -39,9 +39,9 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(
         ("sampling = 5\n", r"hierogram.toml: sampling: Input should be an object, not 5"),
         ("[log]\nformat = 'xml'\n", r"log.format: String should match"),
         (_EXPORT + "keeps = 3\n", r"hierogram.toml: exports.0.keeps: there is no such key"),
-        (_EXPORT + "max_scope = -1\n", r"hierogram.toml: exports.0: max_scope: -1 has to be at least 0"),
+        (_EXPORT + "max_scope = -1\n", r"hierogram.toml: exports.0.max_scope: must be >= 0, got -1"),
         (_EXPORT + "max_scope = 'two'\n", r"exports.0.max_scope: Input should be a valid integer, not 'two'"),
-        (_EXPORT + "format = 'word'\n", r"exports.0: format: 'word' is not there; there are cdec, moses"),
+        (_EXPORT + "format = 'word'\n", r"exports.0.format: must be one of cdec, moses"),
         ("[spool\n", r"hierogram.toml: is not TOML: .*line 1"),
     ],
 )
@@ -71,3 +71,20 @@ def test_what_is_wrong_in_the_environment_is_told_too(
 def test_a_file_that_is_missing_is_told(file: Path) -> None:
     with pytest.raises(UsageError, match=r"hierogram\.toml: cannot be read: No such file"):
         load_configuration(file)
+
+
+def test_sections_that_share_options_are_set_by_file_and_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIEROGRAM_TRANSLATING__POPS", "7")
+    monkeypatch.setenv("HIEROGRAM_WORKERS__BLOCKS", "8x4")
+    (tmp_path / "c.toml").write_text("[translating]\nmax_scope = 1\n[intake]\nreader_seconds = 5\n")
+    found = load_configuration(tmp_path / "c.toml")
+    assert (found.translating.max_scope, found.translating.pops) == (1, 7)
+    assert (found.workers.parsed(), found.intake.reader_seconds) == ((None, (8, 4)), 5.0)
+    (tmp_path / "c.toml").write_text("[scores]\nshare = 2\n")
+    with pytest.raises(UsageError, match=r"scores.share: must be <= 1, got 2"):
+        load_configuration(tmp_path / "c.toml")
+    (tmp_path / "c.toml").write_text("[translating]\ntokenize = 'fr,en'\n")
+    with pytest.raises(UsageError, match=r"translating.tokenize: there is no such key"):
+        load_configuration(tmp_path / "c.toml")

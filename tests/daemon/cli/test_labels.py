@@ -30,7 +30,7 @@ def learned(hierogram: Run, tmp_path: Path, store_url: str) -> str:
     """A store whose classes were given, which has learned."""
     (tmp_path / "classes.txt").write_text(_CLASSES)
     (tmp_path / "pairs.tsv").write_text("".join("\t".join(pair) + "\n" for pair in _PAIRS))
-    ran = hierogram("--store", store_url, "init", "--set", "classes_of=classes.txt", "--set", "settling=2")
+    ran = hierogram("--store", store_url, "init", "--classes-of", "classes.txt", "--burn-in", "2")
     assert (ran.code, ran.err) == (0, "")
     assert "  labels           3\n" in ran.out
     assert hierogram("--store", store_url, "ingest", "pairs.tsv").code == 0
@@ -54,11 +54,11 @@ def test_a_store_with_labels_is_learned_verified_exported_and_translated_with(
     for suffix in ("cdec", "moses", "joshua", "thrax", "tsv", "jsonl", "parquet"):
         name = f"g.{suffix}"
         assert hierogram("--store", learned, "export", "-o", name, "--max-scope", "3").code == 0
-        ran = hierogram("translate", name, "in.fr", "--max-scope", "3", "--set", "small=false")
+        ran = hierogram("translate", name, "in.fr", "--max-scope", "3")
         assert ran.code == 0, ran.err
         translations.add(ran.out)
     assert hierogram("--store", learned, "export", "-o", "g.packed", "--format", "packed", "--max-scope", "3").code == 0
-    translations.add(hierogram("translate", "g.packed", "in.fr", "--set", "small=false").out)
+    translations.add(hierogram("translate", "g.packed", "in.fr").out)
     assert translations == {"the small house is white\na flower inconnue\n"}
     found = [parsers.cdec(line) for line in parsers.lines(tmp_path / "g.cdec")]
     assert len({rule.label for rule in found}) > 3
@@ -83,7 +83,7 @@ def test_rules_derivations_and_pages_show_labels(hierogram: Run, learned: str) -
 
 def test_classes_are_learned_from_text(hierogram: Run, tmp_path: Path, store_url: str) -> None:
     (tmp_path / "text.en").write_text("".join(target + "\n" for _, target, _ in _PAIRS))
-    ran = hierogram("--store", store_url, "init", "--set", "labels=3", "--set", "classes_of=text.en")
+    ran = hierogram("--store", store_url, "init", "--labels", "3", "--classes-of", "text.en")
     assert (ran.code, ran.err) == (0, "")
     with open_store(store_url) as store:
         found = [set(words.split(" ")) for words in store.settings().classes]
@@ -96,11 +96,11 @@ def test_classes_are_learned_from_text(hierogram: Run, tmp_path: Path, store_url
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("labels=3",), "classes_of"),
-        (("classes_of=text.en",), "labels, 2 to 16"),
-        (("labels=17", "classes_of=text.en"), "labels"),
-        (("classes_of=text.en", "--kind", "trees"), "word classes"),
-        (("classes_of=many.txt",), "class 16"),
+        (("--labels", "3"), "classes_of"),
+        (("--classes-of", "text.en"), "labels, 2 to 16"),
+        (("--labels", "17", "--classes-of", "text.en"), "labels"),
+        (("--classes-of", "text.en", "--kind", "trees"), "word classes"),
+        (("--classes-of", "many.txt"), "class 16"),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -108,7 +108,6 @@ def test_what_is_wrong_is_said(
 ) -> None:
     (tmp_path / "text.en").write_text("a b\n")
     (tmp_path / "many.txt").write_text("a\t16\n")
-    settings = [part for one in arguments for part in (("--set", one) if "=" in one else (one,))]
-    ran = hierogram("--store", store_url, "init", *settings)
+    ran = hierogram("--store", store_url, "init", *arguments)
     assert ran.code == 2
     assert reason in ran.err

@@ -41,6 +41,6 @@ def test_the_pictures_are_there() -> None:
 
 
 def test_the_configuration_that_it_names_is_there() -> None:
-    for key in ("pages", "ask", "ask_seconds", "token"):
+    for key in ("pages", "sql", "sql_seconds", "token"):
         assert f"`{key}" in DOCUMENT
         assert key in HttpConfiguration.model_fields

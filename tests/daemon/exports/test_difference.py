@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.daemon.conftest import LINES, Run
+from tests.daemon.conftest import LINES, Run, make_store
 from tests.storage.building import Delta, commit, query
 
 from hierogram.daemon.cli.exports import DATASETTE, PACKED
@@ -29,7 +29,7 @@ def delta(source: str, target: str, count: int, expected: int = 0) -> Delta:
     "format", sorted(name for name, format in FORMATS.items() if format.serves(NOTATIONS[SYNCHRONOUS]))
 )
 def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: str) -> None:
-    options = ExportOptions(drawn=True, format=format)
+    options = ExportOptions(current_sample=True, format=format)
     commit(store, [], [delta("a", "x", 3), delta("b", "x", 2), delta("c", "z", 5), delta("d", "z", 1)])
     export(store, tmp_path / "a", options)
     commit(store, [], [delta("a", "x", 4), delta("b", "x", -2), delta("d", "z", 1), delta("e", "z", 8)])
@@ -52,7 +52,7 @@ def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: s
 def test_links_of_nonterminals_tell_rules_apart(store: Store, tmp_path: Path, format: str) -> None:
     """To Moses, who writes nonterminals without numbers, they are all that does."""
     straight, crossed = ("a [X,1] [X,2]", "x [X,1] [X,2]"), ("a [X,1] [X,2]", "x [X,2] [X,1]")
-    options = ExportOptions(drawn=True, format=format, max_scope=None)
+    options = ExportOptions(current_sample=True, format=format, max_scope=None)
     commit(store, [], [delta(*straight, 3), delta(*crossed, 5)])
     export(store, tmp_path / "a", options)
     commit(store, [], [delta(*crossed, 2)])
@@ -66,15 +66,15 @@ def test_links_of_nonterminals_tell_rules_apart(store: Store, tmp_path: Path, fo
 
 def test_rules_that_a_format_writes_alike_are_one(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("|", "x", 3), delta("&#124;", "x", 5)])
-    export(store, tmp_path / "a.moses", ExportOptions(drawn=True, format="moses"))
+    export(store, tmp_path / "a.moses", ExportOptions(current_sample=True, format="moses"))
     found = compare(tmp_path / "a.moses", tmp_path / "a.moses", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 0, 0, 0)
 
 
 def test_what_cannot_be_compared_is_told(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("a", "x", 3)])
-    export(store, tmp_path / "a", ExportOptions(drawn=True, format="cdec"))
-    export(store, tmp_path / "b", ExportOptions(drawn=True, format="tsv"))
+    export(store, tmp_path / "a", ExportOptions(current_sample=True, format="cdec"))
+    export(store, tmp_path / "b", ExportOptions(current_sample=True, format="tsv"))
     with pytest.raises(ExportError, match="only exports of one format"):
         compare(tmp_path / "a", tmp_path / "b", 1)
     (tmp_path / "a").write_text("[X] ||| a\n")
@@ -86,7 +86,7 @@ def test_what_cannot_be_compared_is_told(store: Store, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands(hierogram: Run, corpus: Path) -> None:
-    hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
+    make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")
     made = json.loads(hierogram("export", "--to", "grammars", "--name", "news", "--json").out)
@@ -109,7 +109,7 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
     wrong = hierogram("export", "--format", "word")
     assert (wrong.code, wrong.err) == (
         2,
-        f"hierogram: --format: 'word' is not there; there are {', '.join((*EVERY, PACKED, DATASETTE))}\n",
+        f"hierogram: --format: must be one of {', '.join((*EVERY, PACKED, DATASETTE))}, got 'word'\n",
     )
     assert hierogram("export", "--sentences", "more").code == 2
 

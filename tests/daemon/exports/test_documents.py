@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.daemon.conftest import Run
+from tests.daemon.conftest import Run, make_store
 
 from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.exports.formats.decoders import NAMES
@@ -26,7 +26,7 @@ def first_cells(title: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_commands_run(hierogram: Run, corpus: Path) -> None:
-    hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
+    make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")
     blocks = re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -27,7 +27,7 @@ from hierogram.samplers.grammar.rules import Rule
 from hierogram.storage.options import OptionError
 from hierogram.storage.store import Store, open_store
 
-ALL = ExportOptions(max_scope=None, drawn=True)
+ALL = ExportOptions(max_scope=None, current_sample=True)
 
 
 def rules_of(store: Store) -> dict[tuple[str, str], int]:
@@ -41,7 +41,7 @@ def sides(path: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("drawn", [False, True])
 def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path, drawn: bool) -> None:
     path = tmp_path / "g.cdec.zst"
-    manifest = export(learned, path, replace(ALL, drawn=drawn, means=not drawn))
+    manifest = export(learned, path, replace(ALL, current_sample=drawn, posterior_mean=not drawn))
     stored = {(rule.source, rule.target): rule for rule in learned.find_rules(limit=10_000, drawn=drawn)}
     assert sides(path) == sorted(stored, key=lambda rule: (rule[0].encode(), rule[1].encode()))
     assert manifest.rules == len(stored)
@@ -57,7 +57,7 @@ def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path, 
 @pytest.mark.parametrize("drawn", [False, True])
 def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Path, drawn: bool) -> None:
     path = tmp_path / "g.jsonl"
-    export(learned, path, replace(ALL, format="jsonl", drawn=drawn, means=not drawn))
+    export(learned, path, replace(ALL, format="jsonl", current_sample=drawn, posterior_mean=not drawn))
     inside = 0.0
     for line in parsers.lines(path):
         row = json.loads(line)
@@ -106,7 +106,8 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
     path = tmp_path / "g.jsonl"
     chosen = {} if least == MIN_EXPECTED else {"min_expected": least}
     manifest = export(learned, path, ExportOptions(max_scope=None, **chosen))
-    assert (manifest.options["means"], manifest.options["drawn"], manifest.options["smoothing"]) == (False, False, 0.7)
+    options = manifest.options
+    assert (options["posterior_mean"], options["current_sample"], options["smoothing"]) == (False, False, 0.7)
     rows = {(row["source"], row["target"]): row for row in map(json.loads, parsers.lines(path))}
     with learned.snapshot() as snapshot:
         stored = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows()}
@@ -147,8 +148,8 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
     for (source, _), row in rows.items():
         shares[source] = shares.get(source, 0.0) + row["p_target_given_source"]
     assert all(0 < share < 1 for share in shares.values())
-    with pytest.raises(OptionError, match="two grammars"):
-        ExportOptions(means=True, drawn=True)
+    with pytest.raises(OptionError, match="mutually exclusive"):
+        ExportOptions(posterior_mean=True, current_sample=True)
 
 
 @pytest.mark.slow
@@ -168,7 +169,7 @@ def test_compositions_of_pairs_that_are_read_apart_come_twice(
 
 def test_counts_are_means_where_they_are_asked_for(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g"
-    manifest = export(learned, path, ExportOptions(max_scope=None, means=True))
+    manifest = export(learned, path, ExportOptions(max_scope=None, posterior_mean=True))
     assert manifest.options["smoothing"] == 0
     counts = [parsers.cdec(line).values["count"] for line in parsers.lines(path)]
     assert sum(counts) == pytest.approx(learned.status().expected_tokens, rel=1e-4)
@@ -216,7 +217,7 @@ def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path
 def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g.gz"
     position = learned.position()
-    manifest = export(learned, path, ExportOptions(min_count=2, format="moses", drawn=True))
+    manifest = export(learned, path, ExportOptions(min_count=2, format="moses", current_sample=True))
     written = json.loads(manifest_path(path).read_text())
     assert set(written) == set(Manifest.__dataclass_fields__)
     assert json.loads(manifest.text()) == written
@@ -244,9 +245,8 @@ def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
 def test_the_same_grammar_gives_the_same_bytes(learned: Store, tmp_path: Path, name: str) -> None:
     for folder in ("1", "2"):
         (tmp_path / folder).mkdir()
-    options = replace(ALL, compression_threads=2, long_distance=True, level=9)
-    first = export(learned, tmp_path / "1" / name, options)
-    assert export(learned, tmp_path / "2" / name, options).sha256 == first.sha256
+    first = export(learned, tmp_path / "1" / name, ALL)
+    assert export(learned, tmp_path / "2" / name, ALL).sha256 == first.sha256
     assert (tmp_path / "1" / name).read_bytes()[:2] == {"g.zst": b"\x28\xb5", "g.gz": b"\x1f\x8b"}.get(name, b"[X")
     assert len(sides(tmp_path / "1" / name)) == first.rules
 

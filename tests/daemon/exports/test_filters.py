@@ -54,11 +54,6 @@ def has_adjacent(rule: Rule) -> bool:
 SINGLE = {
     "min_count": (5, lambda given, rule: given.uses >= 5),
     "max_scope": (1, lambda given, rule: rule.scope <= 1),
-    "max_nonterminals": (1, lambda given, rule: rule.nonterminals <= 1),
-    "no_adjacent": (True, lambda given, rule: not has_adjacent(rule)),
-    "max_source_symbols": (5, lambda given, rule: len(rule.source) <= 5),
-    "aligned": (True, lambda given, rule: given.alignment != ""),
-    "max_span": (10, lambda given, rule: len(rule.source) <= 10 and len(rule.target) <= 10),
 }
 
 
@@ -74,14 +69,13 @@ def test_each_filter_by_itself(tmp_path: Path, name: str) -> None:
 
 def test_where_no_rule_has_links_words_on_both_sides_have_to_do(tmp_path: Path) -> None:
     rules = [Given("a [X,1]", "[X,1] x"), Given("a", "x"), Given("a [X,1]", "[X,1]"), Given("[X,1]", "[X,1] x")]
-    path, _, counts = write(tmp_path, rules, ExportOptions(format="tsv", aligned=True, max_scope=None))
+    path, _, counts = write(tmp_path, rules, ExportOptions(format="tsv", hiero=True, max_scope=None))
     assert len(parsers.lines(path)) == 3
-    assert counts[0].filter.startswith("words on both sides")
+    assert counts[3].filter.startswith("words on both sides")
 
 
 def test_the_preset_is_all_of_the_constraints(tmp_path: Path) -> None:
     found, counts = kept(tmp_path, hiero=True)
-    constraints = {"max_nonterminals": 2, "no_adjacent": True, "max_source_symbols": 5, "aligned": True, "max_span": 10}
     wanted = set()
     for given_rule in RULES:
         rule = rule_of(given_rule)
@@ -94,11 +88,8 @@ def test_the_preset_is_all_of_the_constraints(tmp_path: Path) -> None:
         ):
             wanted.add((given_rule.source, given_rule.target))
     assert found == wanted
-    assert len(counts) == len(constraints)
+    assert len(counts) == 5
     assert [before for _, before, _ in counts[1:]] == [after for *_, after in counts[:-1]]
-    assert ExportOptions(hiero=True, max_nonterminals=1).resolved().max_nonterminals == 1
-    (tmp_path / "again").mkdir()
-    assert kept(tmp_path / "again", **constraints)[0] == found
 
 
 def test_the_best_of_a_source_side(tmp_path: Path) -> None:
@@ -111,20 +102,13 @@ def test_the_best_of_a_source_side(tmp_path: Path) -> None:
     assert counts[-1] == ("best 2 of a source side", counts[0][2], len(wanted))
 
 
-def test_probabilities_among_those_left(tmp_path: Path) -> None:
+def test_probabilities_are_those_among_all_rules(tmp_path: Path) -> None:
     rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1), Given("b b b b b b", "x", 9)]
-    for normalization, wanted in (("before", (6 / 8, 6 / 16)), ("after", (1.0, 6 / 6))):
-        options = ExportOptions(
-            format="tsv",
-            features=("p_target_given_source", "p_source_given_target"),
-            normalization=normalization,
-            smoothing=0,
-            min_count=3,
-            max_source_symbols=5,
-        )
-        path, _, _ = write(tmp_path, rules, options, name=normalization)
-        [row] = [line.split("\t") for line in parsers.lines(path)[1:]]
-        assert (float(row[-2]), float(row[-1])) == wanted
+    features = ("p_target_given_source", "p_source_given_target")
+    options = ExportOptions(format="tsv", features=features, smoothing=0, min_count=3, per_source=1)
+    path, _, _ = write(tmp_path, rules, options)
+    row = next(line.split("	") for line in parsers.lines(path)[1:] if line.startswith("a	"))
+    assert (float(row[-2]), float(row[-1])) == (6 / 8, 6 / 16)
 
 
 def test_averaged_counts_are_filtered_by_what_is_written(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: 
         ("g.parquet.gz", ExportOptions(format="parquet"), "parquet is compressed within"),
         ("g.parquet.zst", ExportOptions(), "parquet is compressed within"),
         ("g.tsv.gz", ExportOptions(format="cdec"), "its name promises tsv, and --format is cdec"),
-        ("g.gz", ExportOptions(compression="zstd"), "its name promises gzip, and --set compression is zstd"),
-        ("g.cdec.zst", ExportOptions(compression="none"), "its name promises zstd, and --set compression is none"),
+        ("g.gz", ExportOptions(compression="zstd"), "its name promises gzip, but --compression is zstd"),
+        ("g.cdec.zst", ExportOptions(compression="none"), "its name promises zstd, but --compression is none"),
     ],
 )
 def test_contradictions_are_refused(path: str, options: ExportOptions, told: str) -> None:
@@ -119,9 +119,8 @@ def test_a_grammar_without_a_rule_is_warned_of(learned_url: str, hierogram: Run,
         (("-o", "-", "--json"), "both write to standard output"),
         (("--to", "folder", "--name", "../up"), "--name: "),
         (("--to", "folder", "--sentences", "test", "--format", "moses"), "cdec"),
-        (("--set", "normalization=now"), "--set normalization"),
-        (("--min-count", "inf"), "--min-count: inf has to be finite"),
-        (("--set", "min_expected=inf"), "--set min_expected: inf has to be finite"),
+        (("--min-count", "inf"), "--min-count: must be finite, got inf"),
+        (("--min-expected", "inf"), "--min-expected: must be finite, got inf"),
         (("-o", "folder/"), "--output: folder/ names a folder"),
     ],
 )

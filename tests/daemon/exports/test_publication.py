@@ -43,7 +43,7 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import Versions
 from hierogram.storage.store import open_store
 store, folder = open_store(sys.argv[1]), Path(sys.argv[2])
-options = ExportOptions(format="moses", drawn=True)
+options = ExportOptions(format="moses", current_sample=True)
 print("ready", flush=True)
 while True:
     publish(store, Versions(folder / "versions", "news", 2), options)
@@ -187,7 +187,8 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         check_whole(folder)
     assert interrupted > times // 2
     with open_store(url) as store:
-        made = publish(store, Versions(folder / "versions", "news", 2), ExportOptions(format="moses", drawn=True))
+        chosen = ExportOptions(format="moses", current_sample=True)
+        made = publish(store, Versions(folder / "versions", "news", 2), chosen)
         assert check_whole(folder) <= 3
         assert (folder / "versions" / "latest").resolve() == made.folder
         for hidden in (folder / "versions").glob(".news.*.tmp"):

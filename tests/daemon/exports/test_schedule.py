@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.daemon.conftest import Run
+from tests.daemon.conftest import Run, make_store
 from tests.storage.building import commit, delta, query
 
 from hierogram.daemon.configuration import load_configuration
@@ -289,7 +289,7 @@ def test_jobs_of_the_configuration(
         ({"every": None, "cron": "at three"}, "Wrong number of fields"),
         ({"every": None, "cron": "0 0 30 2 *"}, "no year has such a day"),
         ({"name": "../up"}, "letters, digits"),
-        ({"format": "word"}, "'word' is not there"),
+        ({"format": "word"}, "got 'word'"),
         ({"keeps": 3}, "Unexpected keyword"),
         ({"max_age": "0d"}, "not a span of time"),
     ],
@@ -300,7 +300,7 @@ def test_wrong_jobs_are_told(tmp_path: Path, wrong: dict[str, object], told: str
 
 
 def test_jobs_are_the_same_after_they_were_stored(store: Store, tmp_path: Path) -> None:
-    given = job(tmp_path, features=("count",), min_count=0.5, max_scope=None, normalization="after")
+    given = job(tmp_path, features=("count",), min_count=0.5, max_scope=None)
     add_job(store, given)
     assert find_job(store, "news") == given
     assert given.options().max_scope is None
@@ -309,7 +309,7 @@ def test_jobs_are_the_same_after_they_were_stored(store: Store, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
+    make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")
     said = hierogram(
@@ -341,7 +341,7 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     for arguments in (
         ("--every", "1h"),
         ("--to", "grammars", "--every", "often"),
-        ("--to", "g", "--set", "max_age=1d"),
+        ("--to", "g", "--max-age", "1d"),
     ):
         assert hierogram("export", *arguments).code == 2
     for arguments in (("nightly",), ("--run",), ("nightly", "--run", "--remove")):

@@ -9,7 +9,7 @@ from hierogram.samplers.grammar.settings import ITG
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
-QUICK = Settings(grammar=ITG, settling=4, round_sweeps=2, seed=5)
+QUICK = Settings(grammar=ITG, burn_in=4, round_sweeps=2, seed=5)
 
 RAW = [
     ("la maison blanche", "the white house"),

@@ -29,7 +29,7 @@ def raw(store_url: str) -> Iterator[Store]:
 def test_what_is_stored_is_what_the_derivations_use(raw: Store) -> None:
     assert raw.count_pairs(["waiting"]) == len(RAW)
     done = learn(raw, sweeps=6)
-    assert (done.pairs, done.sweeps) == (len(RAW), QUICK.settling + 6)
+    assert (done.pairs, done.sweeps) == (len(RAW), QUICK.burn_in + 6)
     found = dictionary(raw)
     status = raw.status()
     assert (done.rules_after, done.tokens_after) == (sum(count > 0 for count, _ in found.values()), status.rule_tokens)
@@ -78,7 +78,7 @@ def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str
     (tmp_path / "a.fr").write_text("".join(source + "\n" for source, _ in RAW))
     (tmp_path / "a.en").write_text("".join(target + "\n" for _, target in RAW))
     at = ("--store", store_url)
-    assert hierogram(*at, "init", "--kind", "itg", "--set", "settling=3").code == 0
+    assert hierogram(*at, "init", "--kind", "itg", "--burn-in", "3").code == 0
     assert hierogram(*at, "ingest", "a.fr", "a.en").code == 0
     assert json.loads(hierogram(*at, "status", "--json").out)["pairs"]["waiting"] == len(RAW)
     assert hierogram(*at, "learn", "--sweeps", "20").code == 0
@@ -124,7 +124,7 @@ def test_phrases_are_learned_verified_exported_and_translated_with(
     (tmp_path / "a.fr").write_text("".join(source + "\n" for source, _ in TOGETHER))
     (tmp_path / "a.en").write_text("".join(target + "\n" for _, target in TOGETHER))
     at = ("--store", store_url)
-    assert hierogram(*at, "init", "--kind", "itg", "--set", "phrase_words=4", "--set", "settling=5").code == 0
+    assert hierogram(*at, "init", "--kind", "itg", "--phrase-words", "4", "--burn-in", "5").code == 0
     assert hierogram(*at, "ingest", "a.fr", "a.en").code == 0
     assert hierogram(*at, "learn", "--sweeps", "60").code == 0
     verified = hierogram(*at, "verify")

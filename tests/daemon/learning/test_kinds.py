@@ -127,13 +127,13 @@ def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:
 
 
 def test_it_is_exported_as_what_asks_for_nothing(url: str, hierogram: Run, tmp_path: Path) -> None:
-    assert hierogram("--store", url, "export", "-o", "g.jsonl", "--format", "jsonl", "--means").code == 0
+    assert hierogram("--store", url, "export", "-o", "g.jsonl", "--format", "jsonl", "--posterior-mean").code == 0
     exported = [json.loads(line) for line in (tmp_path / "g.jsonl").read_text().splitlines()]
     with open_store(url) as store:
         assert {(rule["source"], rule["target"]): rule["count"] for rule in exported} == {
             rule: count for rule, (count, _) in rules(store).items()
         }
-    assert hierogram("--store", url, "export", "-o", "g.tsv", "--format", "tsv", "--means").code == 0
+    assert hierogram("--store", url, "export", "-o", "g.tsv", "--format", "tsv", "--posterior-mean").code == 0
     assert len((tmp_path / "g.tsv").read_text().splitlines()) == 1 + len(exported)
     refused = hierogram("--store", url, "export", "-o", "g.moses", "--format", "moses")
     assert refused.code != 0

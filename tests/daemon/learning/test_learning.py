@@ -87,7 +87,7 @@ def test_minimal_uses_follow_from_the_pairs_that_are_there(filled: Store, tmp_pa
     fill(filled, some_pairs(70)[60:])
     withdraw_all(filled, list(range(1, 31)), lambda _done: None)
     learn(filled, sweeps=1)
-    again = Settings(seed=9, schedule="quick", settling=1)
+    again = Settings(seed=9, schedule="quick", burn_in=1)
     with open_store(f"sqlite:///{tmp_path}/again.db", create=True, settings=again) as other:
         fill(other, some_pairs(70)[30:])
         learn(other, sweeps=0)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.daemon.conftest import LINES, Run
+from tests.daemon.conftest import LINES, Run, make_store
 from tests.daemon.learning.stores import QUICK, fill, some_pairs
 
 from hierogram.daemon.learning.learning import learn
@@ -33,8 +33,8 @@ def test_learning_sees_to_what_was_asked_meanwhile(filled: Store) -> None:
 def test_the_command_takes_out_what_it_is_told(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "news.bars").write_text("".join(line + "\n" for line in LINES))
     (tmp_path / "more.jsonl").write_text('{"id": "n-1", "source": "la", "target": "the", "alignment": [[0, 0]]}\n')
-    for arguments in (["init", "--set", "levels=2", "--set", "sweeps_per_level=2"], ["ingest", "news.bars"]):
-        assert hierogram(*arguments).code == 0
+    make_store(schedule="paper", levels=2, sweeps_per_level=2)
+    assert hierogram("ingest", "news.bars").code == 0
     assert hierogram("ingest", "--corpus", "more", "more.jsonl").code == 0
     assert hierogram("learn", "--sweeps", "1").code == 0
     assert hierogram("withdraw", "1", "2").out == "2 pairs withdrawn\n"

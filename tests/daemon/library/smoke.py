@@ -36,10 +36,10 @@ MEMORY = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def use_a_store(folder: Path) -> None:
-    with hg.open(folder / "store.db", create=True, settings=hg.Settings(seed=3)) as store:
+    with hg.open(folder / "store.db", create=True, seed=3) as store:
         assert store.url
         assert store.settings().seed == 3
-        assert store.add(PAIRS, limits=hg.Limits()).totals.accepted == len(PAIRS)
+        assert store.add(PAIRS).totals.accepted == len(PAIRS)
         assert [sweep.sweep for sweep in store.learn(sweeps=2)][-1] == 28
         table = store.rules()
         assert isinstance(table, hg.RuleTable)
@@ -50,8 +50,8 @@ def use_a_store(folder: Path) -> None:
         assert store.publish(folder / "versions", keep=1).manifest.rules
         assert hg.Decoder(store).pack(folder / "grammar.packed")
         assert store.evidence("la maison", options=hg.EvidenceOptions(pairs=1)).rules
-        assert len(list(store.score(options=hg.ScoreOptions(exact=4)))) == len(PAIRS)
-        assert store.terms(options=hg.TermOptions(min_count=2, min_words=1, common=1.0)).pairs == len(PAIRS)
+        assert len(list(store.score())) == len(PAIRS)
+        assert store.terms(options=hg.TermOptions(min_count=2, min_words=1)).pairs == len(PAIRS)
         assert store.diagnose(options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules
         assert store.notation().one == "pair"
@@ -64,7 +64,7 @@ def use_a_store(folder: Path) -> None:
         assert list(store.kept_scores()) == []
         assert store.pair(1).links == [(0, 0), (1, 1)]
         assert isinstance(store.pair(1), hg.StoredPair)
-        rule = store.rules(drawn=True).top(1, "count")[0]
+        rule = store.rules(current_sample=True).top(1, "count")[0]
         assert store.index()
         assert store.pairs_using(rule.source, rule.target)
         assert store.find_rules("maison").rules[0].target == "house"
@@ -88,7 +88,7 @@ def use_a_store(folder: Path) -> None:
         else:
             expect(lambda: store.corrections.put("une maison", "one house", "smoke test"), hg.UsageError, "sacremoses")
         with store.in_parts(folder / "parts.db") as parts:
-            assert parts.settings().joins
+            assert parts.settings().bpe_merges
         (folder / "memory.tmx").write_text(MEMORY, encoding="utf-8")
         assert store.synchronize(folder / "memory.tmx", "memory", languages=("fr", "en")).added.totals.accepted == 1
         assert list(hg.align(["la maison"], ["the house"], priors=store, options=hg.Request(seed=2)))
@@ -113,7 +113,7 @@ def use_texts(folder: Path) -> None:
     assert hg.evaluate_links(folder / "align", folder / "align").aer == 0
     assert not hg.diff(folder / "grammar.cdec.gz", folder / "grammar.cdec.gz").changed
     for extra, use in (
-        ("sacrebleu", lambda: hg.evaluate(folder / "en", folder / "en", options=hg.EvaluationOptions(resamples=100))),
+        ("sacrebleu", lambda: hg.evaluate(folder / "en", folder / "en", metrics=("bleu",))),
         ("scipy", lambda: hg.tune(
             folder / "grammar.cdec.gz", folder / "fr", folder / "en", folder / "weights.toml",
             options=hg.TuningOptions(iterations=1), threads=1,

@@ -33,8 +33,8 @@ texts = [found.text for found in hg.Decoder("grammar.cdec.gz", lm="english.lm").
 again = [found.text for found in hg.Decoder(store, lm="english.lm").translate_all(sentences)]
 """),
     "evaluation": ("", """
-hg.evaluate(["baseline.en", "averaged.en"], "test.en", resamples=100)
-hg.evaluate("averaged.en", ["test.en", "test2.en"], tokenizer="none", metrics=("bleu", "chrf"), resamples=100)
+hg.evaluate(["baseline.en", "averaged.en"], "test.en")
+hg.evaluate("averaged.en", ["test.en", "test2.en"], tokenizer="none", metrics=("bleu", "chrf"))
 """),
     "events": (NEWS + 'store.export("grammar.cdec")\n', """
 found = store.events().events
@@ -72,7 +72,7 @@ parts.learn().run()
 scored = list(store.score())
 doubtful = [one for one in scored if one.score.evidence < 0]
 strange = [one for one in doubtful if one.score.source_misfit and one.score.source_misfit.odds > 3]
-two = list(store.score(ids=[3, 5], exact=50))
+two = list(store.score(ids=[3, 5]))
 kept = list(store.score(keep=True))
 rows = store.store.scores()
 """),

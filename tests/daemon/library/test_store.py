@@ -17,7 +17,7 @@ import polars
 import pyarrow
 import pytest
 from tests.conftest import ask_url_of
-from tests.daemon.conftest import LINES
+from tests.daemon.conftest import LINES, make_store
 from tests.daemon.learning.stores import contents, some_pairs
 
 import hierogram as hg
@@ -43,7 +43,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def new(store_url: str) -> Iterator[hg.GrammarStore]:
-    with hg.open(store_url, create=True, schedule="paper", sweeps_per_level=2, levels=3) as store:
+    make_store(store_url, schedule="paper", sweeps_per_level=2, levels=3)
+    with hg.open(store_url) as store:
         yield store
 
 
@@ -172,8 +173,8 @@ def test_usage_that_makes_no_sense(new: hg.GrammarStore) -> None:
         (lambda: new.add("trees", nbest=True), "store of trees"),
         (lambda: new.withdraw(), "say which pairs"),
         (lambda: new.withdraw([1], corpus="x"), "say which pairs"),
-        (lambda: new.export("g", max_scoop=2), "max_scoop: there is no such option; there are format"),
-        (lambda: new.export("g", per_source=0), "per_source: 0 has to be at least 1"),
+        (lambda: new.export("g", max_scoop=2), "no option max_scoop: expected one of format"),
+        (lambda: new.export("g", per_source=0), "per_source: must be >= 1, got 0"),
         (lambda: new.terms(min_words=9), "min_words"),
         (lambda: hg.open("other.db", create=True, tokenize=True), "languages"),
         (lambda: hg.align(["a"], ["b"], model="no"), "no"),
@@ -193,7 +194,6 @@ def test_settings_are_those_that_are_named(store_url: str) -> None:
         has = store.settings()
     with hg.open(store_url, create=True, languages=("fr", "en")) as store:
         assert store.settings() == has
-    hg.open(store_url, settings=has).close()
     with pytest.raises(StoreError, match=r"languages is \('fr', 'en'\), not \('de', 'en'\)"):
         hg.open(store_url, languages=("de", "en"))
 
@@ -299,7 +299,7 @@ def test_looking(opened: hg.GrammarStore) -> None:
         list(opened.score(ids=[99]))
     assert len(list(opened.score(keep=True))) == len(opened.store.scores(0)) > 2
     assert opened.diagnose(chains=2, sweeps=16).chains == 2
-    assert opened.terms(min_count=2, min_words=1, common=1.0).pairs == len(LINES)
+    assert opened.terms(min_count=2, min_words=1).pairs == len(LINES)
     assert opened.repair(keep=False).changed is False
     assert opened.events(limit=1).last >= 0
 
@@ -355,7 +355,8 @@ def test_trees(store_url: str, tmp_path: Path) -> None:
             store.add(tmp_path / "trees", tmp_path / "trees")
         store.learn(sweeps=5).run()
         parsed = hg.parse(["the dog sleeps", "", "the cat sleeps"], store)
-        (tmp_path / "fragments").write_text("".join(f"{r.target} ||| {r.count}\n" for r in store.rules(drawn=True)))
+        rules = store.rules(current_sample=True)
+        (tmp_path / "fragments").write_text("".join(f"{rule.target} ||| {rule.count}\n" for rule in rules))
     assert [one.found for one in parsed] == [True, True, True]
     assert parsed[1].tree == ""
     assert "(NN dog)" in parsed[0].tree
@@ -420,19 +421,19 @@ def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> N
 
 
 CALLS: list[tuple[str, Callable[[hg.GrammarStore], object]]] = [
-    ("sweeps: give a whole number, not '3'", lambda store: store.learn("3")),  # type: ignore[arg-type]
-    ("sweeps: give a whole number, not 2.5", lambda store: store.learn(2.5)),  # type: ignore[arg-type]
-    ("sweeps: -1 has to be at least 0", lambda store: store.learn(-1)),
-    ("sweeps: 1000.* has to be at most 9223372036854775807", lambda store: store.learn(10**20)),
-    ("source: give a text, not 5", lambda store: store.rules(source=5)),  # type: ignore[arg-type]
-    ("containing: give a text, not 5", lambda store: store.rules(containing=[5])),  # type: ignore[list-item]
-    ("limit: -1 has to be at least 0", lambda store: store.rules(limit=-1)),
-    ("limit: 1000.* has to be at most", lambda store: store.rules(limit=10**20)),
+    ("sweeps: expected an integer, got '3'", lambda store: store.learn("3")),  # type: ignore[arg-type]
+    ("sweeps: expected an integer, got 2.5", lambda store: store.learn(2.5)),  # type: ignore[arg-type]
+    ("sweeps: must be >= 0, got -1", lambda store: store.learn(-1)),
+    ("sweeps: must be <= 9223372036854775807, got 1000", lambda store: store.learn(10**20)),
+    ("source: expected a string, got 5", lambda store: store.rules(source=5)),  # type: ignore[arg-type]
+    ("containing: expected a string, got 5", lambda store: store.rules(containing=[5])),  # type: ignore[list-item]
+    ("limit: must be >= 0, got -1", lambda store: store.rules(limit=-1)),
+    ("limit: must be <= 9223372036854775807, got 1000", lambda store: store.rules(limit=10**20)),
     ("folder/ names a folder", lambda store: store.export("folder/")),
-    ("text: give a text, not None", lambda store: store.translate(None)),  # type: ignore[arg-type]
-    ("best: 0 has to be at least 1", lambda store: store.translate("la", best=0)),
-    ("best: -1 has to be at least 1", lambda store: hg.Decoder(store).translate("la", best=-1)),
-    ("best: give a whole number, not True", lambda store: hg.Decoder(store).translate_all(["la"], best=True)),
+    ("text: expected a string, got None", lambda store: store.translate(None)),  # type: ignore[arg-type]
+    ("best: must be >= 1, got 0", lambda store: store.translate("la", best=0)),
+    ("best: must be >= 1, got -1", lambda store: hg.Decoder(store).translate("la", best=-1)),
+    ("best: expected an integer, got True", lambda store: hg.Decoder(store).translate_all(["la"], best=True)),
 ]
 
 
@@ -502,12 +503,12 @@ def test_links_that_people_know(new: hg.GrammarStore) -> None:
 @pytest.mark.database("sqlite", "postgres")
 def test_asking_in_sql(opened: hg.GrammarStore, store_url: str) -> None:
     asked_by = ask_url_of(store_url)
-    found = opened.ask("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, ask_url=asked_by)
+    found = opened.ask("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, sql_url=asked_by)
     assert found.columns == ["id", "source"]
     assert found.rows == [(1, PAIRS[0][0]), (2, PAIRS[1][0])]
     assert found.more
     with pytest.raises(hg.StoreError):
-        opened.ask("DELETE FROM rules", ask_url=asked_by)
+        opened.ask("DELETE FROM rules", sql_url=asked_by)
 
 
 def test_learning_from_nothing(new: hg.GrammarStore) -> None:

@@ -28,14 +28,14 @@ def opened(learned_url: str) -> hg.GrammarStore:
 
 @pytest.mark.parametrize("drawn", [False, True])
 def test_the_table_is_what_the_store_says_of_each_rule(opened: hg.GrammarStore, learned: Store, drawn: bool) -> None:
-    table = opened.rules(drawn=drawn)
+    table = opened.rules(current_sample=drawn)
     assert len(table) > 10
     assert {rule.id: rule for rule in table} == {
         rule.id: rule for rule in learned.find_rules(limit=1 << 40, drawn=drawn)
     }
     uses = "count" if drawn else "expected_uses"
     assert table.top(7, uses) == learned.find_rules(limit=7, drawn=drawn)
-    assert rows_of(opened.rules(limit=7, drawn=drawn)) == [asdict(rule) for rule in table.top(7, uses)]
+    assert rows_of(opened.rules(limit=7, current_sample=drawn)) == [asdict(rule) for rule in table.top(7, uses)]
 
 
 def test_pandas_polars_duckdb_and_pyarrow_read_it(opened: hg.GrammarStore) -> None:

@@ -24,12 +24,12 @@ def raw(store_url: str) -> Iterator[Store]:
 def test_new_pairs_settle_and_all_are_sampled_again(raw: Store) -> None:
     with Hands(raw, idle_share=1.0) as hands:
         hands.settle()
-        assert {row.sweep for row in raw.pairs()} == {QUICK.settling}
+        assert {row.sweep for row in raw.pairs()} == {QUICK.burn_in}
         hands.turns.take()
-        assert {row.sweep for row in raw.pairs()} == {QUICK.settling + QUICK.round_sweeps}
+        assert {row.sweep for row in raw.pairs()} == {QUICK.burn_in + QUICK.round_sweeps}
         put(raw, MORE, first=100)
         hands.settle()
-    assert {row.sweep for row in raw.pairs()} == {QUICK.settling + QUICK.round_sweeps, QUICK.settling}
+    assert {row.sweep for row in raw.pairs()} == {QUICK.burn_in + QUICK.round_sweeps, QUICK.burn_in}
     assert verify(raw).problems == []
 
 

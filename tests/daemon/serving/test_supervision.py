@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 
@@ -10,7 +11,14 @@ from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, Supervisor
 from hierogram.storage.exceptions import StoreUnavailableError
 
-SOON = DaemonSection(pause_seconds=0.001, longest_pause_seconds=0.004, give_up_after=3, stall_seconds=60.0)
+
+class ShortPauses(DaemonSection):
+    pause_seconds: ClassVar[float] = 0.001
+    longest_pause_seconds: ClassVar[float] = 0.004
+    give_up_after: ClassVar[int] = 3
+
+
+SOON = ShortPauses(stall_seconds=60.0)
 LONG = 30.0
 """Seconds that a test waits before it fails; never reached otherwise."""
 

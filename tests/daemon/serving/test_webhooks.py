@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.storage.building import count_deliveries, query
@@ -66,10 +66,14 @@ class Receiver:
             thread.join(SECONDS)
 
 
+class ShortPauses(WebhooksSection):
+    pause_seconds: ClassVar[float] = 0.01
+
+
 @contextmanager
 def sending(store: Store, heart: Heartbeat | None = None, **values: Any) -> Iterator[None]:
     """The loop, in a thread; an export finishes before it ends a turn."""
-    section = WebhooksSection(pause_seconds=0.01, **values)
+    section = ShortPauses(**values)
     configuration = Configuration(webhooks=section)
     loop = WebhookLoop(store, lambda: configuration, open_log(configuration.log))
     stop = threading.Event()

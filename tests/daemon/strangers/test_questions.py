@@ -102,8 +102,8 @@ ON_POSTGRES = [
 @contextmanager
 def attacked(url: str, folder: Path) -> Iterator[Daemon]:
     """A daemon with few descriptors, on a store with pairs that are sampled for ever."""
-    role = {"HIEROGRAM_HTTP__ASK_URL": found} if (found := ask_url_of(url)) else {}
-    daemon = Daemon(url, folder, HIEROGRAM_HTTP__ASK_SECONDS=f"{SECONDS:g}", **role)
+    role = {"HIEROGRAM_HTTP__SQL_URL": found} if (found := ask_url_of(url)) else {}
+    daemon = Daemon(url, folder, HIEROGRAM_HTTP__SQL_SECONDS=f"{SECONDS:g}", **role)
     daemon.start()
     try:
         assert daemon.process is not None

@@ -28,7 +28,7 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is_in_memory() -> None:
     for packed in (zstandard.compress(content), gzip.compress(content)):
         tracemalloc.start()
         sizes: list[int] = []
-        with pytest.raises(InputError, match=r"f: [\d,]+ bytes unpack to more than .* --set max_unpacked_ratio"):
+        with pytest.raises(InputError, match=r"f: [\d,]+ bytes unpack to more than .* max_unpacked_ratio"):
             sizes.extend(map(len, read_blocks(io.BytesIO(packed).read, "f")))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -51,7 +51,7 @@ def test_too_many_rejections_are_told_by_number_and_share() -> None:
     limits.check_rejected("f", 100, Counter({"empty-line": 100}))
     limits.check_rejected("f", 4_000, Counter({"empty-line": 900, "too-long": 100}))
     with pytest.raises(
-        TooManyRejectedError, match=r"f: .* 101 of 101 lines .*empty-line 101\), over 25%: .*--set max_rejec"
+        TooManyRejectedError, match=r"f: .* 101 of 101 lines .*empty-line 101\), over 25%: .*raise max_rejec"
     ):
         limits.check_rejected("f", 101, Counter({"empty-line": 101}))
     with pytest.raises(TooManyRejectedError, match=r"too-long 901, empty-line 100\), over 1,000: .*max_rej"):
@@ -109,20 +109,16 @@ def test_chunks_before_too_many_rejections_stay_and_the_input_may_come_again(
     assert store.integrity() == []
 
 
-def test_the_command_says_why_and_takes_other_bounds(hierogram: Run, tmp_path: Path) -> None:
+def test_the_command_says_why_an_input_is_refused(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a ||| b\n" + "x\n" * 200)
     refused = hierogram("ingest", "f")
     assert refused.code == 3
     assert (
-        "200 of 201 lines cannot be stored (field-count 200), over 50%: take more with --set max_rejected_sha"
+        "200 of 201 lines cannot be stored (field-count 200), over 50%: raise max_rejected_sha"
         in refused.err
     )
-    assert hierogram("ingest", "f", "--set", "max_rejected_share=1").code == 0
-    assert hierogram("ingest", "f", "--set", "max_rejected_share=1", "--set", "max_rejected_lines=199").code == 3
-    assert hierogram("ingest", "f", "--set", "max_rejected_share=1.5").code == 2
     (tmp_path / "bomb.zst").write_bytes(BOMB)
     assert "20,000 of 20,000 lines" in hierogram("ingest", "bomb.zst", "--format", "jsonl").err
-    assert "--set max_unpacked_bytes" in hierogram("ingest", "bomb.zst", "--set", "max_unpacked_bytes=1000").err
     (tmp_path / "trees").write_text("(S a))\n" * 200)
     assert (
         "200 of 200 lines cannot be stored (malformed-tree 200)"

@@ -136,7 +136,7 @@ def in_parts(tmp_path: Path) -> hg.GrammarStore:
         store.add(PAIRS[:2])
         store.add([(*PAIRS[2], "0-0 0-1 1-2")], corpus="linked")
         store.add([{"source": PAIRS[3][0], "target": PAIRS[3][1], "id": "tea", "fixed": [[1, 2]]}], corpus="named")
-        return store.in_parts(tmp_path / "parts.db", joins=(6, 6))
+        return store.in_parts(tmp_path / "parts.db", bpe_merges=(6, 6))
 
 
 def test_a_store_in_parts_has_the_same_words(in_parts: hg.GrammarStore) -> None:
@@ -158,12 +158,12 @@ def test_a_store_in_parts_that_was_not_finished_goes_on(
         with monkeypatch.context() as patch:
             patch.setattr("hierogram.daemon.text.ingest.ingest", stopped)
             with pytest.raises(KeyboardInterrupt):
-                words.in_parts(tmp_path / "again.db", joins=(6, 6))
-        with words.in_parts(tmp_path / "again.db", joins=(6, 6)) as again:
+                words.in_parts(tmp_path / "again.db", bpe_merges=(6, 6))
+        with words.in_parts(tmp_path / "again.db", bpe_merges=(6, 6)) as again:
             assert again.store.pairs() == whole.store.pairs()
             assert again.status().corpora == whole.status().corpora
         with pytest.raises(hg.StoreError, match="another store"):
-            words.in_parts(tmp_path / "again.db", joins=(5, 6))
+            words.in_parts(tmp_path / "again.db", bpe_merges=(5, 6))
 
 
 def test_links_hold_between_all_parts_of_words(in_parts: hg.GrammarStore) -> None:
@@ -215,7 +215,7 @@ def test_only_sides_that_are_rich_in_forms_are_divided(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(pairs)
         with words.in_parts(tmp_path / "parts.db") as store:
-            source, target = store.settings().joins
+            source, target = store.settings().bpe_merges
             assert "ku l" in source.split("\n")
             assert target == ""
             store.learn(2, threads=1).run()

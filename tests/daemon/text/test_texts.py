@@ -36,7 +36,7 @@ def raw_store(tmp_path: Path) -> str:
             (tmp_path / f"{kind}.{language}").write_text("".join(pair[number] + "\n" for pair in pairs))
     (tmp_path / "in.raw").write_text(WANTED + "\n")
     (tmp_path / "in.hand").write_text(DIVIDED + "\n")
-    settings = Settings(languages=("fr", "en"), tokenize=True, settling=2, round_sweeps=1)
+    settings = Settings(languages=("fr", "en"), tokenize=True, burn_in=2, round_sweeps=1)
     paths = [str(tmp_path / f"raw.{language}") for language in ("fr", "en")]
     with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input(paths) as source:
         ingest(store, source)
@@ -235,7 +235,7 @@ def test_evidence_for_a_prompt_is_text(hierogram: Run, raw_store: str) -> None:
     whole = prompt()
     assert "fr: L'homme boit l'eau.\nen: The man drinks the water.\n" in whole
     assert not looks(True, whole.splitlines())
-    bounded = prompt("--set", "characters=200")
+    bounded = prompt("--characters", "200")
     assert not any(token in whole + bounded for token in ("l' eau", "L' eau", "L' homme"))
 
 

@@ -127,12 +127,12 @@ def test_what_people_say_of_words_holds_for_their_parts() -> None:
 def test_links_of_people_withdrawal_and_verify_hold(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(VERSES[:40])
-        with words.in_parts(tmp_path / "parts.db", joins=(24, 24)) as store:
+        with words.in_parts(tmp_path / "parts.db", bpe_merges=(24, 24)) as store:
             store.learn(2, threads=1).run()
             row = next(
                 row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0]
             )
-            view = InWords(store.settings().joins)
+            view = InWords(store.settings().bpe_merges)
             # The first word has several parts.
             assert view.pair(row.source, row.target).source_places[:2] == [0, 0]
             known = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))

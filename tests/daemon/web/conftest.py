@@ -91,7 +91,7 @@ def connect() -> Iterator[Connect]:
         def make(
             service: FakeService, host: str = "127.0.0.1", limits: Limits = DEFAULT_LIMITS, **values: object
         ) -> TestClient:
-            role = {"ask_url": ask_url_of(service.store.store.engine.url)}
+            role = {"sql_url": ask_url_of(service.store.store.engine.url)}
             app = build_app(service, HttpConfiguration(**(role | values)), limits)
             client = TestClient(app, f"http://{host}", raise_server_exceptions=False)
             return stack.enter_context(client)
@@ -120,7 +120,7 @@ def clients_that_read() -> Iterator[Callable[[str], TestClient]]:
         def client(url: str) -> TestClient:
             if url not in made:
                 store = stack.enter_context(open_store(url))
-                asked = HttpConfiguration(ask_url=ask_url_of(url), max_rate=1e6, max_burst=10**6)
+                asked = HttpConfiguration(sql_url=ask_url_of(url), max_rate=1e6, max_burst=10**6)
                 app = build_app(FakeService(store), asked)
                 opened = TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
                 made[url] = stack.enter_context(opened)

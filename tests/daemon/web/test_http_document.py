@@ -14,7 +14,6 @@ from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 from hierogram.tools.scores.learned import Learned
-from hierogram.tools.scores.records import ScoreOptions
 from hierogram.tools.scores.scoring import Scorer, keep_scores
 
 pytestmark = pytest.mark.database("sqlite")
@@ -86,7 +85,7 @@ def test_every_route_is_documented(client: TestClient) -> None:
 
 def test_every_example_answers_as_the_document_says(learned: Store, connect: Connect) -> None:
     IncrementalAligner(learned).train()
-    scorer = Scorer(Learned(learned, lambda *_: None), ScoreOptions())
+    scorer = Scorer(Learned(learned, lambda *_: None))
     [first] = learned.pairs_by_id([1])
     keep_scores(learned, scorer, [first], scorer.score_stored([first]))
     client = connect(FakeService(learned))

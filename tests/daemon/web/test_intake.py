@@ -115,7 +115,7 @@ def test_how_much_may_be_rejected_is_configured(
     narrow = connect(service, limits=Limits(max_rejected_lines=10))
     refused = post(narrow, body)
     assert refused.status_code == 422
-    assert "take more with --set max_rejected_lines (of a daemon: max_rejected_lines)" in refused.json()["detail"]
+    assert "raise max_rejected_lines in [intake] of a daemon's configuration" in refused.json()["detail"]
     assert refused.json()["taken"]["rejected"] == 0
     assert store.status().rejected == 300
 
@@ -196,8 +196,11 @@ def test_names_are_checked(empty_client: TestClient, corpus: str, key: str) -> N
 
 
 @pytest.mark.database("sqlite")
-def test_sizes_are_bounded(service: FakeService, connect: Connect, store: Store) -> None:
-    client = connect(service, max_request_bytes=len(BODY), max_line_bytes=100)
+def test_sizes_are_bounded(
+    service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hierogram.daemon.web.api.intake.MAX_LINE_BYTES", 100)
+    client = connect(service, max_request_bytes=len(BODY))
     assert post(client, BODY + b"x").status_code == 413
     assert post(client, iter([BODY, b"x"])).status_code == 413
     long = as_json(f"{'a' * 40} ||| b ||| 0-0") + as_json(f"{'a' * 70} ||| b ||| 0-0")
@@ -373,7 +376,7 @@ def test_a_body_is_refused_while_too_many_pairs_wait(
 ) -> None:
     monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
     monkeypatch.setattr(intake, "_LAG_LOOK_SECONDS", 0.01)
-    client = connect(service, max_lag=3, lag_patience=0.05)
+    client = connect(service, max_lag=3, backlog_timeout=0.05)
     answer = post(client, BODY, "k1")
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
@@ -397,7 +400,7 @@ def test_a_body_goes_on_when_fewer_pairs_wait(
 
     monkeypatch.setattr(intake, "_LAG_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(service.store, "store", Lagging(store, 0, after_commit=False))
-    answer = post(connect(service, max_lag=3, lag_patience=60), BODY)
+    answer = post(connect(service, max_lag=3, backlog_timeout=60), BODY)
     assert answer.json()["accepted"] == len(LINES)
     assert len(looks) > 5
 

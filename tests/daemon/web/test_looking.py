@@ -40,7 +40,8 @@ def test_rules_come_in_pages_most_used_first(learned_client: TestClient, learned
     found = []
     cursor = None
     while True:
-        parameters = {"containing": "maison", "limit": 2, "drawn": drawn} | ({"cursor": cursor} if cursor else {})
+        parameters = {"containing": "maison", "limit": 2, "current_sample": drawn}
+        parameters |= {"cursor": cursor} if cursor else {}
         page = learned_client.get("/v1/rules", params=parameters).json()
         assert 0 < len(page["rules"]) <= 2
         found += [(rule["source"], rule["target"], rule["count"]) for rule in page["rules"]]
@@ -153,7 +154,8 @@ def test_no_route_is_left_out(empty_client: TestClient) -> None:
         ("Limit=3", "there is no query parameter 'Limit': did you mean 'limit'?"),
         (
             "x",
-            "there is no query parameter 'x': there are 'source', 'target', 'containing', 'limit', 'cursor', 'drawn'",
+            "there is no query parameter 'x': there are 'source', 'target', 'containing', 'limit', 'cursor', "
+            "'current_sample'",
         ),
         ("source=a&source=b", "'source' comes 2 times, but may come once"),
         ("source=%ff", "the query is not UTF-8, written with % and two digits"),

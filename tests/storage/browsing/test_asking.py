@@ -374,7 +374,7 @@ def test_without_a_role_of_its_own_nothing_is_asked_of_postgres(store: Store, st
         return
     asker = Asker(store_url)
     assert asker.refusal == asking.OFF
-    with pytest.raises(QuestionError, match="ask_url"):
+    with pytest.raises(QuestionError, match="sql_url"):
         asker.ask("SELECT 1", 5, 1)
     # The daemon's own role is a superuser here, and another one may execute what is not revoked.
     with closing(Asker(store_url, store_url)) as own, pytest.raises(QuestionError, match="is a superuser"):

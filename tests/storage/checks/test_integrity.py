@@ -16,7 +16,7 @@ TAMPERING = [
     ("UPDATE sentence_pairs SET identity = '\\x00' WHERE id = 2", "1 pairs have another identity than their content"),
     ("UPDATE sentence_pairs SET external_id = 'c' WHERE id = 2", "or external id gives: 2"),
     ("UPDATE sentence_pairs SET alignment = '' WHERE id = 2", "have another identity than their content"),
-    ("UPDATE settings SET value = '99' WHERE name = 'discount'", "table settings: discount: 99.0 has to be below 1"),
+    ("UPDATE settings SET value = '99' WHERE name = 'discount'", "table settings: discount: must be < 1, got 99.0"),
     ("UPDATE settings SET value = '\"no\"' WHERE name = 'model'", "table settings: model: 'no' is not there"),
     ("UPDATE ingest_batches SET accepted = 9", "accepted pairs are not those stored and withdrawn: 1"),
     ("UPDATE ingest_batches SET rejected = 0", "more rejected lines than they count: 1"),

@@ -18,7 +18,7 @@ from hierogram.tools.diagnosis.diagnosis import diagnose
 from hierogram.tools.diagnosis.options import ChainOptions
 
 STORE = "sqlite:///hierogram.db"
-FEW = ("--chains", "3", "--sweeps", "40", "--set", "every=1", "--set", "watched=20")
+FEW = ("--chains", "3", "--sweeps", "80")
 
 
 def counts_in(path: Path) -> bytes:
@@ -36,24 +36,24 @@ def test_chains_over_a_store(hierogram: Run, corpus: Path, tmp_path: Path) -> No
     assert found["starts"] == ["cut", "joined", "random"]
     assert (found["chains"], found["draws"]) == (3, 40)
     assert [one["name"] for one in found["totals"]] == ["log_likelihood", "rule_tokens", "rule_types"]
-    assert found["rules"]["watched"] == 20
-    assert sum(found["rules"]["verdicts"].values()) == 20
+    assert found["rules"]["watched"] > 20
+    assert sum(found["rules"]["verdicts"].values()) == found["rules"]["watched"]
     assert 0 < found["overlap"]["single_draws"]["uses"] <= found["overlap"]["means"]["uses"] <= 1
     assert (tmp_path / "chains.png").read_bytes().startswith(b"\x89PNG")
     assert (said.code == 1) == bool(found["flagged"])
     assert counts_in(tmp_path / "hierogram.db") == before
 
-    again = json.loads(hierogram("diagnose", "--take", "--draws", "kept.npz", "--json").out)
+    again = json.loads(hierogram("diagnose", "--load", "--draws", "kept.npz", "--json").out)
     assert {**again, "overhead": 0} == {**found, "overhead": 0}
-    shown = hierogram("diagnose", "--take", "--draws", "kept.npz").out
+    shown = hierogram("diagnose", "--load", "--draws", "kept.npz").out
     assert "two chains share, means" in shown
     assert "log_likelihood" in shown
 
 
 def test_what_cannot_be_diagnosed(hierogram: Run, tmp_path: Path) -> None:
-    assert "name it with --draws" in hierogram("diagnose", "--take").err
+    assert "name it with --draws" in hierogram("diagnose", "--load").err
     (tmp_path / "no.npz").write_text("nothing")
-    assert "no.npz is no file of draws" in hierogram("diagnose", "--take", "--draws", "no.npz").err
+    assert "no.npz is no file of draws" in hierogram("diagnose", "--load", "--draws", "no.npz").err
     assert hierogram("init").code == 0
     assert "there are no aligned pairs yet" in hierogram("diagnose").err
     with pytest.raises(InputError, match="no file of draws"):
@@ -63,8 +63,8 @@ def test_what_cannot_be_diagnosed(hierogram: Run, tmp_path: Path) -> None:
 def test_the_rules_that_are_watched_are_the_most_frequent(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(STORE, corpus)
     with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
-        taken = run_chains(store, ChainOptions(chains=2, sweeps=30, every=1, watched=1000))
-        same = run_chains(store, ChainOptions(chains=2, sweeps=30, every=1, watched=1000))
+        taken = run_chains(store, ChainOptions(chains=2, sweeps=30))
+        same = run_chains(store, ChainOptions(chains=2, sweeps=30))
     assert (taken.draws == same.draws).all()
     tokens, counts = taken.draws[1], taken.draws[3:]
     # All rules of the chains are watched at the first draw or come later.
@@ -78,8 +78,8 @@ def test_the_rules_that_are_watched_are_the_most_frequent(hierogram: Run, corpus
 def test_a_treebank_s_chains(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK_TREES) as store:
         put(store, TREES)
-        found = diagnose(run_chains(store, ChainOptions(chains=2, sweeps=20, every=1, watched=5)))
-    assert found.rules.watched == 5
+        found = diagnose(run_chains(store, ChainOptions(chains=2, sweeps=40)))
+    assert found.rules.watched > 5
     assert all(one.mean is not None for one in found.totals)
 
 
@@ -90,25 +90,25 @@ def test_chains_of_the_aligner_over_pairs_that_the_store_aligned(hierogram: Run,
     (tmp_path / "few.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in UNALIGNED))
     for command in (["init"], ["ingest", "few.tsv"], ["learn", "--sweeps", "2"]):
         assert hierogram(*command).code == 0
-    options = ("--chains", "3", "--sweeps", "60", "--set", "every=1", "--set", "watched=5", "--set", "warm_up=20")
-    found = json.loads(hierogram("diagnose", *options, "--set", "links=30", "--draws", "kept.npz", "--json").out)
+    options = ("--chains", "3", "--sweeps", "120")
+    found = json.loads(hierogram("diagnose", *options, "--draws", "kept.npz", "--json").out)
     kept = load_draws(tmp_path / "kept.npz").links
     assert kept.draws.shape == (found["links"]["watched"], 3, 60)
-    assert 20 < len(kept.names) <= 30
+    assert len(kept.names) > 20
     assert sum(found["links"]["verdicts"].values()) == len(kept.names) == len(set(kept.names))
     assert set(np.unique(kept.draws).tolist()) == {0.0, 1.0}
     # A link that is plain is there in most draws.
     shares = dict(zip(kept.names, kept.draws.mean(axis=(1, 2)).tolist(), strict=True))
     sure = [share for name, share in shares.items() if name.startswith("fleur - flower, 1-1 of")]
     assert np.median(sure) > 0.5
-    assert json.loads(hierogram("diagnose", "--take", "--draws", "kept.npz", "--json").out)["links"] == found["links"]
-    assert "aligned links: " in hierogram("diagnose", "--take", "--draws", "kept.npz").out
+    assert json.loads(hierogram("diagnose", "--load", "--draws", "kept.npz", "--json").out)["links"] == found["links"]
+    assert "aligned links: " in hierogram("diagnose", "--load", "--draws", "kept.npz").out
 
 
 def test_pairs_that_came_aligned_have_no_chains_of_the_aligner(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(STORE, corpus)
     with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
-        taken = run_chains(store, ChainOptions(chains=2, sweeps=10, every=1, watched=10))
+        taken = run_chains(store, ChainOptions(chains=2, sweeps=10))
     assert not taken.links.names
     assert diagnose(taken).links.watched == 0
 

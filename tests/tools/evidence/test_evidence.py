@@ -32,16 +32,16 @@ def test_formats(hierogram: Run, learned_url: str) -> None:
 
 
 def test_rules_and_pairs_are_chosen_within_characters(hierogram: Run, learned_url: str) -> None:
-    bounded = ("--store", learned_url, "evidence", "la maison est verte", "--format", "prompt", "--set")
-    found = hierogram(*bounded, "characters=60").out.removesuffix("\n")
+    bounded = ("--store", learned_url, "evidence", "la maison est verte", "--format", "prompt", "--characters")
+    found = hierogram(*bounded, "60").out.removesuffix("\n")
     assert ("house" in found, "target:" in found, len(found) <= 60) == (True, False, True)
-    assert 1 < len(hierogram(*bounded, "characters=14").out) <= 15 < len(found)
+    assert 1 < len(hierogram(*bounded, "14").out) <= 15 < len(found)
 
 
 def test_what_is_wrong(hierogram: Run, learned_url: str) -> None:
     assert hierogram("--store", learned_url, "evidence", " ").code == 3
     assert hierogram("--store", learned_url, "evidence", "la", "--pairs", "-1").code == 2
     assert hierogram("--store", learned_url, "evidence", "la", "--json", "--format", "prompt").code == 2
-    bounded = ("--store", learned_url, "evidence", "la", "--set", "characters=9")
+    bounded = ("--store", learned_url, "evidence", "la", "--characters", "9")
     assert "--format prompt" in hierogram(*bounded).err
-    assert "leave out pairs" in hierogram(*bounded, "--format", "prompt", "--pairs", "3").err
+    assert "leave out --pairs" in hierogram(*bounded, "--format", "prompt", "--pairs", "3").err

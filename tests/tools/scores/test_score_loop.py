@@ -2,7 +2,8 @@
 
 import dataclasses
 import threading
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 from tests.daemon.conftest import Run
@@ -14,11 +15,18 @@ from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores import loop as scoring
 from hierogram.tools.scores.learned import Learned
 from hierogram.tools.scores.loop import ScoringLoop
-from hierogram.tools.scores.records import KeepOptions, ScoreOptions, score_of
+from hierogram.tools.scores.records import KeepOptions, score_of
 from hierogram.tools.scores.scoring import Scorer, keep_scores
 
 SECONDS = 60.0
-QUICK = KeepOptions(share=1.0, pause_seconds=0.0)
+
+
+@dataclass(frozen=True)
+class WithoutPause(KeepOptions):
+    pause_seconds: ClassVar[float] = 0.0
+
+
+QUICK = WithoutPause(share=1.0)
 
 
 class Loop:
@@ -55,7 +63,7 @@ def test_the_daemon_scores_what_has_no_score(learned: Store) -> None:
     assert loop.run() == [len(settled)]
     scores = learned.scores()
     assert [score.pair_id for score in scores] == settled
-    scorer = Scorer(Learned(learned, lambda *_: None), ScoreOptions())
+    scorer = Scorer(Learned(learned, lambda *_: None))
     rows = learned.pairs(states=["settled"])
     for (made, _), score in zip(scorer.score_stored(rows), scores, strict=True):
         links = tuple(dataclasses.replace(link, probability=round(link.probability, 3)) for link in made.links)
@@ -81,7 +89,7 @@ def test_a_store_that_stands_still_is_left_alone(learned: Store) -> None:
     assert Loop(learned, QUICK, rounds=3).run(3.0) == [len(learned.pairs(states=["settled"])), 0]
 
 
-@pytest.mark.parametrize("options", [KeepOptions(share=0.0), KeepOptions(share=1.0, most_pairs=3)])
+@pytest.mark.parametrize("options", [KeepOptions(share=0.0), KeepOptions(share=1.0, max_pairs=3)])
 def test_nothing_is_scored_where_it_is_not_wanted(learned: Store, options: KeepOptions) -> None:
     assert Loop(learned, options).run(0.3) == []
     assert learned.scores() == []

@@ -20,10 +20,8 @@ from hierogram.samplers.scores.scorer import cut_of
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores.learned import Learned, rows_of
-from hierogram.tools.scores.records import PairScore, ScoreOptions
+from hierogram.tools.scores.records import PairScore
 from hierogram.tools.scores.scoring import MOST_WORDS, Scorer, scored_texts
-
-OPTIONS = ScoreOptions()
 
 
 @pytest.fixture
@@ -37,7 +35,7 @@ def score_of_text(scorer: Scorer, source: list[str], target: list[str]) -> PairS
 
 
 def test_a_pair_does_not_vouch_for_itself(learned: Store, known: Learned) -> None:
-    scorer = Scorer(known, OPTIONS)
+    scorer = Scorer(known)
     rows = list(rows_of(learned))
     for row, (own, _) in zip(rows, scorer.score_stored(rows), strict=True):
         as_text = score_of_text(scorer, row.source.split(" "), row.target.split(" "))
@@ -96,11 +94,11 @@ def leave_out(learned: Store, pairs: Iterable[int]) -> None:
     """Withdraw these pairs, one after the other, and see that their scores stay as they were."""
     for pair in pairs:
         [row] = learned.pairs(pair - 1, 1)
-        scorer = Scorer(Learned(learned, lambda *_: None), OPTIONS)
+        scorer = Scorer(Learned(learned, lambda *_: None))
         [(own, derivation)] = scorer.score_stored([row])
         assert derivation is not None
         GrammarStore(learned).withdraw([row.id])
-        without = Scorer(Learned(learned, lambda *_: None), OPTIONS)
+        without = Scorer(Learned(learned, lambda *_: None))
         # What words that do not belong look like, and what scores are usual, is learned from all pairs.
         without._classifiers, without._usual = scorer._classifiers, scorer._usual
         found = score_of_text(without, row.source.split(" "), row.target.split(" "))
@@ -115,7 +113,7 @@ def leave_out(learned: Store, pairs: Iterable[int]) -> None:
 
 def test_a_pair_whose_derivation_cannot_be_read_has_a_score(learned: Store, known: Learned) -> None:
     rows = list(rows_of(learned))
-    scorer = Scorer(known, OPTIONS)
+    scorer = Scorer(known)
     broken = [*rows[:2], rows[2]._replace(current=b"\xff"), *rows[3:]]
     sound = scorer.score_stored(rows)
     for k, ((score, derivation), one) in enumerate(zip(scorer.score_stored(broken), sound, strict=True)):
@@ -136,7 +134,7 @@ def test_rules_of_scope_three_are_used(learned: Store) -> None:
 
 
 def test_translations_have_more_evidence_than_pairs_that_do_not_belong_together(known: Learned) -> None:
-    scorer = Scorer(known, OPTIONS)
+    scorer = Scorer(known)
     right = score_of_text(scorer, ["elle", "voit", "la", "porte"], ["she", "sees", "the", "door"])
     wrong = score_of_text(scorer, ["elle", "voit", "la", "porte"], ["a", "green", "house"])
     assert right.evidence > wrong.evidence
@@ -145,7 +143,7 @@ def test_translations_have_more_evidence_than_pairs_that_do_not_belong_together(
 
 
 def test_numbers_that_differ_and_copies_are_doubtful(known: Learned) -> None:
-    scorer = Scorer(known, OPTIONS)
+    scorer = Scorer(known)
     same = score_of_text(scorer, ["la", "maison", "17"], ["the", "house", "17"])
     other = score_of_text(scorer, ["la", "maison", "17"], ["the", "house", "71"])
     assert other.doubt == pytest.approx(same.doubt + 4)
@@ -154,7 +152,7 @@ def test_numbers_that_differ_and_copies_are_doubtful(known: Learned) -> None:
 
 
 def test_every_pair_has_a_score_or_a_reason(known: Learned) -> None:
-    scorer = Scorer(known, OPTIONS)
+    scorer = Scorer(known)
     unknown = score_of_text(scorer, ["zzz"], ["yyy", "xxx"])
     assert math.isfinite(unknown.log_probability)
     assert unknown.unseen == pytest.approx(1)
@@ -181,7 +179,7 @@ def test_every_pair_has_a_score_or_a_reason(known: Learned) -> None:
 
 
 def test_many_at_once_are_scored_as_one_by_one(learned: Store, known: Learned) -> None:
-    scorer = Scorer(known, OPTIONS)
+    scorer = Scorer(known)
     rows = list(rows_of(learned))
     together = scorer.score_stored(rows * 3)
     assert together == [scorer.score_stored([row])[0] for row in rows] * 3
@@ -198,9 +196,9 @@ def test_long_pairs_are_cut_where_no_likely_link_is_parted() -> None:
 
 def test_a_pair_that_is_cut_has_a_lower_bound(known: Learned) -> None:
     sides = ["il", "ne", "voit", "pas", "la", "maison", "verte"], ["he", "does", "not", "see", "the", "green", "house"]
-    whole = score_of_text(Scorer(known, OPTIONS), *sides)
+    whole = score_of_text(Scorer(known), *sides)
     assert (whole.pieces, whole.exact) == (1, True)
-    scorer = Scorer(known, ScoreOptions(exact=16))
+    scorer = Scorer(known, exact=16)
     cut = score_of_text(scorer, *sides)
     assert cut.pieces > 1
     assert not cut.exact
@@ -213,7 +211,7 @@ def test_the_command_scores_stored_pairs(hierogram: Run, learned_url: str) -> No
     told = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
     assert [one["pair"] for one in told] == list(range(1, len(LINES) + 1))
     limit = sorted(one["evidence"] for one in told)[3]
-    table = hierogram("--store", learned_url, "score", "--set", f"below={limit}")
+    table = hierogram("--store", learned_url, "score", "--below", str(limit))
     assert table.code == 0
     assert len(table.out.splitlines()) == 4
     assert f"3 pairs of {len(LINES)}" in table.err
@@ -262,7 +260,7 @@ def test_the_command_keeps_scores_and_tells_them(hierogram: Run, learned_url: st
     most = sorted(json.loads(line)["doubt"] for line in made.out.splitlines())[-2]
     assert len(hierogram("--store", learned_url, "score", "--kept", "--doubt", str(most)).out.splitlines()) == 3
     limit = sorted(json.loads(line)["evidence"] for line in made.out.splitlines())[2]
-    assert len(hierogram("--store", learned_url, "score", "--kept", "--set", f"below={limit}").out.splitlines()) == 3
+    assert len(hierogram("--store", learned_url, "score", "--kept", "--below", str(limit)).out.splitlines()) == 3
     one_pair = hierogram("--store", learned_url, "score", "--kept", "--pair", "2", "--json")
     assert json.loads(one_pair.out)["pair"] == 2
     assert hierogram("--store", learned_url, "score", "--kept", "--pair", "99").code == 3
@@ -274,11 +272,11 @@ def test_pairs_with_a_word_that_does_not_belong_are_told(hierogram: Run, learned
     every = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
     worst = [max(one["source_misfit"]["odds"], one["target_misfit"]["odds"]) for one in every]
     limit = sorted(worst)[-3]
-    told = hierogram("--store", learned_url, "score", "--json", "--set", f"misfit={limit}").out.splitlines()
+    told = hierogram("--store", learned_url, "score", "--json", "--misfit", str(limit)).out.splitlines()
     assert {json.loads(line)["pair"] for line in told} == {
         one["pair"] for one, odds in zip(every, worst, strict=True) if odds >= limit
     }
-    table = hierogram("--store", learned_url, "score", "--set", f"misfit={limit}").out
+    table = hierogram("--store", learned_url, "score", "--misfit", str(limit)).out
     first = json.loads(told[0])
     word = first["target"].split()[first["target_misfit"]["position"]]
     assert f"{word} {first['target_misfit']['odds']:.1f}" in table

@@ -121,7 +121,7 @@ def test_every_format_tells_the_same(hierogram: Run, learned_url: str) -> None:
 
 
 def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
-    command = ("--store", learned_url, "terms", "--min-count", "2", "--min-words", "1", "--set", "consistency=0")
+    command = ("--store", learned_url, "terms", "--min-count", "2", "--min-words", "1", "--consistency", "0")
     ran = hierogram(*command, "--departures", "3", "--format", "csv")
     rows = list(csv.DictReader(ran.out.splitlines()))
     assert rows
@@ -211,7 +211,7 @@ def test_a_glossary_has_what_nearly_always_has_one_rendering(hierogram: Run, lea
     source, target = lines[0].split("\t")
     [part] = read_glossary("terms.glossary").divided([SentencePart(tuple(source.split()))])
     assert part.given == (tuple(target.split()),)
-    chosen = hierogram(*command, "--format", "glossary", "--set", "consistency=0.5", "--min-words", "2").out
+    chosen = hierogram(*command, "--format", "glossary", "--consistency", "0.5", "--min-words", "2").out
     assert "" in {line.partition("\t")[2] for line in chosen.splitlines()[:1]}
     assert len(chosen.splitlines()) != len(lines) + 1
     assert hierogram("--store", learned_url, "export", "--format", "glossary").code != 0

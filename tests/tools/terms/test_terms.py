@@ -15,13 +15,13 @@ from hierogram.daemon.text.reading import Input
 from hierogram.storage.options import OptionError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.terms import extraction
+from hierogram.tools.terms import extraction, phrases
 from hierogram.tools.terms.extraction import Sketch, Tally, extract_terms, likelihood_ratio
 from hierogram.tools.terms.options import TermOptions
 from hierogram.tools.terms.reports import Terms
 
 WORDS = ["la", "Maison", "blanche", "pomme", "de", "terre", "vin", "rouge", ",", "42", "été"]
-ALL = TermOptions(top=10_000, min_count=2, max_words=3, min_words=1, consistency=0, common=1)
+ALL = TermOptions(top=10_000, min_count=2, max_words=3, min_words=1, consistency=0)
 
 
 def random_lines(number: int, seed: int) -> list[twin.Line]:
@@ -56,6 +56,7 @@ def phrase(text: str) -> twin.Phrase:
 
 def test_terms_are_those_of_the_definition(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.tools.terms.extraction._INSIDE", 2.0)
+    monkeypatch.setattr(phrases, "_COMMON", 1.0)
     monkeypatch.setattr("hierogram.storage.exports.snapshot._IDS_A_BLOCK", 64)
     # Few cells: those that are rare share them with others.
     monkeypatch.setattr(extraction, "Sketch", lambda: Sketch(bits=6))
@@ -82,7 +83,10 @@ def test_terms_are_those_of_the_definition(store: Store, tmp_path: Path, monkeyp
     assert all(a.score >= b.score for a, b in pairwise(found.terms))
 
 
-def test_departures_are_the_pairs_without_the_usual_rendering(store: Store, tmp_path: Path) -> None:
+def test_departures_are_the_pairs_without_the_usual_rendering(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phrases, "_COMMON", 1.0)
     lines = random_lines(300, 5)
     put(store, lines, tmp_path)
     found = extract_terms(store, ALL, departures=1000)
@@ -140,15 +144,16 @@ def test_a_phrase_within_a_longer_term_is_left_out(store: Store, tmp_path: Path)
     assert [term.source for term in extract_terms(store, TermOptions(min_words=1)).terms] == ["pomme de terre"]
 
 
-def test_common_words_end_no_term(store: Store, tmp_path: Path) -> None:
+def test_common_words_end_no_term(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [(f"le mot{k}", f"the word{k}", "0-0 1-1") for k in range(60)] * 2
     put(store, [*lines, *[("chat noir", "black cat", "0-1 1-0")] * 6], tmp_path)
-    options = TermOptions(min_count=2, min_words=1, common=0.1, top=1000)
+    options = TermOptions(min_count=2, min_words=1, top=1000)
+    monkeypatch.setattr(phrases, "_COMMON", 0.1)
     found = {term.source for term in extract_terms(store, options).terms}
     assert {"mot1", "chat noir"} <= found
     assert not any("le" in source.split() for source in found)
-    with_common = TermOptions(min_count=2, min_words=1, common=1, top=1000)
-    assert "le mot1" in {term.source for term in extract_terms(store, with_common).terms}
+    monkeypatch.setattr(phrases, "_COMMON", 1.0)
+    assert "le mot1" in {term.source for term in extract_terms(store, options).terms}
 
 
 def test_stores_without_terms(store: Store, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A small grammar as a file, and translators with it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from hierogram.tools.translation.fixed_words import Glossary
@@ -63,5 +64,5 @@ def equipment(
     folder: Path, glossary: Glossary | None = None, *, with_lm: bool = True, max_words: int = 100
 ) -> TranslationResources:
     lm = str(lm_file(folder)) if with_lm else None
-    made = equip(TranslateOptions(lm=lm, max_words=max_words))
-    return made if glossary is None else TranslationResources(made.options, made.weights, made.model, glossary)
+    made = replace(equip(TranslateOptions(lm=lm)), max_words=max_words)
+    return made if glossary is None else replace(made, glossary=glossary)

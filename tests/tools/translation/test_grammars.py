@@ -53,18 +53,18 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     }
     wanted |= {sides: uses / 4 for sides, uses in composed.items()}
     assert default == pytest.approx({sides: weight for sides, weight in wanted.items() if weight}, rel=1e-4)
-    means = counts(learned, ExportOptions(max_scope=2, means=True))
+    means = counts(learned, ExportOptions(max_scope=2, posterior_mean=True))
     assert set(means) < set(default)
     # A pair that has no means yet counts by its present derivation.
     assert means["zut", "darn"] == 1
     assert set(means) == {sides for sides, rule in rules.items() if rule.expected_uses}
     assert any(0 < count < 1 for count in means.values())
     assert all(math.isclose(count, rules[sides].expected_uses, rel_tol=1e-4) for sides, count in means.items())
-    drawn = counts(learned, ExportOptions(max_scope=2, drawn=True))
+    drawn = counts(learned, ExportOptions(max_scope=2, current_sample=True))
     assert {sides: round(count) for sides, count in drawn.items()} == {
         sides: rule.count for sides, rule in rules.items() if rule.count
     }
-    several = counts(learned, ExportOptions(max_scope=2, means=True, min_count=1))
+    several = counts(learned, ExportOptions(max_scope=2, posterior_mean=True, min_count=1))
     assert set(several) == {sides for sides, rule in rules.items() if rule.expected_uses >= 1}
 
 

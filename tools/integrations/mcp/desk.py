@@ -120,7 +120,7 @@ class Desk:
 
 
 def _holding(look: Look, side: str, words: Sequence[str], limit: int) -> list[tuple[int, str, str]]:
-    view = InWords(look.settings().joins)
+    view = InWords(look.settings().bpe_merges)
     known = known_words(look, words).get(side, {})
     if len(known) < len(set(words)) and not view.joins:
         return []

@@ -57,7 +57,7 @@ def export_heuristic(
     format = FORMATS[options.format or "cdec"]
     compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
     smoothing = options.smoothing or 0.0
-    plan = ExportPlan(options.resolved(), format, compression, samples=UNITS, smoothing=smoothing, seen="seen")
+    plan = ExportPlan(options, format, compression, samples=UNITS, smoothing=smoothing, seen="seen")
     with store.snapshot() as snapshot, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
         with HeuristicGrammar() as grammar, scratch(Path(folder), _MEMORY) as rules:

@@ -67,7 +67,7 @@ def measure_learning(corpus: Corpus) -> Figures:
             opening = time.perf_counter() - started
             learner.sweep(batch, batch.sweeps + 1)
             status = store.status()
-            options = ExportOptions(max_scope=99, drawn=True)
+            options = ExportOptions(max_scope=99, current_sample=True)
             export_seconds, manifest = timed(lambda: export(store, folder / "grammar.zst", options))
         return {
             "pairs": pairs,

@@ -55,7 +55,6 @@ ALIGNERS = ("bhmm", "bhmm-z", *(name for name in every_model() if name not in ("
 """The paper's models first; numbers of links are compared with those of the first."""
 ONE, BOTH = "directional", "symmetrised"
 PHRASES = "phrases"
-_SPAN = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +62,8 @@ class FigureOptions(ExperimentOptions):
     """Options of the figure."""
 
     only: Annotated[tuple[str, ...], Option("Aligners.", values=ALIGNERS, shown="all that are installed")] = ()
-    iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 5
-    seeds: Annotated[int, Option("Seeds of tuning; their mean and deviation count.", least=1)] = 1
+    iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
+    seeds: Annotated[int, Option("Seeds of tuning; their mean and deviation count.", min=1)] = 1
     figure: Annotated[Path | None, Option("PNG to draw.", metavar="FILE")] = None
 
 
@@ -156,7 +155,7 @@ class _Figure:
     def _bleu(self, made: Made, scope: int, seed: int) -> float:
         """Tune with the rules of a scope, translate, and score."""
         wanted, experiment = self._wanted, self._experiment
-        options = TranslateOptions(span=_SPAN, pops=wanted.pops, max_scope=scope, min_count=0.0)
+        options = TranslateOptions(pops=wanted.pops, max_scope=scope, min_count=0.0)
         equipment = experiment.equip(options)
         weights, _ = experiment.tuned(equipment, made, wanted.iterations, seed)
         translator = equipment.translator(equipment.grammar(str(made.file)), weights)

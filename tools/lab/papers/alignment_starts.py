@@ -2,7 +2,7 @@
 
 python -m hierogram.tools.lab.papers.alignment_starts corpus.es corpus.en --pairs 300
 
-Target words are emitted, as in `hierogram align --set direction=forward`. ln P is that of all links and words, the
+Target words are emitted, as in `hierogram align --direction forward`. ln P is that of all links and words, the
 normalization of jumps among it. Each chain has random numbers of its own.
 """
 

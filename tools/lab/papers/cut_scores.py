@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.progress import progress
 from hierogram.storage.store import open_store
 from hierogram.tools.scores.learned import Learned, rows_of
-from hierogram.tools.scores.records import ScoreOptions
-from hierogram.tools.scores.scoring import Scorer
+from hierogram.tools.scores.scoring import EXACT_WORD_PAIRS, Scorer
 
 
 def compare(database: str, pairs: int, exact: int, largest: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -29,8 +28,8 @@ def compare(database: str, pairs: int, exact: int, largest: int) -> tuple[NDArra
     found: list[tuple[float, float]] = []
     seconds = np.zeros(2)
     with open_store(database) as store, progress("score", "pairs") as shown:
-        cut = Scorer(Learned(store, lambda *_: None), ScoreOptions(exact=exact))
-        whole = cut.with_options(ScoreOptions(exact=largest))
+        learned = Learned(store, lambda *_: None)
+        cut, whole = Scorer(learned, exact=exact), Scorer(learned, exact=largest)
         for row in rows_of(store):
             if not exact < len(row.source.split(" ")) * len(row.target.split(" ")) <= largest:
                 continue
@@ -53,7 +52,7 @@ def compare(database: str, pairs: int, exact: int, largest: int) -> tuple[NDArra
 def main(
     database: Annotated[str, typer.Argument(metavar="STORE", help="URL of a store that has learned.")],
     pairs: Annotated[int, typer.Option(min=1, help="Pairs that count.")] = 100,
-    exact: Annotated[int, typer.Option(min=1, help="Word pairs of the largest piece.")] = ScoreOptions().exact,
+    exact: Annotated[int, typer.Option(min=1, help="Word pairs of the largest piece.")] = EXACT_WORD_PAIRS,
     largest: Annotated[int, typer.Option(min=1, help="Only pairs of up to n word pairs.")] = 1_600,
 ) -> None:
     """Score, and print a table."""

@@ -38,8 +38,6 @@ from hierogram.tools.lab.papers.translations import (
 )
 from hierogram.tools.translation.options import TranslateOptions
 
-_SPAN = 20
-
 
 @dataclass(frozen=True, kw_only=True)
 class PhraseOptions(ExperimentOptions):
@@ -48,8 +46,8 @@ class PhraseOptions(ExperimentOptions):
     phrases: Annotated[
         tuple[str, ...], Option("Words on a side of a phrase, at most; several numbers.", metavar="NUMBERS")
     ] = ("1", "2", "3")
-    sweeps: Annotated[int, Option("Sweeps after a pair has burned in.", least=1)] = 74
-    iterations: Annotated[int, Option("Iterations of tuning.", least=1)] = 5
+    sweeps: Annotated[int, Option("Sweeps after a pair has burned in.", min=1)] = 74
+    iterations: Annotated[int, Option("Iterations of tuning.", min=1)] = 5
 
     def of_results(self) -> dict[str, Any]:
         """Return the options that each result depends on."""
@@ -80,7 +78,7 @@ def translate(experiment: Experiment, one: Made, wanted: PhraseOptions) -> float
     """Translate the test sentences with a grammar, its weights tuned with it alone; return seconds a sentence."""
 
     def make() -> float:
-        options = TranslateOptions(span=_SPAN, pops=wanted.pops, max_scope=wanted.max_scope)
+        options = TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope)
         equipment = experiment.equip(options)
         weights, _ = experiment.tuned(equipment, one, wanted.iterations)
         equipment = replace(equipment, weights=weights)

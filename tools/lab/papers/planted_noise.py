@@ -31,7 +31,6 @@ from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import temporary_folder
 from hierogram.tools.lab.papers.pruning.pairs import words_of_pair
 from hierogram.tools.scores.learned import Learned
-from hierogram.tools.scores.records import ScoreOptions
 from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer
 
 OTHER, JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, NEGATED, REPLACED = KINDS = (
@@ -160,7 +159,7 @@ def learned_from(planted: Planted, folder: Path) -> str:
 def doubts_of(url: str, number: int) -> dict[str, NDArray[np.float64]]:
     """Return by how much each score doubts each of the first pairs."""
     with open_store(url) as store:
-        scorer = Scorer(Learned(store, lambda *_: None), ScoreOptions())
+        scorer = Scorer(Learned(store, lambda *_: None))
         rows = store.pairs(limit=number)
         scores = []
         with progress("score", "pairs") as shown:

@@ -51,10 +51,10 @@ _RESAMPLES = 2000
 class RivalOptions(ExperimentOptions):
     """Options of the comparison."""
 
-    chains: Annotated[int, Option("Stores that learn, each with its own seed.", least=1)] = 4
-    iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 8
+    chains: Annotated[int, Option("Stores that learn, each with its own seed.", min=1)] = 4
+    iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 8
     seeds: Annotated[
-        int, Option("Seeds of tuning for each grammar; their mean counts. 0: weights are tuned once.", least=0)
+        int, Option("Seeds of tuning for each grammar; their mean counts. 0: weights are tuned once.", min=0)
     ] = 1
     only: Annotated[
         tuple[str, ...], Option("Only grammars of these names, or whose names hold one.", metavar="NAMES")

@@ -84,9 +84,9 @@ def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
 class ScheduleOptions:
     """Options of the comparison."""
 
-    pairs: Annotated[int | None, Option("Only the first n pairs.", least=1)] = None
-    sweeps: Annotated[int, Option("Sweeps by the schedule of the paper.", least=2)] = _PAPER_SWEEPS
-    most: Annotated[int, Option("Sweeps by the others.", least=2)] = 50
+    pairs: Annotated[int | None, Option("Only the first n pairs.", min=1)] = None
+    sweeps: Annotated[int, Option("Sweeps by the schedule of the paper.", min=2)] = _PAPER_SWEEPS
+    most: Annotated[int, Option("Sweeps by the others.", min=2)] = 50
     only: Annotated[
         tuple[str, ...],
         Option(
@@ -95,8 +95,8 @@ class ScheduleOptions:
             shown="all",
         ),
     ] = ()
-    seeds: Annotated[int, Option("Chains of each way.", least=1)] = 5
-    threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 2
+    seeds: Annotated[int, Option("Chains of each way.", min=1)] = 5
+    threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
 
 
 @with_options

@@ -45,7 +45,7 @@ from hierogram.tools.lab.papers.translations import Experiment, Split, System, s
 from hierogram.tools.translation.options import TranslateOptions
 
 _MAX_SCOPE = 2
-_SPAN, _POPS = 20, 200
+_POPS = 200
 _ITERATIONS = 5
 
 
@@ -60,7 +60,7 @@ def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int)
     for name, path in links.items():
         system = System(name, name.replace(" ", "-").replace("=", "-"))
         made.append(experiment.made(system, [*parts.files, str(path)]))
-    options = TranslateOptions(span=_SPAN, pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0)
+    options = TranslateOptions(pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0)
     experiment.translated(made, options, _ITERATIONS)
     scores = experiment.scored(made)
     return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in scores}
@@ -127,18 +127,18 @@ class SliceOptions:
     """Options of the table."""
 
     work: Annotated[Path, Option("Folder for all that is found; what is there already is taken.", metavar="FOLDER")]
-    pairs: Annotated[int | None, Option("Only the first n pairs.", least=1)] = None
-    sweeps: Annotated[int, Option("Sweeps of the slice and local samplers.", least=1)] = 100
-    exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 leaves it out.", least=0)] = 20
+    pairs: Annotated[int | None, Option("Only the first n pairs.", min=1)] = None
+    sweeps: Annotated[int, Option("Sweeps of the slice and local samplers.", min=1)] = 100
+    exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 leaves it out.", min=0)] = 20
     least_shape: Annotated[
-        float, Option("Leave out slices of a smaller a, which take longest.", least=0, flags=("--least-a",))
+        float, Option("Leave out slices of a smaller a, which take longest.", min=0, flags=("--least-a",))
     ] = 0.0
-    seeds: Annotated[int, Option("Seeds, from 1 on.", least=1)] = 1
-    phrases: Annotated[int, Option("Words on a side of a phrase, at most.", least=1, most=LONGEST_ITG_PHRASE)] = 1
+    seeds: Annotated[int, Option("Seeds, from 1 on.", min=1)] = 1
+    phrases: Annotated[int, Option("Words on a side of a phrase, at most.", min=1, max=LONGEST_ITG_PHRASE)] = 1
     gold: Annotated[Path | None, Option("Manual links of all pairs.", metavar="FILE")] = None
-    test: Annotated[int, Option("Sentences to test translations with; 0 leaves BLEU out.", least=0)] = 0
-    tuning: Annotated[int, Option("Sentences to tune translations on.", least=1)] = 200
-    threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
+    test: Annotated[int, Option("Sentences to test translations with; 0 leaves BLEU out.", min=0)] = 0
+    tuning: Annotated[int, Option("Sentences to tune translations on.", min=1)] = 200
+    threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
     figure: Annotated[Path | None, Option("PNG to draw; the curves stand beside it as .csv.", metavar="FILE")] = None
 
     def of_results(self) -> dict[str, Any]:

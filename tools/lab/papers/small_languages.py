@@ -31,7 +31,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.texts import pipeline_of
 from hierogram.storage.options import Option
-from hierogram.storage.records import JOINS
+from hierogram.storage.records import MAX_BPE_MERGES
 from hierogram.tools.lab.measures.results import Figures, Kept, check_settings, drawn
 from hierogram.tools.translation.text_translator import TextTranslator
 
@@ -56,7 +56,7 @@ ones, and lengths that are fitted; parts of words on both sides; on those that a
 WAYS = {
     WORDS: TextWay({}),
     FITTED: TextWay({"alike": 0.75, "small": True}),
-    PARTS: TextWay({}, joins=(JOINS, JOINS)),
+    PARTS: TextWay({}, joins=(MAX_BPE_MERGES, MAX_BPE_MERGES)),
     CHOSEN: TextWay({}, joins=(None, None)),
 }
 
@@ -74,14 +74,14 @@ class SmallOptions:
     )  # fmt: skip
     ways: Annotated[tuple[str, ...], Option("Ways to do it.", metavar="NAMES")] = tuple(WAYS)
     book: Annotated[str, Option("The book that is translated.")] = "ACT"
-    test: Annotated[int, Option("Verses of it, evenly spaced.", least=1)] = 350
-    seed: Annotated[int, Option("Seed of what is drawn to learn from, and of the store.", least=1)] = 1
+    test: Annotated[int, Option("Verses of it, evenly spaced.", min=1)] = 350
+    seed: Annotated[int, Option("Seed of what is drawn to learn from, and of the store.", min=1)] = 1
     draft: Annotated[
-        int, Option("Draft so many verses of the book, and learn each block that is corrected; 0: none.", least=0)
+        int, Option("Draft so many verses of the book, and learn each block that is corrected; 0: none.", min=0)
     ] = 0
-    block: Annotated[int, Option("Verses that are corrected, and learned from, at once.", least=1)] = 10
+    block: Annotated[int, Option("Verses that are corrected, and learned from, at once.", min=1)] = 10
     figure: Annotated[Path | None, Option("Picture of drafting, PNG.", metavar="FILE")] = None
-    threads: Annotated[int, Option("Threads of each process.", least=1)] = 1
+    threads: Annotated[int, Option("Threads of each process.", min=1)] = 1
 
     def of_results(self) -> dict[str, Any]:
         """Return the options that each result depends on."""
@@ -168,7 +168,7 @@ class _Learned:
         store = stack.enter_context(words)
         store.add(train)
         if self._way.joins is not None:
-            store = stack.enter_context(store.in_parts(self._folder / "parts.db", joins=self._way.joins))
+            store = stack.enter_context(store.in_parts(self._folder / "parts.db", bpe_merges=self._way.joins))
         self._store = store
         self._targets = [target for _, target in train]
         store.learn(threads=self._threads).run()

@@ -59,8 +59,8 @@ SYSTEMS = (
 class TableOptions(ExperimentOptions):
     """Options of the table."""
 
-    span: Annotated[int, Option("Words that a rule covers, at most.", least=1)] = 20
-    iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 5
+    span: Annotated[int, Option("Words that a rule covers, at most.", min=1)] = 20
+    iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
     without_dirichlet: Annotated[
         bool, Option("Leave out both Dirichlet processes: each is learned as long as the rest.")
     ] = False
@@ -95,7 +95,7 @@ def main(
     bitext = aligned(parts.files, wanted.work, wanted.threads)
     systems = [one for one in SYSTEMS if one.store not in (DIRICHLET, DIRICHLETS) or not wanted.without_dirichlet]
     made = [experiment.made(system, bitext) for system in systems]
-    options = TranslateOptions(span=wanted.span, pops=wanted.pops, max_scope=wanted.max_scope, min_count=0.0)
+    options = TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope, min_count=0.0)
     costs = experiment.translated(made, options, wanted.iterations)
     sampling = experiment.scored([one for one in made if one.system.name in (ZEROTH, HUNDREDTH)])
     of_hiero = sum(made[0].by_scope[:scopes])

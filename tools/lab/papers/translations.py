@@ -71,14 +71,14 @@ class ExperimentOptions:
     """Options of every comparison of translations."""
 
     work: Annotated[Path, Option("Folder for all that is made; what is there already is taken.", metavar="FOLDER")]
-    tuning: Annotated[int, Option("Sentences to tune on.", least=1)] = 400
-    test: Annotated[int, Option("Sentences to test with.", least=1)] = 400
-    longest: Annotated[int, Option("Words of a held-out sentence, at most.", least=1)] = 29
-    references: Annotated[int, Option("References that a test sentence has at least.", least=1)] = 1
-    pairs: Annotated[int | None, Option("Pairs to take of the bitext, evenly spaced.", least=1, shown="all")] = None
-    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0)] = 2
-    pops: Annotated[int, Option("Places popped for each span.", least=0)] = 200
-    threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
+    tuning: Annotated[int, Option("Sentences to tune on.", min=1)] = 400
+    test: Annotated[int, Option("Sentences to test with.", min=1)] = 400
+    longest: Annotated[int, Option("Words of a held-out sentence, at most.", min=1)] = 29
+    references: Annotated[int, Option("References that a test sentence has at least.", min=1)] = 1
+    pairs: Annotated[int | None, Option("Pairs to take of the bitext, evenly spaced.", min=1, shown="all")] = None
+    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", min=0)] = 2
+    pops: Annotated[int, Option("Places popped for each span.", min=0)] = 200
+    threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
 
     def of_results(self) -> dict[str, Any]:
         """Return the options that results depend on."""
@@ -316,8 +316,8 @@ class Experiment:
         options = ExportOptions(
             format="cdec",
             features=system.features,
-            means=system.counted is Counted.MEANS,
-            drawn=system.counted is Counted.DRAWN,
+            posterior_mean=system.counted is Counted.MEANS,
+            current_sample=system.counted is Counted.DRAWN,
             smoothing=system.smoothing,
             hiero=system.hiero,
             max_scope=self.max_scope,
@@ -411,16 +411,18 @@ class Experiment:
             middle = (low + high) / 2
         return middle
 
-    def evaluated(self, outputs: Sequence[tuple[str, list[str]]], options: EvaluationOptions) -> list[MetricScores]:
+    def evaluated(
+        self, outputs: Sequence[tuple[str, list[str]]], options: EvaluationOptions, resamples: int = _RESAMPLES
+    ) -> list[MetricScores]:
         """Score translations of the test sentences, by their names."""
         references = [(f"reference {k + 1}", lines) for k, lines in enumerate(self.parts.test.columns())]
         with progress("evaluate", "metrics") as shown:
-            return evaluate(outputs, references, options, shown)
+            return evaluate(outputs, references, options, shown, resamples)
 
     def scored(self, made: Sequence[Made]) -> list[SystemScore]:
         """Return the BLEU of what grammars have translated, each beside the first one."""
         outputs = [(one.system.name, read_sentences(str(one.output))) for one in made]
-        options = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
+        options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
         [found] = self.evaluated(outputs, options)
         return list(found.scores)
 

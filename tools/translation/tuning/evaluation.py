@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 _SEED = "SACREBLEU_SEED"
+_BOOTSTRAP_SEED = 12345
+"""Default seed of sacrebleu."""
+_RESAMPLES = 1_000
 
 
 class SystemScore(NamedTuple):
@@ -42,6 +45,7 @@ def evaluate(
     references: Sequence[tuple[str, list[str]]],
     options: EvaluationOptions,
     shown: Progress,
+    resamples: int = _RESAMPLES,
 ) -> list[MetricScores]:
     """Compare translations, named lists of lines, with references; those after the first are tested against the first.
 
@@ -54,7 +58,7 @@ def evaluate(
     found = []
     for number, name in enumerate(options.metrics):
         shown.update(number, len(options.metrics), number, name)
-        found.append(_evaluate(name, translations, lines, options))
+        found.append(_evaluate(name, translations, lines, options, resamples))
     return found
 
 
@@ -63,6 +67,7 @@ def _evaluate(
     translations: Sequence[tuple[str, list[str]]],
     references: list[list[str | None]],
     options: EvaluationOptions,
+    resamples: int,
 ) -> MetricScores:
     metric = _metric(name, options)
     from sacrebleu.significance import PairedTest
@@ -72,9 +77,9 @@ def _evaluate(
     streams: Any = references
     # sacrebleu takes its seed from the environment.
     before: Any = os.environ.get(_SEED)
-    os.environ[_SEED] = str(options.seed)
+    os.environ[_SEED] = str(_BOOTSTRAP_SEED)
     try:
-        test = PairedTest(systems, {name: metric}, streams, test_type="bs", n_samples=options.resamples)
+        test = PairedTest(systems, {name: metric}, streams, test_type="bs", n_samples=resamples)
         signatures, columns = test()
     finally:
         if before is None:
@@ -96,10 +101,9 @@ def _metric(name: str, options: EvaluationOptions) -> "Metric":
     except ImportError as error:
         raise UsageError("hierogram evaluate needs sacrebleu: pip install 'hierogram[evaluate]'") from error
     if name == "bleu":
-        return BLEU(lowercase=options.lowercase, tokenize=options.tokenizer, force=True)
+        return BLEU(tokenize=options.tokenizer, force=True)
     if name == "chrf":
-        return CHRF(lowercase=options.lowercase)
-    # It never looks at case, as nobody's does.
+        return CHRF()
     return TER()
 
 

@@ -55,7 +55,7 @@ def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[He
             if not chosen:
                 raise UsageError(f"{store.url}: has {len(rows)} pairs, too few to hold some back: name sentences")
             out = {row.id for row in chosen}
-            view = InWords(copy.settings().joins)
+            view = InWords(copy.settings().bpe_merges)
             kept = [row.target for row in rows if row.id not in out]
             withdraw_all(copy, sorted(out), lambda pairs: shown.update(pairs, len(out), pairs))
             text, model = Path(folder, "target"), Path(folder, "target.lm")

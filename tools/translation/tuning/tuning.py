@@ -73,36 +73,39 @@ _REGULARIZATION = 1.0
 """Strength of the squared weights, of features that vary by 1, against the sum over all pairs."""
 
 
-def draw_pairs(
-    random: np.random.Generator, scores: NDArray[np.float64], options: TuningOptions
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw pairs of candidates of one sentence, better ones and worse ones: those with the largest gaps of a sample.
+DRAWN_PAIRS, KEPT_PAIRS = 5_000, 50
+"""Pairs of candidates drawn for each sentence, and the number of them kept [Hopkins & May 2011]."""
+MIN_GAP = 0.05
+"""Minimum difference in sentence BLEU, 0 to 1, between the candidates of a pair."""
 
-    `scores` float64[k]: sentence BLEU. None where all are much the same.
+
+def draw_pairs(
+    random: np.random.Generator, scores: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sample pairs of better and worse candidates of one sentence, and keep those with the largest gaps.
+
+    `scores` float64[k] are sentence BLEU. No pair is returned if all scores are nearly equal.
     """
-    one, other = random.integers(len(scores), size=(2, options.drawn_pairs))
+    one, other = random.integers(len(scores), size=(2, DRAWN_PAIRS))
     gaps = scores[one] - scores[other]
-    far = np.flatnonzero(np.abs(gaps) >= max(options.gap, np.finfo(float).tiny))
-    far = far[np.argsort(-np.abs(gaps[far]), kind="stable")][: options.kept_pairs]
+    far = np.flatnonzero(np.abs(gaps) >= MIN_GAP)
+    far = far[np.argsort(-np.abs(gaps[far]), kind="stable")][:KEPT_PAIRS]
     better = gaps[far] > 0
     return np.where(better, one[far], other[far]), np.where(better, other[far], one[far])
 
 
 def logistic_loss(
-    weights: NDArray[np.float64], differences: NDArray[np.float64], towards: NDArray[np.float64], strength: float
+    weights: NDArray[np.float64], differences: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
-    """Return −Σ log P(the better candidate of a pair is above) + ½ λ |w|² + ½ κ |w − v|², and its gradient float64[F].
+    """Return −Σ log P(the better candidate of a pair ranks higher) + ½ λ |w|², and its gradient float64[F].
 
-    `differences` float64[n, F]: features of the better candidates less those of the worse, each scaled to vary by 1.
-    `towards` v and `strength` κ are of the weights that are believed in before.
+    `differences` float64[n, F]: features of the better candidate minus those of the worse, scaled to unit variance.
     """
     margins = differences @ weights
-    # Probability that the worse one is above.
+    # Probability that the worse candidate ranks higher.
     wrong = 1 / (1 + np.exp(np.clip(margins, -500, 500)))
-    away = weights - towards
-    value = np.logaddexp(0, -margins).sum()
-    value += _REGULARIZATION / 2 * (weights @ weights) + strength / 2 * (away @ away)
-    return float(value), _REGULARIZATION * weights + strength * away - wrong @ differences
+    value = np.logaddexp(0, -margins).sum() + _REGULARIZATION / 2 * (weights @ weights)
+    return float(value), _REGULARIZATION * weights - wrong @ differences
 
 
 def need_scipy() -> None:
@@ -113,30 +116,18 @@ def need_scipy() -> None:
         raise UsageError("tuning needs scipy: pip install 'hierogram[tune]'") from error
 
 
-def train(
-    differences: NDArray[np.float64], believed: NDArray[np.float64] | None = None, strength: float = 0.0
-) -> NDArray[np.float64]:
-    """Return the weights of a logistic regression by which the better candidate of a pair is above the worse one.
+def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights of a logistic regression that ranks the better candidate of each pair higher.
 
-    `differences` float64[n, F]: features of the better less those of the worse. A feature that never differs weighs 0.
-    Weights are drawn towards `believed` ones float64[F], at the scale at which these predict best, as by so many
-    certain pairs as `strength`. Raises `UsageError` where scipy is not installed.
+    `differences` float64[n, F]: features of the better candidate minus those of the worse. A feature that never differs
+    gets weight 0. Raises `UsageError` if scipy is not installed.
     """
     need_scipy()
     from scipy.optimize import minimize
 
     scale = np.sqrt((differences**2).mean(axis=0))
-    scaled = differences / np.where(scale > 0, scale, 1)
-    start, towards = np.zeros(differences.shape[1]), np.zeros(differences.shape[1])
-    if strength and believed is not None:
-        margins = differences @ believed
-        [times] = minimize(
-            logistic_loss, np.zeros(1), (margins[:, None], np.zeros(1), 0.0), jac=True, method="L-BFGS-B"
-        ).x
-        towards = max(0.0, times) * believed * scale
-    # A pair that is undecided tells a quarter.
-    fixed = (scaled, towards, strength / 4)
-    found = minimize(logistic_loss, start, fixed, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    scaled, start = differences / np.where(scale > 0, scale, 1), np.zeros(differences.shape[1])
+    found = minimize(logistic_loss, start, (scaled,), jac=True, method="L-BFGS-B", options={"maxiter": 500})
     return np.where(scale > 0, found.x / np.where(scale > 0, scale, 1), 0.0)
 
 
@@ -163,7 +154,9 @@ _SETTLED = 0.01
 
 
 _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-"""Shares of the trained weights that are tried, as far as the options allow them."""
+"""Shares of the trained weights that are tried."""
+_STARTS = 3
+"""Number of times that tuning starts from the first weights; again if rounds find few new candidates."""
 _TRUSTED = 0.25
 """Share of the sentences that may change their translation in the first step."""
 _WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
@@ -228,10 +221,10 @@ class _Pool:
                 self.statistics.append(self.of(words))
         return len(self._known) - before
 
-    def differences(self, random: np.random.Generator, options: TuningOptions) -> NDArray[np.float64]:
+    def differences(self, random: np.random.Generator) -> NDArray[np.float64]:
         """Return features of better candidates less those of worse ones, float64[n, F]."""
         features = np.array(self.features)
-        better, worse = draw_pairs(random, sentence_bleu(np.array(self.statistics)), options)
+        better, worse = draw_pairs(random, sentence_bleu(np.array(self.statistics)))
         return features[better] - features[worse]
 
 
@@ -272,9 +265,9 @@ def step(
 ) -> NDArray[np.float64]:
     """Return the next weights float64[F]: between the best ones so far and the trained ones.
 
-    Of shares of the trained weights up to `options.interpolation` the one is taken whose first candidates have the best
-    BLEU. A step that changes the first candidate of more than `trusted` (0 to 1) of the sentences is halved until it
-    does not; then the weight of `words` is fitted.
+    The share of the trained weights whose first candidates have the best BLEU is taken. A step that changes the first
+    candidate of more than `trusted` (0 to 1) of the sentences is halved until it does not; then the weight of
+    `words` is fitted.
 
     Where all these steps change no candidate, as of few sentences with the same words, decoding would repeat itself:
     then of longer steps the one that changes fewest sentences is taken, if its first candidates are better.
@@ -283,7 +276,7 @@ def step(
     length = options.length if words is not None else 0.0
     chosen, highest = best, (-1.0, -1.0)
     longer, fewest = best, 2.0
-    for share in (*(own for own in _SHARES if own < options.interpolation), options.interpolation):
+    for share in _SHARES:
         for halved in range(_STEP_HALVINGS + 1):
             weights = best + share / 2**halved * (trained - best)
             changed = float((lists.first(weights) != before).mean())
@@ -339,7 +332,6 @@ def tune(
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
-    first = weights
     # Of the rounds since the present start.
     best = 0
     starts = 1
@@ -355,26 +347,23 @@ def tune(
             better = fitted(history[-1].bleu, length) > fitted(history[best].bleu, length)
             trusted = min(1.0, trusted * _WIDER) if better else max(_NARROWEST, trusted * _NARROWER)
             best = number - 1 if better else best
-            if not better and made.new < _FEW * len(pools) and starts < options.starts:
+            if not better and made.new < _FEW * len(pools) and starts < _STARTS:
                 starts += 1
                 best, trusted = 0, _TRUSTED
         if number > options.iterations:
             break
         random = [np.random.default_rng([options.seed, number, k]) for k in range(len(pools))]
-        found = [
-            pool.differences(own, options) for pool, own in zip(pools, random, strict=True) if len(pool.features) > 1
-        ]
+        found = [pool.differences(own) for pool, own in zip(pools, random, strict=True) if len(pool.features) > 1]
         if not sum(map(len, found)):
             break
         differences = np.concatenate(found)
         start = history[best].weights
-        believed = options.prior * len(differences) / len(pools)
-        trained = as_wide(train(differences, first, believed), start, differences)
+        trained = as_wide(train(differences), start, differences)
         last, weights = weights, step(_Lists(pools), start, trained, trusted, options, words)
         # Weights that are not trained do not count.
         changed = weights != last
         settled = np.abs(weights - last).max() < _SETTLED * np.abs(weights[changed]).max() if changed.any() else True
-        if not made.new and settled and starts == options.starts:
+        if not made.new and settled and starts == _STARTS:
             break
     best = max(range(len(history)), key=lambda number: history[number].bleu.score)
     return Tuned(history[best].weights, history, best)

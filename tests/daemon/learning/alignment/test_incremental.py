@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import structlog
 from structlog.testing import capture_logs
-from tests.daemon.conftest import QUICK, Run
+from tests.daemon.conftest import QUICK, Run, make_store
 from tests.daemon.learning.alignment.arrivals import PAIRS, error_rate, put, texts
 from tests.daemon.learning.alignment.languages import invented
 from tests.storage.building import aligner_counts, query
@@ -170,7 +170,7 @@ def test_learning_aligns_first(hierogram: Run, tmp_path: Path) -> None:
     sources, targets, _ = invented(60)
     for name, lines in (("src", sources), ("tgt", targets)):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
-    assert hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=2").code == 0
+    make_store(schedule="paper", sweeps_per_level=2, levels=2)
     assert "60 pairs stored" in hierogram("ingest", "src", "tgt").out
     learned = hierogram("learn", "--sweeps", "1")
     assert learned.code == 0

@@ -1,11 +1,13 @@
 """The ITG as an aligner: from sentences to links, both ways at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.daemon.learning.alignment.languages import invented
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.aligning import align
+from hierogram.daemon.learning.alignment.aligning import align, align_sides, options_for
 from hierogram.daemon.learning.alignment.requests import Request
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
@@ -52,13 +54,11 @@ def test_threads_and_reports_change_nothing() -> None:
     assert list(one.lines(True)) != list(other.lines(True))
 
 
-def test_links_are_one_to_one_and_chunks_add_to_them() -> None:
+def test_links_are_one_to_one() -> None:
     source, target, _ = invented(60, seed=8)
-    plain, chunks = (align(source, target, Request(model="itg", sweeps=8, chunks=chosen)) for chosen in (False, True))
-    for line in plain.lines():
+    for line in align(source, target, Request(model="itg", sweeps=8)).lines():
         links = [link.split("-") for link in line.split()]
         assert len({i for i, _ in links}) == len({x for _, x in links}) == len(links)
-    assert all(set(a.split()) <= set(b.split()) for a, b in zip(plain.lines(), chunks.lines(), strict=True))
 
 
 def test_pairs_with_an_empty_side_get_an_empty_line() -> None:
@@ -82,10 +82,8 @@ def test_posteriors_are_shares_of_the_samples() -> None:
     [
         (
             Request(model="itg", direction="forward"),
-            "aligns both ways at once, from the pairs alone: leave out --set dir",
+            "aligns both ways at once, from the pairs alone: leave out --dir",
         ),
-        (Request(chunks=True), "--set chunks is for itg, not for bhmm-f"),
-        (Request(slices="beta"), "--set slices is for itg, not for bhmm-f"),
     ],
 )
 def test_what_the_model_cannot_do_is_refused(request_: Request, why: str) -> None:
@@ -96,7 +94,11 @@ def test_what_the_model_cannot_do_is_refused(request_: Request, why: str) -> Non
 def test_links_are_sampled_by_slices_of_either_kind() -> None:
     """They draw otherwise, from one posterior: where it is sure of a link, both set it."""
     source, target = ["la maison", "la porte", "une maison"] * 9, ["the house", "the door", "a house"] * 9
-    flat, beta = (align(source, target, Request(model="itg", slices=kind)) for kind in ("flat", "beta"))
+    sides = read_side(source), read_side(target)
+    flat, beta = (
+        align_sides(*sides, replace(options_for(Request(model="itg"), len(source)), slices=kind), 1)[1]
+        for kind in ("flat", "beta")
+    )
     assert [*flat.lines(True)] != [*beta.lines(True)]
     assert [*flat.lines()] == [*beta.lines()] == ["0-0 1-1"] * 27
 

@@ -34,14 +34,14 @@ def learn(hierogram: Run, url: str, *settings: str) -> None:
     Path("text").write_text("ears saw stars with ears\nstars shine\n")
     chosen = ("--store", url)
     assert hierogram(*chosen, "init", "--kind", "trees", *settings).code == 0
-    assert hierogram(*chosen, "ingest", "--trees", "trees", "--set", "rare=0").code == 0
+    assert hierogram(*chosen, "ingest", "--trees", "trees", "--rare", "0").code == 0
     assert hierogram(*chosen, "learn", "--sweeps", "10").code == 0
 
 
 @pytest.fixture
 def divided(hierogram: Run, store_url: str) -> str:
     """A store whose labels are divided into four, which has learned, once on each database."""
-    learn(hierogram, store_url, "--set", "labels=4", "--set", "annealing=20")
+    learn(hierogram, store_url, "--labels", "4", "--annealing", "20")
     return store_url
 
 
@@ -52,7 +52,7 @@ def labels_of(text: str) -> set[str]:
 @pytest.mark.slow
 def test_a_store_is_learned_verified_exported_and_parsed_with(hierogram: Run, divided: str) -> None:
     chosen = ("--store", divided)
-    ran = hierogram(*chosen, "init", "--kind", "trees", "--set", "labels=4", "--set", "annealing=20")
+    ran = hierogram(*chosen, "init", "--kind", "trees", "--labels", "4", "--annealing", "20")
     assert "  labels           4\n" in ran.out
     assert '"sub_labels": 4' in hierogram(*chosen, "status", "--json").out
     assert hierogram(*chosen, "verify").code == 0
@@ -89,8 +89,8 @@ def test_derivations_show_the_sub_labels_of_rules(divided: str) -> None:
 @pytest.mark.database("sqlite")
 def test_what_was_learned_in_parts_is_what_was_learned_at_once(hierogram: Run, store_url: str) -> None:
     tables = "SELECT source, target, count FROM rules WHERE count > 0 ORDER BY source, target"
-    learn(hierogram, "sqlite:///once.db", "--set", "labels=2", "--set", "annealing=5", "--set", "round_sweeps=1")
-    learn(hierogram, store_url, "--set", "labels=2", "--set", "annealing=5", "--set", "round_sweeps=1")
+    learn(hierogram, "sqlite:///once.db", "--labels", "2", "--annealing", "5")
+    learn(hierogram, store_url, "--labels", "2", "--annealing", "5")
     assert hierogram("--store", "sqlite:///once.db", "learn", "--sweeps", "6").code == 0
     for _ in range(3):
         assert hierogram("--store", store_url, "learn", "--sweeps", "2").code == 0
@@ -128,9 +128,9 @@ def test_a_parse_sums_over_sub_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        (("--kind", "trees", "--set", "labels=3"), "2, 4, 8 or 16, not into 3"),
-        (("--kind", "trees", "--set", "labels=2", "--set", "classes_of=text"), "by word classes: leave it out"),
-        (("--kind", "itg", "--set", "labels=2"), "word classes"),
+        (("--kind", "trees", "--labels", "3"), "2, 4, 8 or 16, not into 3"),
+        (("--kind", "trees", "--labels", "2", "--classes-of", "text"), "by word classes: leave it out"),
+        (("--kind", "itg", "--labels", "2"), "word classes"),
     ],
 )
 def test_what_cannot_be_divided_is_said(

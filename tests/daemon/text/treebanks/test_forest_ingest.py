@@ -54,18 +54,16 @@ def lists(draw: st.DrawFn) -> list[str]:
 
 
 @pytest.mark.slow
-@given(lists(), st.booleans(), st.booleans(), st.sampled_from(["right", "none"]))
-def test_a_forest_is_transformed_as_its_trees_are(
-    texts: list[str], functions: bool, traces: bool, binarization: str
-) -> None:
-    how = Transformations(functions, traces, binarization=binarization)
+@given(lists())
+def test_a_forest_is_transformed_as_its_trees_are(texts: list[str]) -> None:
+    how = Transformations()
     forest = pack([read_parse(text) for text in texts])
     whole = {read_tree(text) for text in trees_of(forest)}
-    if not traces and not {"the", "dog", "saw"} & set(forest.words):
+    if not {"the", "dog", "saw"} & set(forest.words):
         with pytest.raises(RejectionError, match="no words"):
             cleaned_forest(forest, how)
         return
-    changed = transformed_forest(cleaned_forest(forest, how), how)
+    changed = transformed_forest(cleaned_forest(forest, how))
     assert trees_of(changed) == {str(transformed(cleaned(tree, how), how)) for tree in whole}
     assert {restored(read_tree(text), how) for text in trees_of(changed)} == {cleaned(tree, how) for tree in whole}
     assert read_parse(write_parse(changed)).words == changed.words
@@ -201,7 +199,7 @@ def test_lists_that_are_none_are_kept_with_line_and_reason(store_url: str, tmp_p
 def test_lists_and_forests_of_a_store_that_collapses_chains(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "forests.txt").write_text(FORESTS)
     ran = hierogram(
-        "--store", "sqlite:///x.db", "ingest", "--trees", "--set", "unary=collapse", "forests.txt", "--json"
+        "--store", "sqlite:///x.db", "ingest", "--trees", "--unary", "collapse", "forests.txt", "--json"
     )
     assert json.loads(ran.out)["reasons"] == {"malformed-tree": 2, "forest-option": 1}
     assert hierogram("ingest", "--nbest", "forests.txt").code == 2

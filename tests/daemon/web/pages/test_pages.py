@@ -70,7 +70,7 @@ class Checked(HTMLParser):
 def browser(reading_url: str) -> Iterator[TestClient]:
     """A client of the pages of a store without a daemon."""
     with Reader(reading_url) as reader:
-        app = build_browser(reader, HttpConfiguration(ask_url=ask_url_of(reading_url)))
+        app = build_browser(reader, HttpConfiguration(sql_url=ask_url_of(reading_url)))
         yield TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
 
 
@@ -289,7 +289,7 @@ def test_questions_as_csv_and_json(reading_client: TestClient) -> None:
 
 @pytest.mark.slow
 def test_what_is_cut_is_said(learned: Store, connect: Connect) -> None:
-    learned_client = connect(FakeService(learned), ask_seconds=300)
+    learned_client = connect(FakeService(learned), sql_seconds=300)
     long = "hex(zeroblob(20000))" if learned.engine.dialect.name == "sqlite" else "repeat('00', 20000)"
     sql = f"SELECT {long} AS long, 1 AS one UNION ALL SELECT 'short', 2"
     assert "1 long value is cut" in learned_client.get("/ask", params={"sql": sql}, headers=HTML).text
@@ -304,7 +304,7 @@ def test_what_is_cut_is_said(learned: Store, connect: Connect) -> None:
 
 @pytest.mark.slow
 def test_slow_questions_free_their_place(learned: Store, connect: Connect) -> None:
-    client = connect(FakeService(learned), ask_seconds=0.3)
+    client = connect(FakeService(learned), sql_seconds=0.3)
     endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT count(*) FROM a"
     for path in ("/ask", "/ask.json", "/ask.csv"):
         answer = client.get(path, params={"sql": endless}, headers=HTML)
@@ -313,17 +313,17 @@ def test_slow_questions_free_their_place(learned: Store, connect: Connect) -> No
 
 
 def test_asking_on_postgres_needs_a_role_of_its_own(learned: Store, connect: Connect) -> None:
-    client = connect(FakeService(learned), ask_url=None)
+    client = connect(FakeService(learned), sql_url=None)
     page = client.get("/ask", headers=HTML)
     assert page.status_code == 200
     on_postgres = learned.engine.dialect.name != "sqlite"
-    assert ("ask_url" in page.text) == on_postgres
+    assert ("sql_url" in page.text) == on_postgres
     for path in ("/ask", "/ask.json", "/ask.csv"):
         answer = client.get(path, params={"sql": "SELECT 1"}, headers=HTML)
         assert answer.status_code == (403 if on_postgres else 200)
-        assert ("ask_url" in answer.text) == on_postgres
-    with pytest.raises(ValidationError, match="ask_url") as refused:
-        HttpConfiguration(ask_url="sqlite:///secret.db")
+        assert ("sql_url" in answer.text) == on_postgres
+    with pytest.raises(ValidationError, match="sql_url") as refused:
+        HttpConfiguration(sql_url="sqlite:///secret.db")
     assert "secret" not in str(refused.value.errors()[0]["msg"])
 
 
@@ -533,7 +533,7 @@ def test_without_pages_there_are_none(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), pages=False)
     assert client.get("/", headers=HTML).status_code == 404
     assert client.get("/v1/status").status_code == 200
-    without_asking = connect(FakeService(learned), ask=False)
+    without_asking = connect(FakeService(learned), sql=False)
     assert without_asking.get("/ask", headers=HTML).status_code == 404
     assert "/ask" not in without_asking.get("/", headers=HTML).text
 

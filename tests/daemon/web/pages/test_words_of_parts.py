@@ -74,7 +74,7 @@ def test_links_are_lit_by_words(client: TestClient, parts: hg.GrammarStore) -> N
     page = client.get(f"/pairs/{pair.id}").text
     drawn = page.partition("<svg")[2].partition("</svg>")[0]
     # The parts of a word are lit together, and with the words that any of them is linked to.
-    view = InWords(parts.settings().joins)
+    view = InWords(parts.settings().bpe_merges)
     assert drawn.count(f'data-key="s{number}"') == view.parts(0, word).count(" ") + 1
     links = view.pair(pair.source, pair.target, pair.alignment).alignment.split()
     to = {f"t{target}" for source, _, target in (link.partition("-") for link in links) if source == str(number)}
@@ -84,7 +84,7 @@ def test_links_are_lit_by_words(client: TestClient, parts: hg.GrammarStore) -> N
 
 def test_links_of_people_count_words_over_http(client: TestClient, parts: hg.GrammarStore) -> None:
     pair = next(row for row in parts.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0])
-    words = InWords(parts.settings().joins).pair(pair.source, pair.target, pair.alignment)
+    words = InWords(parts.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
     address = f"/v1/pairs/{pair.id}/links"
     assert client.get(address).json()["alignment"] == words.alignment
     said = {"fixed": [[0, 1]], "forbidden": [[1, 1]]}
@@ -106,7 +106,7 @@ def test_rules_over_http_are_of_words_on_every_page(client: TestClient, parts: h
         if answer["next"] is None:
             break
         cursor = {"cursor": answer["next"]}
-    view = InWords(parts.settings().joins)
+    view = InWords(parts.settings().bpe_merges)
     rules, _ = parts.find_rules(limit=10_000)
     assert found == [view.side(rule.source) for rule in rules]
     assert not any(PART_MARK in source for source in found)
@@ -115,7 +115,7 @@ def test_rules_over_http_are_of_words_on_every_page(client: TestClient, parts: h
 def test_a_pair_and_its_derivation_over_http_are_of_words(client: TestClient, parts: hg.GrammarStore) -> None:
     pair = next(row for row in parts.store.pairs() if PART_MARK in row.source)
     answer = client.get(f"/v1/pairs/{pair.id}").json()
-    words = InWords(parts.settings().joins).pair(pair.source, pair.target, pair.alignment)
+    words = InWords(parts.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
     assert [answer[name] for name in ("source", "target", "alignment")] == [*words[:3]]
     whole, *uses = client.get(f"/v1/pairs/{pair.id}/derivation").json()["rules"]
     assert whole["source_span"] == [0, words.source_places[-1]]

@@ -15,7 +15,7 @@ def client(learned: Store, connect: Connect) -> TestClient:
 
 
 def test_a_sentence(client: TestClient, learned: Store) -> None:
-    answer = client.get("/v1/evidence", params={"source": "il ne voit pas la porte", "pairs": 2, "renderings": 1})
+    answer = client.get("/v1/evidence", params={"source": "il ne voit pas la porte", "pairs": 2})
     assert answer.status_code == 200
     body = answer.json()
     assert body["position"] == learned.position()

@@ -118,7 +118,7 @@ def test_pairs_of_the_store_are_held_back_to_tune_on(hierogram: Run, tmp_path: P
     url = make_parts(tmp_path)
     with hg.open(url) as store:
         before = store.status()
-        ran = hierogram("--store", url, "tune", "-o", "weights.toml", "--iterations", "2", "--set", "prior=1", "--json")
+        ran = hierogram("--store", url, "tune", "-o", "weights.toml", "--iterations", "2", "--json")
         assert ran.code == 0, ran.err
         assert store.status() == before
         rounds = json.loads(ran.out)["rounds"]

@@ -74,14 +74,6 @@ def test_a_table_with_signatures(hierogram: Run, files: list[str]) -> None:
     assert lines[4].startswith("TER: ")
 
 
-def test_the_seed_and_case_are_taken(hierogram: Run, files: list[str], tmp_path: Path) -> None:
-    (tmp_path / "large").write_text((tmp_path / "first").read_text().upper())
-    ran = hierogram("evaluate", "first", "large", "-r", "one", "--set", "lowercase=true", "--set", "seed=7", "--json")
-    for metric in json.loads(ran.out):
-        assert metric["scores"][0]["score"] == metric["scores"][1]["score"]
-        assert "seed:7" in metric["signature"]
-
-
 def test_lines_that_do_not_go_together(hierogram: Run, files: list[str], tmp_path: Path) -> None:
     (tmp_path / "short").write_text("the house\n")
     (tmp_path / "none").write_text("")

@@ -1,0 +1,30 @@
+"""The generated files follow the declared options, and there are not too many options."""
+
+from hierogram.daemon.cli.main import app
+from hierogram.storage.options import Declared
+from hierogram.tools.option_reference import KEYWORDS, LIBRARY, PAGE, commands, keywords, knobs, page, tables
+
+MAX_KNOBS = 200
+
+
+def test_generated_files_are_current() -> None:
+    generate = "run `python -m hierogram.tools.option_reference`"
+    assert KEYWORDS.read_text(encoding="utf-8") == keywords(), generate
+    assert PAGE.read_text(encoding="utf-8") == page(), generate
+
+
+def test_knobs_are_bounded_and_all_of_them_are_documented() -> None:
+    found = knobs()
+    assert sum(map(len, found.values())) <= MAX_KNOBS, found
+    listed = sum(map(len, tables().values()))
+    assert listed >= sum(len(names) for group, names in found.items() if group != "every command")
+    assert all(row.meaning and row.where for rows in tables().values() for row in rows)
+
+
+def test_no_option_is_hidden() -> None:
+    shown = {name for name, _ in commands()}
+    assert shown == {info.name or info.callback.__name__ for info in app.registered_commands} - {"bench", "compare"}
+    for options, _ in LIBRARY.values():
+        # Only settings, which a store keeps, have fields that no caller sets.
+        fields = set(options.__dataclass_fields__)
+        assert set(Declared.of(options)) == fields or options.__name__ in ("Settings", "EvidenceOptions")
