@@ -15,11 +15,21 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.exports.cron import read_zone
+from hierogram.daemon.exports.options import DEFAULT_ZONE, ExportJob
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.shared_options import CORPUS, HOST, PORT, SPOOL, Languages, Threads
 from hierogram.daemon.text.rejections import Limits
@@ -34,6 +44,7 @@ _SHORTEST_TOKEN = 16
 
 Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Positive = Annotated[int, Field(gt=0)]
+TimeZoneName = Annotated[str, AfterValidator(lambda name: read_zone(name).key)]
 
 
 class Section(BaseModel):
@@ -242,6 +253,9 @@ class Configuration(Section):
     workers: Sharing = Field(default_factory=Sharing)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
     webhooks: WebhooksSection = Field(default_factory=WebhooksSection)
+    timezone: TimeZoneName = Field(
+        default=DEFAULT_ZONE, description="Time zone of exports that name no other one, such as Europe/Berlin."
+    )
     exports: tuple[ExportJob, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
 
     def section(self, kind: type[AnySection]) -> AnySection:

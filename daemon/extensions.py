@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.learning.kinds.kind import Loaded, State
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.supervision import Loop
@@ -44,6 +45,8 @@ class Extension:
     commands: Callable[[], Iterable[Command]] | None = None
     sections: Callable[[], Mapping[str, type[Any]]] | None = None
     """Sections of the configuration file, by name: dataclasses of options."""
+    check: Callable[[Configuration], None] | None = None
+    """Raise `UsageError` if the configuration names a file that does not exist."""
     routes: Callable[[WebContext], Iterable[APIRouter]] | None = None
     """Routes of the HTTP API."""
     apps: Callable[[WebContext], Iterable[ProtocolApp]] | None = None

@@ -20,18 +20,18 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.exports.options import Cron, Destination, Every, ExportOptions, MaxAge
+from hierogram.daemon.exports.options import DEFAULT_ZONE, Cron, Destination, Every, ExportOptions, MaxAge, Timezone
 from hierogram.daemon.library.options import make_options
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.shared_options import LIMIT, AsJson
 from hierogram.storage.options import Declared, Option
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Sequence
 
-    from hierogram.daemon.exports.exporting import Report
+    from hierogram.daemon.exports.exporting import Published, Report
     from hierogram.daemon.exports.publication import Manifest
-    from hierogram.daemon.library.store import GrammarStore
+    from hierogram.daemon.exports.schedule import JobStatus
 
 
 def telling(shown: Progress) -> "Report":
@@ -76,6 +76,7 @@ def export(
     destination: Destination,
     options: _Exported,
     cron: Cron = None,
+    timezone: Timezone = None,
     every: Every = None,
     max_age: MaxAge = None,
     grammar: Annotated[
@@ -102,7 +103,7 @@ def export(
     if options.format == DATASETTE:
         _configure_datasette(store_url(context), destination)
         return
-    when = {"cron": cron, "every": every, "max_age": max_age}
+    when = {"cron": cron, "timezone": timezone, "every": every, "max_age": max_age}
     if any(value is not None for value in when.values()):
         _schedule(context, destination, when, options, as_json)
         return
@@ -188,22 +189,34 @@ def _configure_datasette(url: str, destination: Destination) -> None:
 def _schedule(
     context: typer.Context, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
 ) -> None:
-    """Add a job to the schedule, or put it in the place of the one with its name."""
+    """Add a job to the schedule, or replace the job with its name."""
     from hierogram.daemon.exports.options import ExportJob
-    from hierogram.daemon.exports.schedule import add_job
+    from hierogram.daemon.exports.schedule import add_job, show_time
+    from hierogram.storage.options import OptionError
 
     if destination.to is None or destination.sentences is not None:
         raise UsageError("--cron and --every write versions into a folder: give --to FOLDER, and no --sentences")
     what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
     what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
     what |= {"to": destination.to.absolute(), "filter_for": options.filter_for and options.filter_for.absolute()}
-    job = make_options(ExportJob, what, lambda name: f"--{name.replace('_', '-')}")
+    job = make_options(ExportJob, what, _flag)
     with chosen_store(context) as opened:
-        added = add_job(opened.store, job)
+        try:
+            added = add_job(opened.store, job)
+        except OptionError as error:
+            raise UsageError(f"{_flag(error.option)}: {error.reason}") from error
+    if added.error is not None:
+        note(f"hierogram: {job.name} cannot run before this is solved: {added.error}")
     if as_json:
         print_json(added.plain())
-    else:
-        print(f"{job.name}: runs next at {_moment(added.next_run)}; `hierogram serve` runs it")
+        return
+    print(f"{job.name}: added; `hierogram serve` runs it next at")
+    for time in added.next_runs:
+        print(f"  {show_time(time)}")
+
+
+def _flag(option: str) -> str:
+    return f"--{option.replace('_', '-')}"
 
 
 @with_options
@@ -253,51 +266,72 @@ def schedule(
     context: typer.Context,
     name: Annotated[str | None, Option("Name of a job.", metavar="[NAME]", positional=True)] = None,
     run: Annotated[bool, Option("Run the job now, in this process.")] = False,
-    remove: Annotated[bool, Option("Remove the job; the versions that it made stay.")] = False,
+    dry_run: Annotated[bool, Option("Show what the job would write and delete now.")] = False,
+    remove: Annotated[bool, Option("Remove the job; its versions remain.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the exports that the daemon runs on a schedule, when they run next, and how they ran last.
+    """Show the exports that the daemon runs on a schedule: the next runs, the last result, and why a run failed.
 
-    `hierogram export --cron` or `--every` adds one. When a job runs next stays as it was where --run runs it.
+    `hierogram export --cron` or `--every` adds a job. `--run` does not change when the job runs next.
     """
-    from hierogram.daemon.exports.schedule import find_job, remove_job, run_job
+    from hierogram.daemon.exports.schedule import find_job, job_status, list_jobs, rehearse_job, remove_job, run_job
 
-    if run and remove:
-        raise UsageError("--run and --remove are two things to do: give one of them")
-    if (run or remove) != (name is not None):
-        raise UsageError("NAME goes with --run or --remove; without these all jobs are shown")
+    if run + dry_run + remove > 1:
+        raise UsageError("--run, --dry-run and --remove are mutually exclusive")
+    if (run or dry_run or remove) and name is None:
+        raise UsageError("--run, --dry-run and --remove need the NAME of a job")
     with chosen_store(context) as opened:
-        if name is None:
-            _show_jobs(opened, as_json)
-        elif run:
-            with interruptible("the version before stays"), progress("export", "rules") as shown:
-                made = run_job(opened.store, find_job(opened.store, name), telling(shown))
-            rules, folder = made.manifest.rules, made.folder
-            _note_emptiness(made.manifest)
-            if as_json:
-                print_json({"folder": str(folder), "rules": rules, "retired": list(map(str, made.retired))})
-            else:
-                print(f"{folder}: {plural(rules, 'rule')}, {plural(made.manifest.bytes, 'byte')}")
-        else:
-            remove_job(opened.store, name)
+        store = opened.store
+        if remove:
+            remove_job(store, str(name))
             print(f"{name}: removed")
+        elif run or dry_run:
+            job = find_job(store, str(name))
+            with interruptible("no version was written"), progress("export", "rules") as shown:
+                made = (run_job if run else rehearse_job)(store, job, telling(shown))
+            _show_version(made, as_json, rehearsed=dry_run)
+        else:
+            jobs = list_jobs(store) if name is None else [job_status(store, name)]
+            if as_json:
+                print_json([job.plain() for job in jobs])
+            else:
+                _show_jobs(jobs)
 
 
-def _show_jobs(opened: "GrammarStore", as_json: bool) -> None:
-    from hierogram.daemon.exports.schedule import list_jobs
-
-    last = [(job, next(iter(opened.store.exports(1, job.job.name)), None)) for job in list_jobs(opened.store)]
+def _show_version(made: "Published", as_json: bool, rehearsed: bool) -> None:
+    manifest = made.manifest
+    _note_emptiness(manifest)
+    path = made.folder / manifest.file
     if as_json:
-        ran = (run and {"state": run.state, "seconds": run.seconds, "error": run.error} for _, run in last)
-        print_json([job.plain() | {"last": its} for (job, _), its in zip(last, ran, strict=True)])
+        found = {"path": str(path), "unchanged": made.unchanged, "retired": list(map(str, made.retired))}
+        print_json(asdict(manifest) | found)
         return
-    rows = []
-    for job, run in last:
-        when = job.job.cron or f"every {job.job.every}"
-        ended = "" if run is None else f"{run.state} {run.error or ''}".strip()
-        rows.append((job.job.name, when, job.job.format or "", str(job.job.to), _moment(job.next_run), ended))
-    print_table(("name", "when", "format", "folder", "next run", "last run"), rows)
+    result = "unchanged, not written again: " if made.unchanged else "would be written: " if rehearsed else ""
+    print(f"{path}: {result}{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}")
+    if not made.unchanged:
+        for left in manifest.filters:
+            print(f"  {left.filter}: {left.before:,} → {left.after:,}")
+    for version in made.retired:
+        print(f"{version}: {'would be deleted' if rehearsed else 'deleted'}")
 
 
-def _moment(time: "datetime | None") -> str:
-    return "never" if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
+def _show_jobs(jobs: "Sequence[JobStatus]") -> None:
+    """Print what each job does, its next runs, its last result, and what is wrong."""
+    from hierogram.daemon.exports.schedule import show_time
+
+    for status in jobs:
+        job, origin = status.job, "configuration" if status.configured else "hierogram export"
+        when = f"every {job['every']}" if "every" in job else f"{job.get('cron')} ({job.get('timezone', DEFAULT_ZONE)})"
+        print(f"{status.name}: {when}, {job.get('format', 'usual format')} to {job.get('to')}, added by {origin}")
+        print("  next: " + ("; ".join(map(show_time, status.next_runs)) or "never"))
+        ended = status.succeeded_at if status.state in ("unchanged", "done") else status.started_at
+        print(f"  last: {status.state}" + ("" if ended is None else f" {show_time(ended)}"))
+        if status.path is not None:
+            print(
+                f"  version: {status.path}, {plural(status.rules or 0, 'rule')}, {plural(status.bytes or 0, 'byte')}, "
+                f"{status.seconds or 0:.1f} s"
+            )
+        if status.failures:
+            print(f"  failures: {status.failures:,}")
+        if status.error is not None:
+            print(f"  error: {status.error}")

@@ -1,7 +1,7 @@
 """The command line `hierogram`."""
 
 import sys
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +21,7 @@ from hierogram.tools.terms import commands as terms
 from hierogram.tools.translation import commands as translating
 from hierogram.tools.translation import evaluation_commands as evaluation
 
-STORE, LEARN, LOOK, TRANSLATE, SERVE, TOOLS = "Store", "Learn", "Look", "Translate", "Serve", "Tools"
+STORE, LEARN, LOOK, TRANSLATE, SERVE = "Store", "Learn", "Look", "Translate", "Serve"
 """The groups of commands, in the order in which help shows them."""
 
 
@@ -31,14 +31,15 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""
         widest = max(map(len, self.commands))
-        for panel in (STORE, LEARN, LOOK, TRANSLATE, SERVE, TOOLS):
+        for panel in (STORE, LEARN, LOOK, TRANSLATE, SERVE):
             rows = [
                 (name.ljust(widest), command.get_short_help_str(formatter.width - 6 - widest))
                 for name, command in self.commands.items()
                 if getattr(command, "rich_help_panel", None) == panel
             ]
-            with formatter.section(panel):
-                formatter.write_dl(rows)
+            if rows:
+                with formatter.section(panel):
+                    formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See `TyperGroup.parse_args`; nothing is done where more is said than that."""
@@ -117,10 +118,6 @@ for panel, command, example in (
         epilog=f"\b\nExample:\n  {example}",
         rich_help_panel=panel,
     )(command)
-
-# Tools stand beside the daemon and may use all of it; they bring their commands themselves.
-for entry in sorted(entry_points(group="hierogram.commands")):
-    app.command(entry.name, rich_help_panel=TOOLS)(entry.load())
 
 
 def main() -> None:

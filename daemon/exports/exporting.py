@@ -1,6 +1,8 @@
 """One export from one snapshot of the store: to a file, to a stream, or as a new version in a folder."""
 
 import hashlib
+import json
+import os
 import shutil
 import tempfile
 import time
@@ -31,6 +33,8 @@ from hierogram.daemon.exports.publication import (
     FilterCount,
     Manifest,
     Versions,
+    expired,
+    latest_version,
     manifest_path,
     only_one,
     publish_files,
@@ -55,7 +59,7 @@ from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, notat
 from hierogram.samplers.grammar.numbers import SWEEPS_A_DRAW
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.options import all_plain
+from hierogram.storage.options import all_plain, from_plain
 from hierogram.storage.records import UNALIGNED
 from hierogram.storage.store import Store
 
@@ -178,7 +182,9 @@ def _filter_and_score(
 ) -> tuple[list[FilterCount], int]:
     """Make the view `scored` of the view `rules`; returns what each filter left, and all."""
     side = pipeline_of(snapshot.settings()).source
-    filters = apply_filters(scratch, plan.options, plan.samples, side, plan.both_sides)
+    filters = apply_filters(
+        scratch, plan.options, plan.samples, side, both_sides=plan.both_sides, lexicon=plan.format.lexicon
+    )
     left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
@@ -396,20 +402,29 @@ def _compression(options: ExportOptions, format: Format, path: Path | None, name
         return Compression.NONE
     if asked is not None and named not in (None, asked):
         raise UsageError(f"{path}: its name promises {named}, but --compression is {asked}: change one of them")
-    return asked or named or (format.compression if path is None else Compression.NONE)
+    chosen = asked or named or (format.compression if path is None else Compression.NONE)
+    try:
+        format.check_compression(chosen)
+    except ValueError as error:
+        raise UsageError(f"{path.name}: {error}" if path is not None else str(error)) from error
+    return chosen
 
 
-Record = Callable[[Manifest, str | None], None]
-"""Records in the store that an export is done: its manifest, and the name of a version's folder."""
+Record = Callable[[Manifest, Path, str | None], None]
+"""Callback that records a finished export: its manifest, the file of the rules, the name of a version's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A new version: its folder, its manifest, and the old versions that left."""
+    """A version of an export: its folder, its manifest, and the old versions that were deleted.
+
+    It is `unchanged`, and was not written again, if the last version of the job already holds the same.
+    """
 
     folder: Path
     manifest: Manifest
     retired: list[Path]
+    unchanged: bool = False
 
 
 def export(
@@ -437,7 +452,7 @@ def export(
                 (work / MANIFEST, manifest_path(path)),
             ]
         )
-        record(manifest, None)
+        record(manifest, path, None)
     return manifest
 
 
@@ -450,17 +465,22 @@ def export_to(
     """
     name = Path("-")
     plan = decided(options or ExportOptions(), notation_of(store.settings().grammar), name)
-    with (
-        _recorded(store, str(name), name, plan.format.name) as record,
-        tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
-        working_folder(Path(folder), GRAMMAR) as work,
-    ):
+    with _recorded(store, str(name), name, plan.format.name) as record, _temporary_folder() as work:
         manifest = _write(store, work, plan, report, work / GRAMMAR, work / GLUE)
         with (work / GRAMMAR).open("rb") as file:
             shutil.copyfileobj(file, stream)
         stream.flush()
-        record(manifest, None)
+        record(manifest, name, None)
     return manifest
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    with (
+        tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
+        working_folder(Path(folder), GRAMMAR) as work,
+    ):
+        yield work
 
 
 def publish(
@@ -472,14 +492,22 @@ def publish(
     report: Report | None = None,
     by_sentence: bool = False,
 ) -> Published:
-    """Write the store's grammar as a new version into a folder (made if need be), and moves `latest` to it.
+    """Write the store's grammar as a new version into a folder (made if need be), and move `latest` to it.
 
-    A version is a folder with the grammar, glue rules where the format has them, and `manifest.json`. Then the versions
-    leave that are not to stay. With `by_sentence` it holds a cdec grammar for each sentence of the test set instead,
-    and a list that names them. Raises what `export` raises; the versions before stay as they are.
+    A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. Then delete expired
+    versions. With `by_sentence` it holds a cdec grammar for each sentence of the test set instead, and a list that
+    names them. A run of a `job` whose last version already holds the same writes nothing. Raises what `export` raises;
+    earlier versions remain.
     """
     options, notation = options or ExportOptions(), notation_of(store.settings().grammar)
     folder, name = versions.folder.absolute(), versions.name
+    if job is not None and (same := _unchanged(store, versions, options, job)) is not None:
+        now = datetime.now(UTC)
+        store.note_unchanged(job, now.timestamp())
+        # A version that another process writes now deletes the expired ones itself.
+        with suppress(ExportError), only_one(folder, name):
+            same = replace(same, retired=retire(versions, now))
+        return same
     with _recorded(store, name, folder, options.format or usual_format(notation).name, job) as record:
         plan = decided(options, notation)
         folder.mkdir(parents=True, exist_ok=True)
@@ -493,20 +521,72 @@ def publish(
             (new / MANIFEST).write_text(manifest.text(), encoding="utf-8")
             publish_folder(new, final)
             retired = retire(versions, now)
-        record(manifest, final.name)
+        record(manifest, final / manifest.file, final.name)
     return Published(final, manifest, retired)
+
+
+def rehearse(
+    store: Store, versions: Versions, options: ExportOptions, *, job: str, report: Report | None = None
+) -> Published:
+    """Return what `publish` would write and delete for a job now; nothing is left on the disk or in the store."""
+    same = _unchanged(store, versions, options, job)
+    if same is not None:
+        return replace(same, retired=expired(versions, datetime.now(UTC)))
+    plan = decided(options, notation_of(store.settings().grammar))
+    with _temporary_folder() as work:
+        manifest = _write(store, work, plan, report, work / (GRAMMAR + plan.ending), work / (GLUE + plan.ending))
+    now = datetime.now(UTC)
+    final = versions.folder.absolute() / version_name(versions.folder, versions.name, now)
+    return Published(final, manifest, expired(versions, now, coming=1))
+
+
+def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: str) -> Published | None:
+    """Return the last version of a job if it is still there as `latest` and a new one would hold the same."""
+    row = store.last_version(job)
+    if row is None or row.manifest is None:
+        return None
+    plan = decided(options, notation_of(store.settings().grammar))
+    wanted = {
+        "grammar_position": store.grammar_position(),
+        "hierogram": version("hierogram"),
+        "options": all_plain(plan.options),
+        "format": plan.format.name,
+        "compression": plan.compression.value,
+        "filter_for_sha256": _test_set_digest(options),
+    }
+    manifest = json.loads(row.manifest)
+    if any(manifest.get(name) != value for name, value in wanted.items()):
+        return None
+    path = Path(row.path)
+    if not path.is_file() or path.stat().st_size != manifest["bytes"]:
+        return None
+    if latest_version(versions.folder) != Path(os.path.realpath(path.parent)):
+        return None
+    return Published(path.parent, from_plain(Manifest, manifest), [], unchanged=True)
+
+
+def _test_set_digest(options: ExportOptions) -> str | None:
+    """Return the digest of the test set's file; None without one, or if it cannot be read."""
+    if options.filter_for is None:
+        return None
+    try:
+        with options.filter_for.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 @contextmanager
 def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
-    """The record of an export in the store: done, when it gets the manifest (and a version), or failed, and why."""
+    """Record an export in the store: as done when the callback gets the manifest and the file, else as failed."""
     started = time.monotonic()
     export_id = store.record_export(name, str(path), format, job)
 
-    def done(manifest: Manifest, version: str | None) -> None:
+    def done(manifest: Manifest, file: Path, version: str | None) -> None:
         store.finish_export(
-            export_id, rules=manifest.rules, bytes=manifest.bytes, sha256=manifest.sha256, position=manifest.position,
-            manifest=manifest.text(), seconds=time.monotonic() - started, version=version,
+            export_id, path=str(file), rules=manifest.rules, bytes=manifest.bytes, sha256=manifest.sha256,
+            position=manifest.position, last_event=manifest.last_event, manifest=manifest.text(),
+            seconds=time.monotonic() - started, version=version,
         )  # fmt: skip
 
     try:
@@ -529,6 +609,7 @@ def _write(
     With `final`, the name that the folder will have, grammars by sentence. Raises `NothingLearnedError`.
     """
     report, options = report or (lambda *_: None), plan.options
+    test_set = _test_set_digest(options)
     with store.snapshot() as snapshot:
         settings = snapshot.settings()
         corpus = None if options.corpus is None else snapshot.corpus_id(options.corpus)
@@ -564,4 +645,7 @@ def _write(
             created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             others=others,
             variance_a_use=float(SWEEPS_A_DRAW) if options.current_sample else snapshot.variance_a_use(),
+            grammar_position=snapshot.grammar_position(),
+            last_event=snapshot.last_event(),
+            filter_for_sha256=test_set,
         )

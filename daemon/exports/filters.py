@@ -118,6 +118,8 @@ def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[i
 
 HIERO_MAX_SPAN = 10
 """Maximum words of an initial phrase on either side [Chiang 2007]."""
+UNICODE_SPACES = r"[\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+"""Regular expression of the characters, other than the space, at which `str.split` of Python divides text."""
 
 ADJACENT = rf"(^| ){NONTERMINAL} {NONTERMINAL}( |$)"
 
@@ -134,14 +136,15 @@ def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
 
 
 def predicates(
-    options: ExportOptions, samples: int, linked: bool = False, both_sides: bool = False
+    options: ExportOptions, samples: int, linked: bool = False, both_sides: bool = False, lexicon: bool = False
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the filters that look at one rule at a time: what each is called, its condition in SQL, and the columns of
-    a rule's shape that it looks at.
+    """Yield the filters of single rules: the name, the condition in SQL, and the columns of a rule's shape it reads.
 
-    Where rules have no links at all (`linked`), words on both sides have to do for an aligned pair of words. With
-    `both_sides` a rule that is empty on a side is left out.
+    If no rule has links (not `linked`), words on both sides count as an aligned pair of words. With `both_sides` a rule
+    that is empty on a side is left out, for a `lexicon` one with a Unicode space within a word.
     """
+    if lexicon:
+        yield "words without Unicode spaces", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')", ()
     if both_sides:
         yield "both sides have words or nonterminals", "source <> '' AND target <> ''", ()
     if options.min_count > 0:
@@ -170,14 +173,20 @@ def _hiero(linked: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 def apply_filters(
-    scratch: Scratch, options: ExportOptions, samples: int, side: TextSide = TOKENS, both_sides: bool = False
+    scratch: Scratch,
+    options: ExportOptions,
+    samples: int,
+    side: TextSide = TOKENS,
+    *,
+    both_sides: bool = False,
+    lexicon: bool = False,
 ) -> list[FilterCount]:
     """Make the view `kept` of the table `rules`: the rules that all filters leave; returns what each left.
 
     Sentences of a test set go through `side`. Raises `ExportError`.
     """
     linked = options.hiero and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
-    found = list(predicates(options, samples, linked, both_sides))
+    found = list(predicates(options, samples, linked, both_sides, lexicon))
     names, conditions = [name for name, *_ in found], [condition for _, condition, _ in found]
     if options.filter_for is not None:
         test_set = read_test_set(options.filter_for, side)

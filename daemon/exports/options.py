@@ -1,13 +1,17 @@
 """Options of exports, and jobs of the schedule: declared once for command line, configuration and store."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, get_args
+from zoneinfo import ZoneInfo
 
 from hierogram.daemon.compressing import Compression
+from hierogram.daemon.exports.cron import CRON_HELP, cron_runs, read_zone
 from hierogram.daemon.exports.formats.format import FEATURES
 from hierogram.daemon.exports.formats.registry import EVERY, find_format
 from hierogram.daemon.exports.publication import Versions
@@ -15,9 +19,6 @@ from hierogram.daemon.shared_options import MAX_SCOPE, OUTPUT, Corpus, CurrentSa
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.options import Option, OptionError, Options, check
 from hierogram.storage.records import INFINITY
-
-if TYPE_CHECKING:
-    from apscheduler.triggers.base import BaseTrigger
 
 VersionName = Annotated[str, Option("Name of the versions.", metavar="NAME")]
 Keep = Annotated[int | None, Option("Keep the N newest versions.", min=1, metavar="N", shown="all")]
@@ -27,14 +28,17 @@ Folder = Annotated[
 Cron = Annotated[
     str | None,
     Option(
-        "With --to: do not export now, but have the daemon do it at this time, in UTC: minute, hour, day of month, "
-        "month, day of week.",
+        f"With --to: do not export now, but add a job that `hierogram serve` runs at these times: {CRON_HELP}.",
         metavar="TIME",
     ),
 ]
 Every = Annotated[str | None, Option("Or at this interval: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")]
 MaxAge = Annotated[
     str | None, Option("Age at which versions of a schedule are deleted, as in --every.", metavar="SPAN", shown="never")
+]
+DEFAULT_ZONE = "UTC"
+Timezone = Annotated[
+    str | None, Option("Time zone of --cron, as in Europe/Berlin.", metavar="ZONE", shown=DEFAULT_ZONE)
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
@@ -143,6 +147,11 @@ class ExportOptions(Options):
             raise OptionError("features", str(error)) from error
         if format.line is None and self.compression not in (Compression.AUTO, Compression.NONE):
             raise OptionError("compression", f"{self.format} is compressed within: leave the compression to it")
+        if format.line is not None:
+            try:
+                format.check_compression(self.compression)
+            except ValueError as error:
+                raise OptionError("compression", str(error)) from error
 
     @property
     def counted(self) -> Counted:
@@ -200,27 +209,30 @@ def check_name(name: str) -> None:
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])\Z")
+_LONGEST_SPAN = 5_000 * _UNITS["w"]
 
 
 def parse_span(text: str) -> timedelta:
-    """Return a span of time: `90s`, `30m`, `6h`, `1d`, `2w`; raises `ValueError`."""
+    """Return a span of time from one second to 5,000 weeks: `90s`, `30m`, `6h`, `1d`, `2w`; raises `ValueError`."""
     match = _SPAN.match(text)
-    if not match or not float(match.group(1)):
-        raise ValueError(f"{text!r} is not a span of time: say 90s, 30m, 6h, 1d or 2w")
-    return timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
+    seconds = float(match.group(1)) * _UNITS[match.group(2)] if match else 0.0
+    if not 1 <= seconds <= _LONGEST_SPAN:
+        raise ValueError(f"{text!r} is not a span of time: expected 90s, 30m, 6h, 1d or 2w, from 1s to 5000w")
+    return timedelta(seconds=seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportJob(ExportOptions):
-    """A scheduled export: a new version in the folder `to`, named `name`, whenever it is time.
+    """A scheduled export, which writes a new version named `name` into the folder `to` each time it runs.
 
-    `cron` is five fields (minute, hour, day of month, month, day of week), in UTC; `every` a span of time as `6h`: one
-    of the two. Raises `OptionError`, and `ValueError` where there is none or both.
+    Either `cron`, in the time zone `timezone`, or `every` says when. Raises `OptionError`, and `ValueError` if neither
+    or both are given.
     """
 
     name: Annotated[str, Option("Name of the job, and of the versions that it makes.", positional=True)]
     to: Annotated[Path, get_args(Folder)[1]]
     cron: Cron = None
+    timezone: Timezone = None
     every: Every = None
     keep: Keep = None
     max_age: MaxAge = None
@@ -236,18 +248,36 @@ class ExportJob(ExportOptions):
                     raise OptionError(name, str(error)) from error
         if (self.cron is None) == (self.every is None):
             raise ValueError("a job has either cron or every")
-        if self.trigger().get_next_fire_time(None, datetime.now(UTC)) is None:
-            raise OptionError("cron", f"{self.cron!r} is never: no year has such a day")
-
-    def trigger(self) -> "BaseTrigger":
-        """Return when it is time, for APScheduler."""
-        from apscheduler.triggers.cron import CronTrigger
-        from apscheduler.triggers.interval import IntervalTrigger
-
+        try:
+            zone = self.zone
+        except ValueError as error:
+            raise OptionError("timezone", str(error)) from error
         if self.cron is not None:
-            return CronTrigger.from_crontab(self.cron, timezone="UTC")
+            try:
+                first = next(cron_runs(self.cron, zone, datetime.now(UTC)), None)
+            except ValueError as error:
+                raise OptionError("cron", str(error)) from error
+            if first is None:
+                raise OptionError("cron", f"{self.cron!r} never runs: no day matches")
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """Time zone of `cron`, and of the times that are shown; raises `ValueError`."""
+        return read_zone(self.timezone or DEFAULT_ZONE)
+
+    def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:
+        """Yield the times when the job runs after `now`, in its zone.
+
+        Runs of `every` are whole spans after the run that was `due`, or else after `now`.
+        """
+        if self.cron is not None:
+            yield from cron_runs(self.cron, self.zone, now)
+            return
         assert self.every is not None
-        return IntervalTrigger(seconds=parse_span(self.every).total_seconds(), timezone="UTC")
+        span = parse_span(self.every)
+        start = (now.replace(microsecond=0) if due is None else due).astimezone(UTC)
+        for number in count(max((now - start) // span + 1, 0)):
+            yield (start + number * span).astimezone(self.zone)
 
     def options(self) -> ExportOptions:
         """Return what is exported."""

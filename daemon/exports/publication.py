@@ -56,7 +56,8 @@ class Manifest:
     `file`, `bytes` and `sha256` are those of the rules' file, `others` the files beside it; `position` is the store
     position that it shows, `settings` are the store's, `options` what was asked for, presets spelled out; `filters`
     say, in their order, how many rules there were before and after each. The squared Monte-Carlo error of a count is
-    about `variance_a_use` times the count.
+    about `variance_a_use` times the count. `grammar_position` is the position of the last transaction that changed
+    pairs or the grammar, `last_event` the last event at `position`, `filter_for_sha256` the digest of the test set.
     """
 
     manifest_version: int
@@ -78,6 +79,9 @@ class Manifest:
     created_at: str
     others: list[ExportedFile] = field(default_factory=list)
     variance_a_use: float | None = None
+    grammar_position: int = 0
+    last_event: int = 0
+    filter_for_sha256: str | None = None
 
     def text(self) -> str:
         """Return the manifest as its file holds it."""
@@ -193,31 +197,42 @@ def versions(folder: Path, name: str) -> list[Path]:
 def _stamped(folder: Path, name: str) -> list[tuple[str, int, Path]]:
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
     found = []
-    for path in folder.iterdir():
+    for path in folder.iterdir() if folder.is_dir() else ():
         match = pattern.match(path.name)
         if match and path.is_dir() and not path.is_symlink():
             found.append((match.group(1), int(match.group(2) or 1), path))
     return sorted(found)
 
 
-def retire(wanted: Versions, now: datetime) -> list[Path]:
-    """Remove versions that are not to stay; never the one that `latest` shows.
+def latest_version(folder: Path) -> Path:
+    """Return the version to which the link `latest` of a folder leads."""
+    return Path(os.path.realpath(folder / LATEST))
 
-    A version that goes is renamed first, so that none is ever seen in part. Returns the versions removed.
+
+def expired(wanted: Versions, now: datetime, coming: int = 0) -> list[Path]:
+    """Return the versions that are too many or too old, newest first, if `coming` newer ones were there.
+
+    Without newer ones it is never the version that `latest` leads to.
     """
+    found = []
+    shown = None if coming else latest_version(wanted.folder).name
+    for age, path in enumerate(reversed(versions(wanted.folder, wanted.name)), coming):
+        stamp = datetime.strptime(path.name[len(wanted.name) + 1 :].split("-")[0], _TIME).replace(tzinfo=UTC)
+        old = wanted.max_age is not None and now - stamp > wanted.max_age
+        if path.name != shown and ((wanted.keep is not None and age >= wanted.keep) or old):
+            found.append(path)
+    return found
+
+
+def retire(wanted: Versions, now: datetime) -> list[Path]:
+    """Delete and return the expired versions; each is renamed first, so that readers never see a part of it."""
     folder, name = wanted.folder, wanted.name
     for link in folder.glob(f".{LATEST}.*.tmp"):
         if link.is_symlink():
             link.unlink(missing_ok=True)
-    found = versions(folder, name)
-    shown = os.path.basename(os.path.realpath(folder / LATEST))
-    gone = []
-    for age, path in enumerate(reversed(found)):
-        stamp = datetime.strptime(path.name[len(name) + 1 :].split("-")[0], _TIME).replace(tzinfo=UTC)
-        old = wanted.max_age is not None and now - stamp > wanted.max_age
-        if path.name != shown and ((wanted.keep is not None and age >= wanted.keep) or old):
-            hidden = folder / f".{name}.{secrets.token_hex(6)}.tmp"
-            path.rename(hidden)
-            shutil.rmtree(hidden, ignore_errors=True)
-            gone.append(path)
+    gone = expired(wanted, now)
+    for path in gone:
+        hidden = folder / f".{name}.{secrets.token_hex(6)}.tmp"
+        path.rename(hidden)
+        shutil.rmtree(hidden, ignore_errors=True)
     return gone

@@ -1,228 +1,311 @@
-"""The schedule: jobs in a table of the store, run when it is time, one after the other.
+"""The export schedule: jobs in a table of the store, and the runs of the jobs that are due.
 
-The table says which jobs there are and when each runs next. A running schedule has them in an APScheduler in memory,
-which it brings up to date whenever the table changes. Runs that were missed because nothing ran happen once, when the
-schedule starts; a job that is still running when it is due again is left out that time. Every run is in `exports`.
+The daemon calls `run_due` every second. It stores when a due job runs next, then runs it, one job after the other. A
+job that was due several times while no daemon ran, or while it ran itself, runs once. Each run that writes a version or
+fails is a row of `exports`; if nothing has changed since the last version, the job's row says when that was seen.
 """
 
 import json
 import logging
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from itertools import islice
+from typing import Any, Literal
 
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
 from pydantic import ValidationError
 
-from hierogram.daemon.exceptions import DaemonError, ExportError
-from hierogram.daemon.exports.exporting import Published, Report, publish
+from hierogram.daemon.exceptions import DaemonError, ExportError, UsageError
+from hierogram.daemon.exports.exporting import Published, Report, publish, rehearse
+from hierogram.daemon.exports.formats.registry import usual_format
 from hierogram.daemon.exports.options import ExportJob
-from hierogram.storage.exports.exports import JobRow
-from hierogram.storage.options import as_plain, from_plain
+from hierogram.samplers.grammar.kinds import notation_of
+from hierogram.storage.exports.exports import JobRow, JobState
+from hierogram.storage.options import OptionError, as_plain, from_plain
 from hierogram.storage.store import Store
 
 Ended = Callable[[str, Published | None, Exception | None], None]
-"""Hears of a run: the job, what was published, or what went wrong."""
+"""Callback for the end of a run: the job's name, what was published, or the error."""
+
+RunState = Literal["never", "running", "done", "failed", "unchanged", "unreadable"]
+
+RUNS_SHOWN = 3
+INTERRUPTED = "interrupted because the daemon ends or has read its configuration again; the job runs again after that"
 
 _log = logging.getLogger(__name__)
 
-_CONFIGURED = "config:"
-"""Begins the ids of jobs that stand in the configuration; others come from the command line."""
-
-_LATE_SECONDS = 60.0
-"""A due job that the scheduler has not looked at for this long shows that its thread is gone."""
-
 
 @dataclass(frozen=True, slots=True)
-class ScheduledJob:
-    """A job, whether it stands in the configuration, and when it runs next (None: never)."""
+class JobStatus:
+    """A job of the schedule as commands, HTTP and pages show it.
 
-    job: ExportJob
+    Times are in the job's time zone. `state` is that of the last run: `unchanged` if there was nothing new to
+    export, `unreadable` if the stored job is not valid, so that it never runs. `succeeded_at` is when the last version
+    was written, or confirmed as unchanged. `seconds`, `rules`, `bytes` and `path` are those of the last version.
+    `error` says why the last run failed, or why the next one cannot work. `failures` counts all failed runs.
+    """
+
+    name: str
     configured: bool
-    next_run: datetime | None
+    job: dict[str, Any]
+    next_runs: tuple[datetime, ...]
+    state: RunState
+    error: str | None
+    started_at: datetime | None
+    succeeded_at: datetime | None
+    seconds: float | None
+    rules: int | None
+    bytes: int | None
+    path: str | None
+    failures: int
+
+    @property
+    def failing(self) -> bool:
+        """Return whether the last run failed, or the next one cannot work."""
+        return self.error is not None
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        next_run = None if self.next_run is None else self.next_run.isoformat()
-        return {"job": as_plain(self.job), "configured": self.configured, "next_run": next_run}
+        """Return the status as JSON has it."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def show_time(time: datetime) -> str:
+    """Return a time of a job as text: in its zone, and in UTC if that differs."""
+    utc = time.astimezone(UTC)
+    if time.utcoffset() == utc.utcoffset():
+        return f"{utc:%a %Y-%m-%d %H:%M:%S} UTC"
+    date = "" if utc.date() == time.date() else f"{utc:%Y-%m-%d} "
+    return f"{time:%a %Y-%m-%d %H:%M:%S %Z} ({date}{utc:%H:%M:%S} UTC)"
 
 
 def run_job(store: Store, job: ExportJob, report: Report | None = None) -> Published:
-    """Run a job now; raises `ExportError`."""
+    """Run a job now; raises `ExportError`, and records the failure in the store."""
+    try:
+        _check_stored(store, job)
+    except ExportError as error:
+        format = job.format or usual_format(notation_of(store.settings().grammar)).name
+        store.finish_export(store.record_export(job.name, str(job.to), format, job.name), error=str(error))
+        raise
     return publish(store, job.versions(), job.options(), job=job.name, report=report)
 
 
-class ExportSchedule:
-    """The schedule of a store; between `start` and `stop` it runs what is due, in a thread of its own.
+def rehearse_job(store: Store, job: ExportJob, report: Report | None = None) -> Published:
+    """Return what a run of the job would publish now; raises `ExportError`."""
+    _check_stored(store, job)
+    return rehearse(store, job.versions(), job.options(), job=job.name, report=report)
 
-    `look` notices jobs that others have added, changed or removed: call it every few seconds.
+
+def configure_jobs(store: Store, jobs: Sequence[ExportJob], now: datetime | None = None) -> None:
+    """Replace the configured jobs of the table by these; an unchanged job keeps its next run."""
+    known = {row.name: row for row in store.jobs() if row.configured}
+    for name in known.keys() - {job.name for job in jobs}:
+        store.remove_job(name)
+    for job in jobs:
+        row = _first_row(job, now, configured=True)
+        if job.name not in known or known[job.name].job != row.job:
+            store.put_job(row)
+
+
+def run_due(
+    store: Store,
+    ended: Ended = lambda *_: None,
+    report: Report = lambda *_: None,
+    stopping: Callable[[], bool] = lambda: False,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> None:
+    """Run the jobs that are due, in the order of their times, until none is due or `stopping` is true.
+
+    A run that `stopping` interrupts fails at its next step, and the job stays due. `clock` returns the time.
     """
 
-    def __init__(self, store: Store, configured: Sequence[ExportJob] = (), ended: Ended | None = None) -> None:
-        logging.getLogger("apscheduler").setLevel(logging.ERROR)
-        self._store = store
-        self._configured = configured
-        self._ended = ended or (lambda *_: None)
-        self._stopping = threading.Event()
-        self._scheduler = BackgroundScheduler(
-            executors={"default": ThreadPoolExecutor(1)},
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
-            timezone="UTC",
-            daemon=True,
-        )
-        self._turn = threading.Lock()
-        """Held by a run."""
-        self._lock = threading.Lock()
-        self._known: dict[str, JobRow] = {}
-        """The rows of the table as the scheduler has them; this and the table change together, under the lock."""
+    def step(work: str, done: int, total: int | None) -> None:
+        if stopping():
+            raise ExportError(INTERRUPTED)
+        report(work, done, total)
 
-    def start(self) -> None:
-        """Close runs that crashed, take in the configuration's jobs, and begin to run what is due."""
-        self._store.close_abandoned_exports()
-        # A job of the configuration that is as it was keeps its next run.
-        wanted = {_CONFIGURED + job.name: _first_row(_CONFIGURED + job.name, job) for job in self._configured}
-        known = {row.id: row for row in self._store.jobs() if row.id.startswith(_CONFIGURED)}
-        for gone in known.keys() - wanted.keys():
-            self._store.remove_job(gone)
-        for row in wanted.values():
-            if row.id not in known or known[row.id].job != row.job:
-                self._store.put_job(row)
-        self.look()
-        self._scheduler.start()
-
-    def alive(self) -> bool:
-        """Return whether the scheduler looks at its jobs."""
-        now = datetime.now(UTC)
-        return all(
-            job.next_run_time is None or (now - job.next_run_time).total_seconds() < _LATE_SECONDS
-            for job in self._scheduler.get_jobs()
-        )
-
-    def look(self) -> None:
-        """Give the scheduler the jobs of the table that are new or changed, and take away those that are gone."""
-        with self._lock:
-            rows = {row.id: row for row in self._store.jobs()}
-            for gone in self._known.keys() - rows.keys():
-                if self._scheduler.get_job(gone) is not None:
-                    self._scheduler.remove_job(gone)
-                del self._known[gone]
-            for row in rows.values():
-                if self._known.get(row.id) != row:
-                    self._known[row.id] = self._give(row)
-
-    def _give(self, row: JobRow) -> JobRow:
-        """Give the scheduler a job; returns its row, which is suspended where it cannot be read."""
-        job = _read(row)
+    while not stopping() and (row := _next_due(store, clock())) is not None:
+        job = _read_job(row.name, row.job)
         if job is None:
-            suspended = replace(row, next_run=None)
-            self._store.postpone_job(suspended)
-            return suspended
-        self._scheduler.add_job(
-            self._run,
-            job.trigger(),
-            args=(row.id, job),
-            id=row.id,
-            name=job.name,
-            next_run_time=_moment(row.next_run),
-            replace_existing=True,
-        )
-        return row
-
-    def stop(self) -> None:
-        """End; a run that is under way ends as failed, at its next step, and leaves the version before in place.
-
-        What became due and has not begun stays due.
-        """
-        self._stopping.set()
-        # A scheduler that shuts down holds the lock that a run needs to ask it for a job.
-        with self._turn:
-            pass
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=True)
-
-    def _run(self, job_id: str, job: ExportJob) -> None:
-        """Run a job that is due and report how it went; an error is in the job's row of `exports`."""
-        with self._turn:
-            if self._stopping.is_set():
-                return
-            try:
-                self._note_next_run(job_id)
-                self._ended(job.name, run_job(self._store, job, self._step), None)
-                # While it ran, it may have been due again, and been left out.
-                self._note_next_run(job_id)
-            except Exception as error:
-                self._ended(job.name, None, error)
-
-    def _note_next_run(self, job_id: str) -> None:
-        with self._lock:
-            job, row = self._scheduler.get_job(job_id), self._known.get(job_id)
-            if job is not None and row is not None:
-                next_run = None if job.next_run_time is None else job.next_run_time.timestamp()
-                later = replace(row, next_run=next_run)
-                if self._store.postpone_job(later):
-                    self._known[job_id] = later
-
-    def _step(self, *_: object) -> None:
-        if self._stopping.is_set():
-            raise ExportError("ended before it was done, because the daemon was told to end")
+            store.postpone_job(row, None)
+            continue
+        assert row.next_run is not None
+        due = _moment(row.next_run)
+        later = _first_after(job, clock(), due)
+        if not store.postpone_job(row, later):
+            # Another process has changed, removed or run the job.
+            continue
+        row = replace(row, next_run=later)
+        try:
+            ended(job.name, run_job(store, job, step), None)
+        except Exception as error:
+            ended(job.name, None, error)
+            if str(error) == INTERRUPTED:
+                store.postpone_job(row, due.timestamp())
+                continue
+        if later is not None and later <= clock().timestamp():
+            store.postpone_job(row, _first_after(job, clock(), due))
 
 
-def add_job(store: Store, job: ExportJob) -> ScheduledJob:
-    """Add a job, or put it in the place of the one with its name."""
-    row = _first_row(job.name, job)
-    store.put_job(row)
-    return ScheduledJob(job, configured=False, next_run=_moment(row.next_run))
+def _next_due(store: Store, now: datetime) -> JobRow | None:
+    first = next(iter(store.jobs()), None)
+    return first if first and first.next_run is not None and first.next_run <= now.timestamp() else None
+
+
+def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
+    """Raise `OptionError` if a job cannot run beside the others, or if a file that it reads is missing."""
+    for other in others:
+        if other.name == job.name:
+            raise OptionError("name", f"{job.name!r}: another job has this name; `hierogram schedule` lists all jobs")
+        if os.path.realpath(other.to) == os.path.realpath(job.to):
+            raise OptionError(
+                "to",
+                f"{job.to}: job {other.name!r} writes to this folder too, and its link `latest` can follow one job "
+                "only: give each job its own folder",
+            )
+    if job.filter_for is not None and not job.filter_for.is_file():
+        raise OptionError("filter_for", f"{job.filter_for}: file not found")
+
+
+def check_configured_jobs(store: Store, jobs: Sequence[ExportJob]) -> None:
+    """Raise `UsageError`, which names the key, if a configured job cannot run beside the others and the stored ones."""
+    added = [job for row in store.jobs() if not row.configured and (job := _read_job(row.name, row.job)) is not None]
+    for number, job in enumerate(jobs):
+        try:
+            check_job(job, (*jobs[:number], *added))
+        except OptionError as error:
+            raise UsageError(f"exports.{number}.{error.option}: {error.reason}") from error
+
+
+def _check_stored(store: Store, job: ExportJob) -> None:
+    """Raise `ExportError` if a stored job cannot run beside the others."""
+    rows = [row for row in store.jobs() if row.name != job.name]
+    try:
+        check_job(job, [other for row in rows if isinstance(other := _parse_job(row.job), ExportJob)])
+    except OptionError as error:
+        raise ExportError(f"{error.option}: {error.reason}") from error
+
+
+def add_job(store: Store, job: ExportJob) -> JobStatus:
+    """Add a job, or replace the job with its name; return its status, whose `error` says why it cannot run.
+
+    Raises `OptionError` if a configured job has its name, or if a file that it reads is missing.
+    """
+    check_job(job, [other for row in store.jobs() if row.configured and (other := _read_job(row.name, row.job))])
+    store.put_job(_first_row(job))
+    return job_status(store, job.name)
 
 
 def remove_job(store: Store, name: str) -> None:
-    """Remove a job; raises `DaemonError` where there is none, or where it stands in the configuration."""
+    """Remove a job; raises `DaemonError` if it does not exist or the configuration declares it."""
+    if any(row.name == name and row.configured for row in store.jobs()):
+        raise DaemonError(f"job {name!r} is in the configuration of the daemon: remove it there")
     if not store.remove_job(name):
-        if any(row.id == _CONFIGURED + name for row in store.jobs()):
-            raise DaemonError(f"job {name!r} stands in the configuration: remove it there")
-        raise DaemonError(f"there is no job {name!r}: `hierogram schedule` shows all")
-
-
-def list_jobs(store: Store) -> list[ScheduledJob]:
-    """Return all jobs, by the time of their next runs; rows that describe no job are left out and logged."""
-    return [
-        ScheduledJob(job, row.id.startswith(_CONFIGURED), _moment(row.next_run))
-        for row in store.jobs()
-        if (job := _read(row)) is not None
-    ]
+        raise _missing(name)
 
 
 def find_job(store: Store, name: str) -> ExportJob:
-    """Return the job with the name; raises `DaemonError` where there is none."""
-    for scheduled in list_jobs(store):
-        if scheduled.job.name == name:
-            return scheduled.job
-    raise DaemonError(f"there is no job {name!r}: `hierogram schedule` shows all")
+    """Return the job with the name; raises `DaemonError`."""
+    for row in store.jobs():
+        if row.name == name and (job := _read_job(row.name, row.job)) is not None:
+            return job
+    raise _missing(name)
 
 
-def _read(row: JobRow) -> ExportJob | None:
+def list_jobs(store: Store) -> list[JobStatus]:
+    """Return the status of all jobs, by the time of their next runs."""
+    return job_statuses(store.job_states())
+
+
+def job_status(store: Store, name: str) -> JobStatus:
+    """Return the status of a job; raises `DaemonError`."""
+    for status in list_jobs(store):
+        if status.name == name:
+            return status
+    raise _missing(name)
+
+
+def job_statuses(states: Sequence[JobState]) -> list[JobStatus]:
+    """Return the status of jobs as the store has them."""
+    jobs = {state.name: _parse_job(state.job) for state in states}
+    return [_status(state, jobs) for state in states]
+
+
+def _status(state: JobState, jobs: dict[str, ExportJob | str]) -> JobStatus:
+    job = jobs[state.name]
+    others = [other for name, other in jobs.items() if name != state.name and isinstance(other, ExportJob)]
+    unchanged = None if state.unchanged_at is None else _moment(state.unchanged_at).replace(microsecond=0)
+    confirmed = unchanged is not None and (state.started_at is None or unchanged >= state.started_at)
+    last: RunState = "unchanged" if confirmed else state.state or "never"  # type: ignore[assignment]
+    error = state.error if last == "failed" else None
+    next_runs: tuple[datetime, ...] = ()
+    zone: tzinfo = UTC
+    if isinstance(job, str):
+        last, error, options = "unreadable", job, {}
+    else:
+        zone, options = job.zone, as_plain(job)
+        if state.next_run is not None:
+            due = _moment(state.next_run)
+            next_runs = (due.astimezone(zone), *islice(job.runs_after(due, due), RUNS_SHOWN - 1))
+        try:
+            check_job(job, others)
+        except OptionError as problem:
+            error = error or f"{problem.option}: {problem.reason}"
+    return JobStatus(
+        state.name, state.configured, options, next_runs, last, error, _in_zone(state.started_at, zone),
+        _in_zone(unchanged if confirmed else state.succeeded_at, zone), state.seconds, state.rules, state.bytes,
+        state.path, state.failures,
+    )  # fmt: skip
+
+
+def _in_zone(time: datetime | None, zone: tzinfo) -> datetime | None:
+    return None if time is None else time.astimezone(zone)
+
+
+def _read_job(name: str, stored: str) -> ExportJob | None:
+    """Return a stored job; log why, and return None, if it is not valid."""
+    job = _parse_job(stored)
+    if isinstance(job, ExportJob):
+        return job
+    _log.warning(
+        "job %r of the schedule cannot be read and does not run: %s; remove it with `hierogram schedule --remove`, "
+        "or add it again",
+        name,
+        job,
+    )
+    return None
+
+
+def _parse_job(stored: str) -> ExportJob | str:
+    """Return a stored job, or the reason why it is not valid."""
     try:
-        return from_plain(ExportJob, json.loads(row.job))
+        return from_plain(ExportJob, json.loads(stored))
     except (ValueError, TypeError, RecursionError) as error:
-        reason = str(error) or type(error).__name__
         if isinstance(error, ValidationError):
             faults = error.errors()
-            reason = "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'job'}: {fault['msg']}" for fault in faults)
-        _log.warning(
-            "the job %r of the schedule cannot be read and does not run: %s; remove it with `hierogram "
-            "schedule --remove`, or add it again",
-            row.id,
-            reason,
-        )
-        return None
+            return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'job'}: {fault['msg']}" for fault in faults)
+        return str(error) or type(error).__name__
 
 
-def _first_row(job_id: str, job: ExportJob) -> JobRow:
-    first = job.trigger().get_next_fire_time(None, datetime.now(UTC))
-    return JobRow(job_id, None if first is None else first.timestamp(), json.dumps(as_plain(job)))
+def _first_row(job: ExportJob, now: datetime | None = None, *, configured: bool = False) -> JobRow:
+    first = _first_after(job, now or datetime.now(UTC), None)
+    return JobRow(job.name, json.dumps(as_plain(job)), first, configured)
 
 
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+def _first_after(job: ExportJob, now: datetime, due: datetime | None) -> float | None:
+    found = next(job.runs_after(now, due), None)
+    return None if found is None else found.timestamp()
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _missing(name: str) -> DaemonError:
+    return DaemonError(f"job {name!r} not found: `hierogram schedule` lists all jobs")

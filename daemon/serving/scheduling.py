@@ -1,9 +1,9 @@
-"""The loop that runs exports when it is time."""
+"""The loop that runs exports when they are due."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag
 from hierogram.storage.store import Store
@@ -11,39 +11,47 @@ from hierogram.storage.store import Store
 if TYPE_CHECKING:
     from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.exports.exporting import Published
+    from hierogram.daemon.exports.options import ExportJob
 
-_LOOK_SECONDS = 1.0
+_PAUSE_SECONDS = 1.0
 
 
 class ScheduleLoop(Loop):
-    """Runs the jobs of the schedule at their times, those of the configuration and those that were added."""
+    """Runs the jobs of the export schedule: those of the configuration, and those that `hierogram export` has added."""
 
     name = "schedule"
-    sections: frozenset[str] = frozenset({"exports"})
+    sections: frozenset[str] = frozenset({"exports", "timezone"})
 
     def __init__(self, store: Store, configuration: "Callable[[], Configuration]", log: Log) -> None:
         self._store = store
         self._configuration = configuration
         self._log = log.bind(loop=self.name)
 
+    def prepare(self, configuration: "Configuration") -> None:
+        """Raise `UsageError`, which names the key, if a job of the configuration cannot run."""
+        from hierogram.daemon.exports.schedule import check_configured_jobs
+
+        check_configured_jobs(self._store, configured_jobs(configuration))
+
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """See `Loop.run`."""
-        from hierogram.daemon.exports.schedule import ExportSchedule
+        """Run due jobs until `stop` is set; see `Loop.run`."""
+        from hierogram.daemon.exports.schedule import configure_jobs, run_due
 
-        schedule = ExportSchedule(self._store, self._configuration().exports, self._tell)
-        schedule.start()
-        try:
-            while not stop.is_set():
-                if not schedule.alive():
-                    raise DaemonError("the scheduler has ended by itself")
-                schedule.look()
-                beat.well()
-                stop.wait(_LOOK_SECONDS)
-        finally:
-            schedule.stop()
+        self._store.close_abandoned_exports()
+        configure_jobs(self._store, configured_jobs(self._configuration()))
+        while not stop.is_set():
+            run_due(self._store, self._log_run, lambda *_: beat(), stop.is_set)
+            beat.well()
+            stop.wait(_PAUSE_SECONDS)
 
-    def _tell(self, job: str, made: "Published | None", error: Exception | None) -> None:
-        if made is not None:
-            self._log.info("exported", job=job, rules=made.manifest.rules, folder=str(made.folder))
-        else:
+    def _log_run(self, job: str, made: "Published | None", error: Exception | None) -> None:
+        if made is None:
             self._log.error("export failed", job=job, error=str(error))
+        else:
+            result = "export unchanged" if made.unchanged else "exported"
+            self._log.info(result, job=job, rules=made.manifest.rules, folder=str(made.folder))
+
+
+def configured_jobs(configuration: "Configuration") -> "list[ExportJob]":
+    """Return the export jobs of a configuration, each with a time zone."""
+    return [replace(job, timezone=job.timezone or configuration.timezone) for job in configuration.exports]

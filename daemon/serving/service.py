@@ -2,13 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from hierogram.daemon.configuration import Configuration, load_configuration
-from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.learning.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State, TrialOptions
@@ -151,6 +152,7 @@ class Daemon:
         changed = {name for name in keys if getattr(before, name) != getattr(configuration, name)}
         kept = {name: getattr(before, name) for name in _FIXED}
         configuration = configuration.model_copy(update=kept)
+        check_files(configuration)
         self.supervisor.prepare(configuration, frozenset(changed))
         for name in changed.intersection(_FIXED):
             self.log.warning("a change of this takes effect when the daemon is started again", key=name)
@@ -190,10 +192,28 @@ def serve(
     service = Daemon(store, configuration, log, doors)
     lease = holding_lease(store.store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
     with lease:
-        service.supervisor.prepare(configuration)
+        with _naming(file):
+            check_files(configuration)
+            service.supervisor.prepare(configuration)
         # Before the daemon says that it is ready, and while a signal still ends it at once.
         get_ready(store.settings(), log, answers=configuration.http.enabled)
         _run(service, file, given)
+
+
+def check_files(configuration: Configuration) -> None:
+    """Raise `UsageError`, which names the key, if a file that the configuration names is missing."""
+    for extension in extensions():
+        if extension.check is not None:
+            extension.check(configuration)
+
+
+@contextmanager
+def _naming(file: Path | None) -> Iterator[None]:
+    """Put the name of the configuration file before the message of a `UsageError`."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(str(error) if file is None else f"{file}: {error}") from error
 
 
 def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
@@ -237,7 +257,9 @@ def _watch(service: Daemon, signals: Signals, file: Path | None, given: dict[str
 def _reload(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
     try:
-        names: Sequence[str] = service.reconfigure(load_configuration(file, **given))
+        configuration = load_configuration(file, **given)
+        with _naming(file):
+            names: Sequence[str] = service.reconfigure(configuration)
     except DaemonError as error:
         service.log.error("configuration not changed", error=str(error))
     else:

@@ -292,8 +292,10 @@ def _make_tables() -> None:
         sa.Column("job", TEXT),
         sa.Column("process", TEXT),
         sa.Column("seconds", sa.Double),
+        sa.Column("last_event", sa.BigInteger),
         sa.CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
     )
+    op.create_index("exports_by_job", "exports", ["job", "state", "id"])
     op.create_index(
         "exports_running",
         "exports",
@@ -436,8 +438,10 @@ def _make_tables() -> None:
     )
     op.create_table(
         "scheduled_jobs",
-        sa.Column("id", TEXT, primary_key=True),
+        sa.Column("name", TEXT, primary_key=True),
+        sa.Column("configured", sa.Boolean, nullable=False),
         sa.Column("next_run", sa.Double),
+        sa.Column("unchanged_at", sa.Double),
         sa.Column("job", TEXT, nullable=False),
     )
     op.create_table(
@@ -483,6 +487,7 @@ def _make_tables() -> None:
         "store_state",
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("position", sa.BigInteger, nullable=False),
+        sa.Column("grammar_position", sa.BigInteger, nullable=False),
         sa.Column("last_pair_id", sa.BigInteger, nullable=False),
         sa.Column("last_rule_id", sa.BigInteger, nullable=False),
         sa.Column("last_word_id", sa.BigInteger, nullable=False),

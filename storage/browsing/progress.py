@@ -1,9 +1,9 @@
 """Progress of a store: sweeps, what arrived, what was rejected, exports and jobs, the latest of each."""
 
-import json
 from typing import Any
 
 from hierogram.storage.browsing.reader import Look
+from hierogram.storage.exports.exports import JOB_STATES, JobState, read_job_states
 from hierogram.storage.grammar.rules import status
 from hierogram.storage.records import StoreStatus
 from hierogram.storage.schema.tables import REVISIONS
@@ -86,17 +86,10 @@ def last_exports(look: Look, limit: int) -> list[dict[str, Any]]:
     )
 
 
-def scheduled(look: Look, limit: int) -> list[dict[str, Any]]:
-    """Return the jobs of the schedule, the next to run first: when that is (seconds since 1970), and the last run."""
-    rows = look.records(
-        """SELECT j.id, j.next_run, j.job, e.state AS last_state, e.started_at AS last_run
-  FROM scheduled_jobs AS j
-  LEFT JOIN exports AS e ON e.id = (SELECT x.id FROM exports AS x WHERE x.job = j.id ORDER BY x.id DESC LIMIT 1)
- ORDER BY j.next_run IS NULL, j.next_run, j.id
- LIMIT :most""",
-        most=limit,
-    )
-    return [{**row, "job": json.loads(row["job"])} for row in rows]
+def scheduled(look: Look) -> list[JobState]:
+    """Return the jobs of the export schedule with their runs, by the time of their next runs."""
+    look.asked.append(JOB_STATES)
+    return read_job_states(look.connection)
 
 
 def corpus_names(look: Look) -> list[str]:

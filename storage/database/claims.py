@@ -109,6 +109,7 @@ class Leases(Access):
                     raise _lost(claim)
             elif claim is not None and _is_live(writing.connection, claim):
                 raise _held(claim, self.url)
+            writing.changes_grammar = True
             yield writing
 
 

@@ -19,9 +19,10 @@ from hierogram.storage.schema.tables import store_state
 
 @dataclass(slots=True)
 class StoreState:
-    """The one row of `store_state`: the position, the last ids given out, and the running totals."""
+    """The one row of `store_state`: the positions, the last ids given out, and the running totals."""
 
     position: int = 0
+    grammar_position: int = 0
     last_pair_id: int = 0
     last_rule_id: int = 0
     last_word_id: int = 0
@@ -101,10 +102,11 @@ def _no_words() -> Words:
     return {SOURCE: {}, TARGET: {}}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Writing:
     """A transaction that holds the store's lock; at its end `state` is written back, one position further.
 
+    If `changes_grammar` is set, that position also becomes the grammar position: what an export holds may have changed.
     `met_words` were known before it; `new_words` are those that it has found or given ids to. `key_runs` are those that
     are in memory, see `hierogram.storage.grammar.key_runs`.
     """
@@ -116,6 +118,7 @@ class Writing:
     key_runs: dict[int, KeyRun]
     new_words: Words = field(default_factory=_no_words)
     endings: "list[Callable[[Writing], None]]" = field(default_factory=list)
+    changes_grammar: bool = False
 
 
 @contextmanager
@@ -129,6 +132,8 @@ def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator
         for ending in transaction.endings:
             ending(transaction)
         state.position += 1
+        if transaction.changes_grammar:
+            state.grammar_position = state.position
         connection.execute(update(store_state).values(**asdict(state)))
     memory.learn(transaction.new_words, transaction.key_runs)
 

@@ -1,27 +1,31 @@
-"""The list of exports, and the jobs of their schedule: plain values, a job is JSON, and nothing in it is executed."""
+"""The list of exports, and the jobs of the export schedule. A job is stored as JSON; nothing in it is executed."""
 
 from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import Connection, delete, insert, select, text, update
 
 from hierogram.storage.database.claims import has_ended, this_process
 from hierogram.storage.database.connection import writing_connection
-from hierogram.storage.database.transactions import Access, Writing, new_id, now
+from hierogram.storage.database.transactions import Access, Writing, new_id, now, read_state
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import DONE, FAILED, RUNNING
 from hierogram.storage.records import ExportRow
 from hierogram.storage.records.operations import EXPORT_DONE, EXPORT_FAILED, NewEvent
-from hierogram.storage.schema.tables import exports, scheduled_jobs
+from hierogram.storage.schema.tables import MOMENT, exports, scheduled_jobs
 
-_TOLD = ("name", "path", "format", "job", "rules", "bytes", "sha256", "position", "error", "seconds")
+_IN_EVENT = (
+    "name", "path", "format", "job", "rules", "bytes", "sha256", "position", "last_event", "error", "seconds",
+)  # fmt: skip
 
 
-def _tell(writing: Writing, export_id: int, version: str | None = None) -> None:
-    """Appends the event of how an export ended."""
-    wanted = select(exports.c.state, *(exports.c[name] for name in _TOLD)).where(exports.c.id == export_id)
+def _append_event(writing: Writing, export_id: int, version: str | None = None) -> None:
+    """Append the event of a finished export."""
+    wanted = select(exports.c.state, *(exports.c[name] for name in _IN_EVENT)).where(exports.c.id == export_id)
     row = writing.connection.execute(wanted).one()
-    detail = {name: value for name, value in zip(_TOLD, row[1:], strict=True) if value is not None}
+    detail = {name: value for name, value in zip(_IN_EVENT, row[1:], strict=True) if value is not None}
     if version is not None:
         detail["version"] = version
     kind = EXPORT_DONE if row.state == DONE else EXPORT_FAILED
@@ -30,18 +34,65 @@ def _tell(writing: Writing, export_id: int, version: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job: its id, when it runs next (seconds since 1970, None: never), and what it does, a JSON object."""
+    """A job of the schedule: its name, its options as JSON, and whether the configuration declares it.
 
-    id: str
-    next_run: float | None
+    `next_run` (None: never) and `unchanged_at`, the last time when there was nothing new to export, are in seconds
+    since 1970.
+    """
+
+    name: str
     job: str
+    next_run: float | None = None
+    configured: bool = False
+    unchanged_at: float | None = None
+
+
+class JobState(NamedTuple):
+    """A job of the schedule with its runs.
+
+    `state`, `started_at` and `error` are those of its last run (None: it has never run). `succeeded_at`, `seconds`,
+    `rules`, `bytes` and `path` are those of the last run that wrote a version. `failures` counts the failed runs.
+    """
+
+    name: str
+    job: str
+    next_run: float | None
+    configured: bool
+    unchanged_at: float | None
+    state: str | None
+    started_at: datetime | None
+    error: str | None
+    succeeded_at: datetime | None
+    seconds: float | None
+    rules: int | None
+    bytes: int | None
+    path: str | None
+    failures: int
+
+
+JOB_STATES = """SELECT j.name, j.job, j.next_run, j.configured, j.unchanged_at,
+       last.state, last.started_at, last.error,
+       done.finished_at AS succeeded_at, done.seconds, done.rules, done.bytes, done.path,
+       (SELECT count(*) FROM exports AS x WHERE x.job = j.name AND x.state = 'failed') AS failures
+  FROM scheduled_jobs AS j
+  LEFT JOIN exports AS last ON last.id = (SELECT max(x.id) FROM exports AS x WHERE x.job = j.name)
+  LEFT JOIN exports AS done
+    ON done.id = (SELECT max(x.id) FROM exports AS x WHERE x.job = j.name AND x.state = 'done')
+ ORDER BY j.next_run IS NULL, j.next_run, j.name"""
+"""Query of the fields of `JobState`; jobs that never run come last."""
+
+
+def read_job_states(connection: Connection) -> list[JobState]:
+    """Return all jobs with their runs, by the time of their next runs."""
+    columns = {"started_at": MOMENT, "succeeded_at": MOMENT, "configured": scheduled_jobs.c.configured.type}
+    return [JobState._make(row) for row in connection.execute(text(JOB_STATES).columns(**columns))]
 
 
 class Exports(Access):
     """The list of exports, and the jobs of their schedule."""
 
     def record_export(self, name: str, path: str, format: str, job: str | None = None) -> int:
-        """Records that an export has begun, as a run of a job, if any; returns its id."""
+        """Record that an export has begun, as a run of a job, if any; return its id."""
         with self._writing() as writing:
             added = writing.connection.execute(
                 insert(exports).values(
@@ -64,10 +115,10 @@ class Exports(Access):
         version: str | None = None,
         **columns: float | str,
     ) -> None:
-        """Records how an export ended (failed if there is an `error`); raises `StoreError`.
+        """Record how an export ended (failed if there is an `error`); raises `StoreError`.
 
-        `columns` are rules, bytes, sha256, position, manifest and seconds, as far as they are known; `version` is the
-        name of the folder of a version, for the event.
+        `columns` are path, rules, bytes, sha256, position, last_event, manifest and seconds, as far as they are known;
+        `version` is the name of a version's folder, for the event.
         """
         state = DONE if error is None else FAILED
         with self._writing() as writing:
@@ -78,15 +129,14 @@ class Exports(Access):
             )
             if changed.rowcount != 1:
                 raise StoreError(f"export {export_id} is not recorded: begin with record_export")
-            _tell(writing, export_id, version)
+            _append_event(writing, export_id, version)
 
     def close_abandoned_exports(self) -> list[int]:
-        """Closes, as failed, the exports whose processes have ended without doing so; returns their ids."""
+        """Mark the exports as failed whose processes have ended without doing so; return their ids."""
         with self._writing() as writing:
             closed = []
             running = select(exports.c.id, exports.c.process).where(exports.c.state == RUNNING).order_by(exports.c.id)
             for export_id, process in writing.connection.execute(running).all():
-                # Exports of before this was recorded name no process; none of them can be running any more.
                 if process is None or has_ended(process):
                     writing.connection.execute(
                         update(exports)
@@ -94,46 +144,70 @@ class Exports(Access):
                         .values(finished_at=now(), state=FAILED, error="its process ended before it was done")
                     )
                     closed.append(export_id)
-                    _tell(writing, export_id)
+                    _append_event(writing, export_id)
             return closed
 
     def exports(self, limit: int = 20, job: str | None = None) -> list[ExportRow]:
-        """The last exports (of a job), newest first."""
+        """Return the last exports (of a job), newest first."""
+        statement = select(*_EXPORT).order_by(exports.c.id.desc()).limit(limit)
+        if job is not None:
+            statement = statement.where(exports.c.job == job)
         with self._reading() as connection:
-            statement = (
-                select(*(exports.c[name] for name in ExportRow._fields)).order_by(exports.c.id.desc()).limit(limit)
-            )
-            if job is not None:
-                statement = statement.where(exports.c.job == job)
             return [ExportRow._make(row) for row in connection.execute(statement)]
 
-    def jobs(self) -> list[JobRow]:
-        """Return all jobs of the schedule, by the time of their next runs; those that never run come last."""
-        columns = scheduled_jobs.c
-        wanted = select(columns.id, columns.next_run, columns.job).order_by(
-            columns.next_run.is_(None), columns.next_run, columns.id
-        )
+    def last_version(self, job: str) -> ExportRow | None:
+        """Return the last export of a job that succeeded."""
+        wanted = select(*_EXPORT).where(exports.c.job == job, exports.c.state == DONE)
         with self._reading() as connection:
-            return [JobRow(*row) for row in connection.execute(wanted)]
+            row = connection.execute(wanted.order_by(exports.c.id.desc()).limit(1)).one_or_none()
+            return None if row is None else ExportRow._make(row)
+
+    def grammar_position(self) -> int:
+        """Return the position of the last transaction that changed pairs or the grammar."""
+        with self._reading() as connection:
+            return read_state(connection).grammar_position
+
+    def jobs(self) -> list[JobRow]:
+        """Return all jobs of the schedule, by the time of their next runs; jobs that never run come last."""
+        columns = scheduled_jobs.c
+        wanted = select(columns.name, columns.job, columns.next_run, columns.configured, columns.unchanged_at)
+        order = (columns.next_run.is_(None), columns.next_run, columns.name)
+        with self._reading() as connection:
+            return [JobRow(*row) for row in connection.execute(wanted.order_by(*order))]
+
+    def job_states(self) -> list[JobState]:
+        """Return all jobs with their runs, in the order of `jobs`."""
+        with self._reading() as connection:
+            return read_job_states(connection)
 
     def put_job(self, row: JobRow) -> None:
-        """Add a job, or put it in the place of the one with its id."""
+        """Add a job, or replace the job with its name."""
         statement = text(
-            "INSERT INTO scheduled_jobs (id, next_run, job) VALUES (:id, :next_run, :job)"
-            " ON CONFLICT (id) DO UPDATE SET next_run = excluded.next_run, job = excluded.job"
+            "INSERT INTO scheduled_jobs (name, configured, next_run, unchanged_at, job)"
+            " VALUES (:name, :configured, :next_run, :unchanged_at, :job)"
+            " ON CONFLICT (name) DO UPDATE SET configured = excluded.configured, next_run = excluded.next_run,"
+            " unchanged_at = excluded.unchanged_at, job = excluded.job"
         )
         with writing_connection(self.engine) as connection:
             connection.execute(statement, asdict(row))
 
-    def postpone_job(self, row: JobRow) -> bool:
-        """Set when a job runs next; return False where it is gone, or does something else by now."""
+    def postpone_job(self, row: JobRow, next_run: float | None) -> bool:
+        """Set when a job runs next; return False if its row has changed since it was read."""
         columns = scheduled_jobs.c
-        same = (columns.id == row.id) & (columns.job == row.job)
+        same = (columns.name == row.name) & (columns.job == row.job) & (columns.next_run == row.next_run)
         with writing_connection(self.engine) as connection:
-            changed = connection.execute(update(scheduled_jobs).where(same).values(next_run=row.next_run))
+            changed = connection.execute(update(scheduled_jobs).where(same).values(next_run=next_run))
             return changed.rowcount == 1
 
-    def remove_job(self, job_id: str) -> bool:
-        """Remove a job; return False where there is none with the id."""
+    def note_unchanged(self, name: str, at: float) -> None:
+        """Record that a job had nothing new to export at a time, in seconds since 1970."""
         with writing_connection(self.engine) as connection:
-            return connection.execute(delete(scheduled_jobs).where(scheduled_jobs.c.id == job_id)).rowcount == 1
+            connection.execute(update(scheduled_jobs).where(scheduled_jobs.c.name == name).values(unchanged_at=at))
+
+    def remove_job(self, name: str) -> bool:
+        """Remove a job; return False if there is no job with the name."""
+        with writing_connection(self.engine) as connection:
+            return connection.execute(delete(scheduled_jobs).where(scheduled_jobs.c.name == name)).rowcount == 1
+
+
+_EXPORT = [exports.c[name] for name in ExportRow._fields]

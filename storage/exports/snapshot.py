@@ -33,6 +33,7 @@ from hierogram.storage.schema.tables import (
     BLOCK_BITS,
     corpora,
     derivations,
+    event_state,
     human_links,
     ingest_batches,
     pair_links,
@@ -77,8 +78,16 @@ class Snapshot:
         self._schema = schema
 
     def position(self) -> int:
-        """The store position that this snapshot shows."""
+        """Return the store position of this snapshot."""
         return read_state(self._connection).position
+
+    def grammar_position(self) -> int:
+        """Return the position of the last transaction that changed pairs or the grammar."""
+        return read_state(self._connection).grammar_position
+
+    def last_event(self) -> int:
+        """Return the id of the last event, 0 before the first one."""
+        return self._connection.scalar(select(event_state.c.last_id)) or 0
 
     def settings(self) -> Settings:
         """The settings of the store."""

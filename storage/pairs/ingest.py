@@ -98,6 +98,7 @@ class Ingest(Access):
             fresh, duplicates, refused = _sort_out(writing, identities, new_pairs)
             if len(fresh) < len(new_pairs):
                 new_pairs, identities = new_pairs.at(fresh), [identities[k] for k in fresh]
+            writing.changes_grammar = bool(fresh)
             first_id = writing.state.last_pair_id + 1
             _insert_pairs(writing, (corpus_id, batch_id), identities, new_pairs)
             insert_links(writing, range(first_id, first_id + len(new_pairs)), new_pairs, origin)

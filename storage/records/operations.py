@@ -69,9 +69,10 @@ class RequestRow(NamedTuple):
 
 
 class ExportRow(NamedTuple):
-    """A recorded export: what was written where, and the store position that it shows.
+    """A recorded export: the file that it wrote, and the store position that it shows.
 
-    `state` is running, done or failed; the times are UTC.
+    `path` is the file of the rules; of a run that has not succeeded, the file or the folder of versions that it was to
+    write. `state` is running, done or failed; times are UTC. `last_event` is the last event of the store at `position`.
     """
 
     id: int
@@ -90,6 +91,7 @@ class ExportRow(NamedTuple):
     job: str | None
     process: str | None
     seconds: float | None
+    last_event: int | None
 
 
 EventKind = Literal[

@@ -115,12 +115,13 @@ settings = Table(
     Column("value", TEXT, nullable=False),
 )
 
-# One row. `position` counts the writing transactions; the totals make `status` as fast on any store.
+# One row. `position` counts the writing transactions, `grammar_position` is that of the last one that changed pairs or
+# the grammar; the totals make `status` as fast on any store.
 store_state = Table(
     "store_state",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    *_whole("position", "last_pair_id", "last_rule_id", "last_word_id"),
+    *_whole("position", "grammar_position", "last_pair_id", "last_rule_id", "last_word_id"),
     *_whole("unaligned", "waiting", "sampling", "settled", "source_types", "target_types", "rules", "rule_tokens"),
     Column("expected_tokens", Double, nullable=False),
     *_whole("rejected", "sweeps"),
@@ -574,16 +575,20 @@ exports = Table(
     Column("job", TEXT),
     Column("process", TEXT),
     Column("seconds", Double),
+    Column("last_event", BigInteger),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
+    Index("exports_by_job", "job", "state", "id"),
 )
 _only_where("exports_running", exports.c.state == "running", exports.c.id)
 
-# What is exported when: `job` is a JSON object, `next_run` in seconds since 1970.
+# Jobs of the export schedule: `job` is a JSON object; `next_run` and `unchanged_at` are in seconds since 1970.
 scheduled_jobs = Table(
     "scheduled_jobs",
     metadata,
-    Column("id", TEXT, primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("configured", Boolean, nullable=False),
     Column("next_run", Double),
+    Column("unchanged_at", Double),
     Column("job", TEXT, nullable=False),
 )
 

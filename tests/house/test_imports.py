@@ -55,4 +55,4 @@ def test_looking_needs_no_compiler(tmp_path: Path) -> None:
     assert "numba" not in loaded_by(*store, "ingest", str(corpus))
     with open_store(store[1]) as opened:
         commit(opened, [], [delta("a", "b", 3)])
-    assert "numba" not in loaded_by(*store, "export", "-o", str(tmp_path / "g.zst"))
+    assert "numba" not in loaded_by(*store, "export", "-o", str(tmp_path / "g.gz"))

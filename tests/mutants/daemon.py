@@ -8,6 +8,7 @@ _EXPORTING = "tests/daemon/exports/test_exporting.py"
 _FOLLOWING = "tests/tools/translation/test_following.py"
 _FILTERS = "tests/daemon/exports/test_filters.py"
 _SCHEDULE = "tests/daemon/exports/test_schedule.py"
+_CRON = "tests/daemon/exports/test_cron.py"
 _SPOOL = "tests/daemon/serving/test_spool.py"
 _SUPERVISION = "tests/daemon/serving/test_supervision.py"
 _WEBHOOKS = "tests/daemon/serving/test_webhooks.py"
@@ -310,16 +311,30 @@ DAEMON_FAULTS = (
     Fault(
         "a job that became due while nothing ran is not due after the start",
         "daemon/exports/schedule.py",
-        "next_run_time=_moment(row.next_run)",
-        "next_run_time=job.trigger().get_next_fire_time(None, datetime.now(UTC))",
+        "first.next_run <= now.timestamp()",
+        "abs(first.next_run - now.timestamp()) < 2",
         (_SCHEDULE, "-k", "sqlite and missed"),
     ),
     Fault(
-        "a schedule that looks at nothing is alive",
+        "a job that was interrupted waits for its next time",
         "daemon/exports/schedule.py",
-        "total_seconds() < _LATE_SECONDS",
-        "total_seconds() < float('inf')",
-        (_SCHEDULE, "-k", "sqlite and looks_at_nothing"),
+        "store.postpone_job(row, due.timestamp())",
+        "pass",
+        (_SCHEDULE, "-k", "sqlite and interrupted"),
+    ),
+    Fault(
+        "a run of the repeated hour happens again",
+        "daemon/exports/cron.py",
+        " if time.astimezone(UTC) > after",
+        "",
+        (_CRON, "-k", "repeated_hour"),
+    ),
+    Fault(
+        "a job is unchanged after the grammar has changed",
+        "daemon/exports/exporting.py",
+        '        "grammar_position": store.grammar_position(),\n',
+        "",
+        (_SCHEDULE, "-k", "sqlite and without_a_change"),
     ),
     # Loops.
     Fault(

@@ -1,6 +1,7 @@
 """What translation adds to the daemon: the section `[translating]`, routes, a page, compiled kernels."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hierogram.daemon.extensions import Extension
@@ -8,6 +9,7 @@ from hierogram.daemon.extensions import Extension
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.learning.kinds.kind import Loaded, State
     from hierogram.daemon.web.context import Page, WebContext
     from hierogram.daemon.web.pages.rendering import PageContext
@@ -18,6 +20,17 @@ def _sections() -> "Mapping[str, type[Any]]":
     from hierogram.tools.translation.options import DecodingOptions
 
     return {"translating": DecodingOptions}
+
+
+def _check(configuration: "Configuration") -> None:
+    from hierogram.daemon.exceptions import UsageError
+    from hierogram.tools.translation.options import DecodingOptions
+
+    section = configuration.section(DecodingOptions)
+    for key in ("lm", "weights", "glossary"):
+        file = getattr(section, key)
+        if file is not None and not Path(file).is_file():
+            raise UsageError(f"translating.{key}: {file}: file not found")
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
@@ -47,6 +60,7 @@ def _warm_up(notation: "Notation", loaded: "Loaded", state: "State") -> None:
 
 EXTENSION = Extension(
     sections=_sections,
+    check=_check,
     routes=_routes,
     pages=_pages,
     templates="hierogram.tools.translation",

@@ -133,11 +133,13 @@ class Format:
     `fixed` all are written. With `alignments` it shows which words of a rule are linked. `shape` are the columns that
     it needs of `scope`, `nonterminals`, `source_terminals`, `target_terminals` and `label`. `order` sorts the lines,
     `header` comes first, `glue` makes a file of its own, for so many labels, where it has lines. `suffix` ends the
-    names of files, before that of the compression; `compression` is what whoever reads the format can undo. `needs` is
-    what a kind of grammar has to offer (`hierogram.samplers.grammar.kinds`) for it to be written so; None: nothing.
-    With `words` its lines are pairs of linked words and not rules; `rows` is an SQL query of what stands in lines,
-    where that is not each rule. `configure` makes files of a decoder's configuration from the names of the files of
-    rules (None: they come with each sentence) and of glue rules (None: there are none), and the features.
+    names of files, before that of the compression; `compression` is the default. Programs that read a format whose
+    default is gzip or none cannot read zstd, so such files are never written. `needs` is what a kind of grammar has to
+    offer (`hierogram.samplers.grammar.kinds`) for it to be written so; None: nothing. With `words` its lines are pairs
+    of linked words and not rules; `rows` is an SQL query of the lines' content, if that is not each rule. A `lexicon`
+    leaves out words that contain Unicode spaces, since its readers divide lines there. `configure` makes files of a
+    decoder's configuration from the names of the files of rules (None: they come with each sentence) and of glue rules
+    (None: there are none), and the features.
     """
 
     name: str
@@ -155,6 +157,7 @@ class Format:
     glue: Callable[[Chosen, int], Sequence[str]] | None = None
     needs: str | None = TRANSLATION
     words: bool = False
+    lexicon: bool = False
     rows: str | None = None
     configure: Callable[[str | None, str | None, Chosen], Sequence[ConfigurationFile]] | None = None
 
@@ -167,6 +170,11 @@ class Format:
         for name in names:
             if name not in self.features:
                 raise ValueError(f"{self.name} has no feature {name!r}; there are {', '.join(self.features)}")
+
+    def check_compression(self, compression: Compression) -> None:
+        """Raise `ValueError` if programs that read the format cannot read the compression."""
+        if compression is Compression.ZSTD and self.compression is not Compression.ZSTD:
+            raise ValueError(f"programs that read {self.name} cannot read zstd: use gzip (.gz) or no compression")
 
     def serves(self, notation: Notation) -> bool:
         """Return whether the format can write grammars of the kind."""

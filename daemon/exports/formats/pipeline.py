@@ -30,8 +30,8 @@ _CANDIDATES = f"""(
         SELECT source, unnest(string_split(target, ' ')) AS candidate FROM {_ONLY_WORDS}
     ) GROUP BY source)"""
 
-_of_phrases = partial(Format, fixed=True, needs=LINKS)
-_of_words = partial(Format, fixed=True, needs=LINKS, words=True)
+_of_phrases = partial(Format, fixed=True, needs=LINKS, lexicon=True)
+_of_words = partial(_of_phrases, words=True)
 
 BICLEANER = _of_words(
     name="bicleaner",

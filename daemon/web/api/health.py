@@ -1,7 +1,7 @@
 """Report whether the daemon is well: to those who start and watch it, to people, and to Prometheus."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
@@ -24,6 +24,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.exports.schedule import JobStatus, list_jobs
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.serving.health import Condition, Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
@@ -74,11 +75,12 @@ class RequestMetrics:
 
 
 class _Present(Collector):
-    """The daemon and its store at this moment."""
+    """The present figures of the daemon, its store and its export jobs."""
 
-    def __init__(self, condition: Condition, status: StoreStatus | None) -> None:
+    def __init__(self, condition: Condition, status: StoreStatus | None, jobs: Sequence[JobStatus]) -> None:
         self._condition = condition
         self._status = status
+        self._jobs = jobs
 
     def collect(self) -> Iterator[Metric]:
         """Yield all figures."""
@@ -108,6 +110,7 @@ class _Present(Collector):
         yield _gauge("hierogram_store_up", "Whether the store answers.", status is not None)
         if status is None:
             return
+        yield from _export_metrics(self._jobs)
         yield _by_state("hierogram_pairs", "Stored pairs, by state.", status.pairs)
         yield _gauge("hierogram_rules", "Rules in the store.", status.rules)
         yield _gauge("hierogram_rule_tokens", "Uses of rules in the present derivations.", status.rule_tokens)
@@ -122,6 +125,36 @@ class _Present(Collector):
             yield _gauge(
                 "hierogram_log_likelihood", "Natural log-likelihood, as last known.", status.last_log_likelihood
             )
+
+
+def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
+    """Yield the figures of scheduled exports, by job; a job has no value before the run that gives it."""
+    figures: list[tuple[str, str, Callable[[JobStatus], float | None]]] = [
+        (
+            "last_success_timestamp_seconds",
+            "When the last version was written, or confirmed as unchanged.",
+            lambda job: None if job.succeeded_at is None else job.succeeded_at.timestamp(),
+        ),
+        (
+            "next_run_timestamp_seconds",
+            "When the job runs next.",
+            lambda job: job.next_runs[0].timestamp() if job.next_runs else None,
+        ),
+        ("duration_seconds", "How long writing the last version took.", lambda job: job.seconds),
+        ("rules", "Rules of the last version.", lambda job: job.rules),
+        ("bytes", "Size of the last version's file of rules.", lambda job: job.bytes),
+        ("failing", "Whether the last run failed, or the next one cannot work.", lambda job: job.failing),
+    ]
+    for name, text, read in figures:
+        metric = GaugeMetricFamily(f"hierogram_export_{name}", text, labels=["job"])
+        for job in jobs:
+            if (value := read(job)) is not None:
+                metric.add_metric([job.name], float(value))
+        yield metric
+    failures = CounterMetricFamily("hierogram_export_failures", "Runs that have failed.", labels=["job"])
+    for job in jobs:
+        failures.add_metric([job.name], job.failures)
+    yield failures
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
@@ -147,6 +180,7 @@ class StatusAnswer(BaseModel):
     spool: SpoolCondition
     memory_bytes: int | None = Field(description="Memory that the daemon's process holds; null where it is not known.")
     store: StoreStatus | None = Field(description="Null where the store does not answer.")
+    exports: tuple[JobStatus, ...] = Field(description="Jobs of the export schedule.")
     store_error: str | None
 
 
@@ -198,23 +232,27 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     # A thread of its own: whoever watches the daemon does not wait behind pages.
     thread = CapacityLimiter(1)
 
-    async def look() -> tuple[Condition, StoreStatus | None, str | None]:
-        """The daemon with its present lag, and what the store holds, or why it does not answer within some seconds."""
-        status, fault = None, f"the store has not answered for {_STORE_SECONDS:.0f} s"
+    def read_store() -> tuple[StoreStatus, list[JobStatus]]:
+        return service.store.status(), list_jobs(service.store.store)
+
+    async def look() -> tuple[Condition, StoreStatus | None, Sequence[JobStatus], str | None]:
+        """Return the daemon's condition, the status of the store and of its export jobs, or why it does not answer."""
+        found, fault = None, f"the store has not answered for {_STORE_SECONDS:.0f} s"
         with move_on_after(_STORE_SECONDS):
             try:
-                status = await to_thread.run_sync(service.store.status, abandon_on_cancel=True, limiter=thread)
+                found = await to_thread.run_sync(read_store, abandon_on_cancel=True, limiter=thread)
             except StoreError as error:
                 fault = str(error)
         condition = service.condition()
-        if status is None:
-            return condition, None, fault
-        return replace(condition, lag=condition.lag.by(status.pairs)), status, None
+        if found is None:
+            return condition, None, (), fault
+        status, jobs = found
+        return replace(condition, lag=condition.lag.by(status.pairs)), status, jobs, None
 
     async def render() -> bytes:
-        condition, store, _ = await look()
+        condition, store, jobs, _ = await look()
         present = CollectorRegistry()
-        present.register(_Present(condition, store))
+        present.register(_Present(condition, store, jobs))
         return generate_latest(present) + generate_latest(metrics.registry)
 
     shared_look, shared_metrics = shared(look), shared(render)
@@ -231,7 +269,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     @router.get("/readyz", response_model=HealthAnswer, responses=answers)
     async def readyz() -> Response:
         """Ready: loops move, nothing is degraded, the store answers and has this version's schema, lag is in bounds."""
-        condition, _, fault = await shared_look()
+        condition, _, _, fault = await shared_look()
         reasons = _standing_loops(condition)
         if condition.degraded:
             reasons.append(condition.degraded)
@@ -246,7 +284,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     @router.get("/v1/status")
     async def status() -> StatusAnswer:
         """The daemon's loops and lag, and what the store holds."""
-        condition, store, fault = await shared_look()
+        condition, store, jobs, fault = await shared_look()
         return StatusAnswer(
             version=version("hierogram"),
             uptime=condition.uptime,
@@ -257,6 +295,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
             spool=condition.spool,
             memory_bytes=resident_bytes(),
             store=store,
+            exports=tuple(jobs),
             store_error=fault,
         )
 

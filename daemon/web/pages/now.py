@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hierogram.daemon.exports.schedule import job_statuses
 from hierogram.daemon.web.pages.forms import texts
 from hierogram.daemon.web.pages.rendering import PageContext
 from hierogram.daemon.web.pages.trend import trend_of
@@ -51,11 +52,7 @@ def now_routes(page: PageContext) -> APIRouter:
                 "batches": batches,
                 "rejected": progress.last_rejected(look, _ROWS),
                 "exports": progress.last_exports(look, _ROWS),
-                "jobs": [
-                    {**job, "next_run": next_run and datetime.fromtimestamp(next_run, UTC).replace(microsecond=0)}
-                    for job in progress.scheduled(look, _ROWS)
-                    for next_run in [job["next_run"]]
-                ],
+                "jobs": job_statuses(progress.scheduled(look)),
                 "at": datetime.now(UTC).replace(microsecond=0),
                 "sql": look.asked,
             }

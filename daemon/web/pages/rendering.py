@@ -19,6 +19,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from hierogram.daemon.exports.schedule import show_time
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.segments import WITHIN, InWords
 from hierogram.daemon.web.protocol.service import Service
@@ -106,7 +107,7 @@ def _environment() -> Environment:
     )
     filters: dict[str, Callable[..., Any]] = {
         "number": _number, "probability": _probability, "bits": _bits, "mean": _mean, "moment": _moment,
-        "visible": visible, "short": short,
+        "zoned": show_time, "visible": visible, "short": short,
     }  # fmt: skip
     made.filters |= filters
     digests = {name: sha256(static_content(name)).hexdigest()[:12] for name in STATIC}

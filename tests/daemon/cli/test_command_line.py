@@ -1,5 +1,6 @@
 """Every command, as a person or a program uses it."""
 
+import gzip
 import io
 import json
 import os
@@ -149,12 +150,12 @@ def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_pat
     assert found[0] in exact
     assert found[0] in json.loads(hierogram("rules", "--target", found[0]["target"], "--json").out)
 
-    exported = hierogram("export", "-o", "g.zst", "--max-scope", "9", "--current-sample")
+    exported = hierogram("export", "-o", "g.gz", "--max-scope", "9", "--current-sample")
     assert exported.code == 0
-    assert exported.out.startswith(f"g.zst: {status['rules']} rules, ")
-    lines = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "g.zst").read_bytes()).splitlines()
+    assert exported.out.startswith(f"g.gz: {status['rules']} rules, ")
+    lines = gzip.decompress((tmp_path / "g.gz").read_bytes()).splitlines()
     assert len(lines) == status["rules"]
-    assert json.loads((tmp_path / "g.zst.json").read_text())["rules"] == status["rules"]
+    assert json.loads((tmp_path / "g.gz.json").read_text())["rules"] == status["rules"]
 
     sound = hierogram("verify")
     assert (sound.code, sound.out[:6]) == (0, "sound:")

@@ -40,7 +40,7 @@ def sides(path: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("drawn", [False, True])
 def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path, drawn: bool) -> None:
-    path = tmp_path / "g.cdec.zst"
+    path = tmp_path / "g.cdec.gz"
     manifest = export(learned, path, replace(ALL, current_sample=drawn, posterior_mean=not drawn))
     stored = {(rule.source, rule.target): rule for rule in learned.find_rules(limit=10_000, drawn=drawn)}
     assert sides(path) == sorted(stored, key=lambda rule: (rule[0].encode(), rule[1].encode()))
@@ -241,14 +241,15 @@ def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.database("sqlite")
-@pytest.mark.parametrize("name", ["g.zst", "g.gz", "g.txt"])
+@pytest.mark.parametrize("name", ["g.jsonl.zst", "g.gz", "g.txt"])
 def test_the_same_grammar_gives_the_same_bytes(learned: Store, tmp_path: Path, name: str) -> None:
     for folder in ("1", "2"):
         (tmp_path / folder).mkdir()
     first = export(learned, tmp_path / "1" / name, ALL)
     assert export(learned, tmp_path / "2" / name, ALL).sha256 == first.sha256
-    assert (tmp_path / "1" / name).read_bytes()[:2] == {"g.zst": b"\x28\xb5", "g.gz": b"\x1f\x8b"}.get(name, b"[X")
-    assert len(sides(tmp_path / "1" / name)) == first.rules
+    magic = {"g.jsonl.zst": b"\x28\xb5", "g.gz": b"\x1f\x8b"}
+    assert (tmp_path / "1" / name).read_bytes()[:2] == magic.get(name, b"[X")
+    assert len(parsers.lines(tmp_path / "1" / name)) == first.rules
 
 
 def test_an_export_shows_the_moment_it_began(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +273,7 @@ def test_an_export_shows_the_moment_it_began(learned: Store, tmp_path: Path, mon
 def test_a_failed_export_leaves_nothing_but_its_record(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "folder" / "g.zst"
+    path = tmp_path / "folder" / "g.gz"
     path.parent.mkdir()
     path.write_bytes(b"the export of yesterday")
 
@@ -280,9 +281,9 @@ def test_a_failed_export_leaves_nothing_but_its_record(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("hierogram.daemon.compressing.CompressedFile.write", fail)
-    with pytest.raises(ExportError, match=r"g\.zst: cannot be written: No space left on device"):
+    with pytest.raises(ExportError, match=r"g\.gz: cannot be written: No space left on device"):
         export(learned, path)
-    assert [file.name for file in path.parent.iterdir()] == ["g.zst"]
+    assert [file.name for file in path.parent.iterdir()] == ["g.gz"]
     assert path.read_bytes() == b"the export of yesterday"
     [recorded] = learned.exports()
     assert (recorded.state, recorded.rules) == ("failed", None)
@@ -292,7 +293,7 @@ def test_a_failed_export_leaves_nothing_but_its_record(
 @pytest.mark.database("sqlite")
 def test_a_missing_folder_is_told(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"the folder .* does not exist"):
-        export(learned, tmp_path / "nowhere" / "g.zst")
+        export(learned, tmp_path / "nowhere" / "g.gz")
     assert learned.exports() == []
     with pytest.raises(OptionError, match="compressed within"):
         ExportOptions(format="parquet", compression=Compression.GZIP)

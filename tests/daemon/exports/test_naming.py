@@ -13,6 +13,7 @@ from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
+from hierogram.storage.options import OptionError
 
 PHRASES, FRAGMENTS = NOTATIONS[SYNCHRONOUS], NOTATIONS[TREES]
 GZIP, ZSTD, NONE = Compression.GZIP, Compression.ZSTD, Compression.NONE
@@ -31,7 +32,8 @@ GZIP, ZSTD, NONE = Compression.GZIP, Compression.ZSTD, Compression.NONE
         ("g.moses.gz", ExportOptions(), ("moses", GZIP, ".moses.gz")),
         ("g.tsv", ExportOptions(), ("tsv", NONE, ".tsv")),
         ("rules.gz", ExportOptions(format="moses"), ("moses", GZIP, ".moses.gz")),
-        ("grammar.txt.zst", ExportOptions(), ("cdec", ZSTD, ".cdec.zst")),
+        ("grammar.txt.gz", ExportOptions(), ("cdec", GZIP, ".cdec.gz")),
+        ("g.jsonl.zst", ExportOptions(), ("jsonl", ZSTD, ".jsonl.zst")),
         ("g", ExportOptions(compression="gzip"), ("cdec", GZIP, ".cdec.gz")),
         ("-", ExportOptions(), ("cdec", NONE, ".cdec")),
     ],
@@ -49,7 +51,14 @@ def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: 
         ("g.parquet.zst", ExportOptions(), "parquet is compressed within"),
         ("g.tsv.gz", ExportOptions(format="cdec"), "its name promises tsv, and --format is cdec"),
         ("g.gz", ExportOptions(compression="zstd"), "its name promises gzip, but --compression is zstd"),
-        ("g.cdec.zst", ExportOptions(compression="none"), "its name promises zstd, but --compression is none"),
+        ("g.tsv.zst", ExportOptions(compression="none"), "its name promises zstd, but --compression is none"),
+        ("g.zst", ExportOptions(), "g.zst: programs that read cdec cannot read zstd: use gzip"),
+        ("g.cdec.zst", ExportOptions(), "g.cdec.zst: programs that read cdec cannot read zstd"),
+        ("g.zst", ExportOptions(format="joshua"), "programs that read joshua cannot read zstd"),
+        ("g.thrax.zst", ExportOptions(), "programs that read thrax cannot read zstd"),
+        ("g.moses.zst", ExportOptions(), "programs that read moses cannot read zstd"),
+        ("g.s2t.zst", ExportOptions(), "programs that read shortlist cannot read zstd"),
+        ("g.vmap.zst", ExportOptions(), "programs that read vmap cannot read zstd"),
     ],
 )
 def test_contradictions_are_refused(path: str, options: ExportOptions, told: str) -> None:
@@ -66,6 +75,14 @@ def test_the_usual_format_is_one_of_the_kind_of_grammar() -> None:
 def test_decoders_read_what_is_written_for_them() -> None:
     """Moses, cdec and Joshua read gzip, and nothing else that is compressed."""
     assert {FORMATS[name].compression for name in ("cdec", "moses", "joshua", "thrax")} == {GZIP}
+
+
+@pytest.mark.parametrize("format", ["cdec", "joshua", "thrax", "moses", "bicleaner", "ttable"])
+def test_options_that_compress_for_no_reader_are_refused(format: str) -> None:
+    with pytest.raises(OptionError, match=f"programs that read {format} cannot read zstd"):
+        ExportOptions(format=format, compression="zstd")
+    with pytest.raises(UsageError, match="programs that read cdec cannot read zstd"):
+        decided(ExportOptions(compression="zstd"), PHRASES)
 
 
 def test_glue_rules_are_named_like_their_grammar() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.storage.building import query
 
 from hierogram.daemon.exports.options import ExportJob
-from hierogram.daemon.exports.schedule import ExportSchedule, add_job, list_jobs, remove_job
+from hierogram.daemon.exports.schedule import add_job, list_jobs, remove_job, run_due
 from hierogram.storage.options import as_plain
 from hierogram.storage.store import Store
 
@@ -34,23 +34,25 @@ def test_nothing_in_the_table_is_executed(
     for name, job in rows.items():
         query(
             store_url,
-            "INSERT INTO scheduled_jobs (id, next_run, job) VALUES (:id, 0, :job)",
-            id=name,
+            "INSERT INTO scheduled_jobs (name, configured, next_run, job) VALUES (:name, false, 0, :job)",
+            name=name,
             job=job,
         )
-    heard: list[str] = []
+    ran: list[str] = []
     with caplog.at_level(logging.WARNING):
-        schedule = ExportSchedule(store, ended=lambda name, *_: heard.append(name))
-        schedule.start()
-        assert [job.job for job in list_jobs(store)] == [NIGHTLY]
-        schedule.stop()
-    assert heard == []
+        run_due(store, lambda name, *_: ran.append(name))
+    assert ran == []
+    statuses = {status.name: status for status in list_jobs(store)}
+    assert statuses["nightly"].job == as_plain(NIGHTLY)
     for name in rows:
-        assert f"the job {name!r} of the schedule cannot be read and does not run" in caplog.text
+        assert (statuses[name].state, statuses[name].job, statuses[name].next_runs) == ("unreadable", {}, ())
+        assert statuses[name].error
+    for name in rows:
+        assert f"job {name!r} of the schedule cannot be read and does not run" in caplog.text
     assert query(store_url, "SELECT count(*) FROM scheduled_jobs WHERE next_run = 0") == [(0,)]
     for name in rows:
         remove_job(store, name)
-    assert query(store_url, "SELECT id FROM scheduled_jobs") == [("nightly",)]
+    assert query(store_url, "SELECT name FROM scheduled_jobs") == [("nightly",)]
 
 
 def test_a_stored_job_is_plain(store: Store, store_url: str) -> None:

@@ -1,12 +1,9 @@
-"""Exports on a schedule: missed runs happen once, none overlap, each is recorded."""
+"""Exports on a schedule: missed runs happen once, in order, and each is recorded."""
 
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -14,48 +11,48 @@ from tests.daemon.conftest import Run, make_store
 from tests.storage.building import commit, delta, query
 
 from hierogram.daemon.configuration import load_configuration
-from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.exports import schedule as scheduling
-from hierogram.daemon.exports.exporting import Published
+from hierogram.daemon.exceptions import DaemonError, UsageError
+from hierogram.daemon.exports.exporting import Published, Report
 from hierogram.daemon.exports.options import ExportJob, parse_span
 from hierogram.daemon.exports.publication import versions
-from hierogram.daemon.exports.schedule import ExportSchedule, add_job, find_job, list_jobs, remove_job
-from hierogram.storage.options import from_plain
+from hierogram.daemon.exports.schedule import (
+    add_job,
+    check_configured_jobs,
+    configure_jobs,
+    find_job,
+    list_jobs,
+    rehearse_job,
+    remove_job,
+    run_due,
+    run_job,
+)
+from hierogram.daemon.serving.scheduling import configured_jobs
+from hierogram.storage.options import OptionError, from_plain
 from hierogram.storage.store import Store, open_store
 
-PATIENCE = 60.0
 
+class Runs:
+    """Runs what is due, at times of its own, and keeps the results."""
 
-class Heard:
-    """What a schedule tells, and a way to wait for it."""
+    def __init__(self, store: Store) -> None:
+        self.results: list[tuple[str, Published | None, Exception | None]] = []
+        self.stopping = False
+        self.now: datetime | None = None
+        self._store = store
 
-    def __init__(self) -> None:
-        self.runs: list[tuple[str, Published | None, Exception | None]] = []
-        self._changed = threading.Condition()
-
-    def __call__(self, job: str, made: Published | None, error: Exception | None) -> None:
-        with self._changed:
-            self.runs.append((job, made, error))
-            self._changed.notify_all()
-
-    def wait(self, number: int) -> None:
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.runs) >= number, PATIENCE)
+    def __call__(self, report: Report = lambda *_: None) -> list[str]:
+        """Run what is due; return the names of the jobs that ran, in order."""
+        before = len(self.results)
+        run_due(
+            self._store, lambda *ended: self.results.append(ended), report, lambda: self.stopping,
+            lambda: self.now or datetime.now(UTC),
+        )  # fmt: skip
+        return [name for name, *_ in self.results[before:]]
 
 
 @pytest.fixture
-def running() -> Iterator[Callable[[ExportSchedule], ExportSchedule]]:
-    """Starts schedules, and stops them in the end."""
-    started: list[ExportSchedule] = []
-
-    def start(schedule: ExportSchedule) -> ExportSchedule:
-        started.append(schedule)
-        schedule.start()
-        return schedule
-
-    yield start
-    for schedule in started:
-        schedule.stop()
+def runs(store: Store) -> Runs:
+    return Runs(store)
 
 
 @pytest.fixture
@@ -66,173 +63,145 @@ def store(store: Store) -> Store:
 
 
 def job(folder: Path, name: str = "news", **options: object) -> ExportJob:
-    return from_plain(ExportJob, {"name": name, "to": folder / name, "every": "1h", **options})
+    return from_plain(ExportJob, {"name": name, "to": folder / name, "every": "1h", "drawn": True, **options})
 
 
 def make_due(url: str, name: str, missed: timedelta = timedelta(hours=5)) -> None:
-    """As if the job should have run long ago, and again and again since."""
+    """Set the next run to a time that is over."""
     query(
         url,
-        "UPDATE scheduled_jobs SET next_run = :then WHERE id = :id",
-        id=name,
+        "UPDATE scheduled_jobs SET next_run = :then WHERE name = :name",
+        name=name,
         then=(datetime.now(UTC) - missed).timestamp(),
     )
 
 
-def test_missed_runs_happen_once(
-    store: Store, store_url: str, tmp_path: Path, running: Callable[[ExportSchedule], ExportSchedule]
-) -> None:
+def change(store: Store) -> None:
+    """Change the grammar of the store."""
+    commit(store, [], [delta("a", "x", 1)])
+
+
+def test_missed_runs_happen_once(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     add_job(store, job(tmp_path))
     make_due(store_url, "news")
-    heard = Heard()
-    schedule = running(ExportSchedule(store, ended=heard))
-    heard.wait(1)
-    for _ in range(3):
-        schedule.look()
-    [(name, made, error)] = heard.runs
-    assert (name, error) == ("news", None)
+    assert runs() == ["news"]
+    assert runs() == []
+    [(_, made, error)] = runs.results
+    assert error is None
     assert made is not None
     assert (tmp_path / "news" / "latest").resolve() == made.folder
     [row] = store.exports()
-    assert (row.job, row.state, row.position is not None) == ("news", "done", True)
-    assert row.seconds is not None
-    [scheduled] = list_jobs(store)
-    assert scheduled.next_run is not None
-    assert timedelta() < scheduled.next_run - datetime.now(UTC) <= timedelta(hours=1)
+    assert (row.job, row.state, row.path) == ("news", "done", str(made.folder / made.manifest.file))
+    [status] = list_jobs(store)
+    assert timedelta() < status.next_runs[0] - datetime.now(UTC) <= timedelta(hours=1)
 
 
-@pytest.mark.slow
-def test_jobs_of_other_processes_are_noticed(
-    store: Store, store_url: str, tmp_path: Path, running: Callable[[ExportSchedule], ExportSchedule]
-) -> None:
-    heard = Heard()
-    schedule = running(ExportSchedule(store, ended=heard))
+@pytest.mark.database("sqlite")
+def test_two_jobs_in_two_time_zones_across_a_clock_change(store: Store, tmp_path: Path, runs: Runs) -> None:
+    start = datetime(2026, 3, 28, 12, tzinfo=UTC)
+    jobs = [
+        job(tmp_path, "berlin", every=None, cron="30 2 * * *", timezone="Europe/Berlin"),
+        job(tmp_path, "lisbon", every=None, cron="30 1 * * *", timezone="Europe/Lisbon"),
+    ]
+    configure_jobs(store, jobs, start)
+    ran: list[str] = []
+    for halves in range(2 * 40):
+        runs.now = start + halves * timedelta(minutes=30)
+        ran += [f"{name} {runs.now:%d %H:%M}" for name in runs()]
+    # In both zones the clock skips the hour of the run, which ends at 01:00 UTC; after that summer time holds.
+    assert ran == ["berlin 29 01:00", "lisbon 29 01:00", "berlin 30 00:30", "lisbon 30 00:30"]
+
+
+@pytest.mark.database("sqlite")
+def test_a_run_that_ends_in_the_repeated_hour_does_not_run_again(store: Store, tmp_path: Path, runs: Runs) -> None:
+    start = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    configure_jobs(
+        store, [job(tmp_path, every=None, cron="30 2 * * *", timezone="Europe/Berlin")], start - timedelta(hours=5)
+    )
+    runs.now = start
+
+    def work(*_: object) -> None:
+        runs.now = start + timedelta(minutes=40)
+
+    assert runs(work) == ["news"]
+    runs.now = start + timedelta(hours=1)
+    assert runs() == []
+
+
+def test_jobs_of_other_processes_are_noticed(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     with open_store(store_url) as other:
-        add_job(other, job(tmp_path, every="1s"))
-    until = time.monotonic() + PATIENCE
-    while len(heard.runs) < 2 and time.monotonic() < until:
-        schedule.look()
-        threading.Event().wait(0.1)
-    assert len(heard.runs) >= 2
-    with open_store(store_url) as other:
+        add_job(other, job(tmp_path))
+        make_due(store_url, "news")
+        assert runs() == ["news"]
         remove_job(other, "news")
-        with pytest.raises(DaemonError, match="there is no job 'news'"):
+        with pytest.raises(DaemonError, match="job 'news' not found"):
             remove_job(other, "news")
     assert list_jobs(store) == []
-    assert schedule.alive()
 
 
-def test_a_failed_run_leaves_the_version_before(
-    store: Store, store_url: str, tmp_path: Path, running: Callable[[ExportSchedule], ExportSchedule]
-) -> None:
-    made = scheduling.run_job(store, job(tmp_path))
+def test_a_failed_run_leaves_the_earlier_version(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+    made = run_job(store, job(tmp_path))
     add_job(store, job(tmp_path, corpus="missing"))
     make_due(store_url, "news")
-    heard = Heard()
-    running(ExportSchedule(store, ended=heard))
-    heard.wait(1)
-    assert "there is no corpus 'missing'" in str(heard.runs[0][2])
+    runs()
+    assert "there is no corpus 'missing'" in str(runs.results[0][2])
     assert (tmp_path / "news" / "latest").resolve() == made.folder
     newest, _ = store.exports(job="news")
     assert (newest.state, newest.job) == ("failed", "news")
-    assert "there is no corpus" in (newest.error or "")
+    [status] = list_jobs(store)
+    assert (status.state, status.failing, status.failures, status.rules) == ("failed", True, 1, 1)
+    assert "there is no corpus" in str(status.error)
+    assert status.path == str(made.folder / made.manifest.file)
 
 
-def test_runs_never_overlap(
-    store: Store,
-    store_url: str,
-    tmp_path: Path,
-    running: Callable[[ExportSchedule], ExportSchedule],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    inside = most = 0
-    lock, go = threading.Lock(), threading.Event()
-    publish = scheduling.run_job
+def test_a_job_that_becomes_due_while_it_runs_is_left_out(store: Store, tmp_path: Path, runs: Runs) -> None:
+    start = datetime.now(UTC)
+    add_job(store, job(tmp_path, every="1m"))
+    runs.now = start + timedelta(minutes=2)
 
-    def slow(*arguments: Any) -> Published:
-        nonlocal inside, most
-        with lock:
-            inside += 1
-            most = max(most, inside)
-        go.wait(PATIENCE)
-        with lock:
-            inside -= 1
-        return publish(*arguments)
+    def work(*_: object) -> None:
+        runs.now = start + timedelta(minutes=10)
 
-    monkeypatch.setattr(scheduling, "run_job", slow)
-    for name in ("a", "b"):
-        add_job(store, job(tmp_path, name))
-        make_due(store_url, name)
-    heard = Heard()
-    schedule = running(ExportSchedule(store, ended=heard))
-    until = time.monotonic() + PATIENCE
-    while not inside and time.monotonic() < until:
-        threading.Event().wait(0.02)
-    make_due(store_url, "a")
-    schedule.look()
-    go.set()
-    heard.wait(2)
-    assert most == 1
+    assert runs(work) == ["news"]
+    [status] = list_jobs(store)
+    assert timedelta(minutes=10) < status.next_runs[0] - start <= timedelta(minutes=11)
 
 
-def test_what_is_due_when_a_schedule_ends_is_run_by_the_next(
-    store: Store,
-    store_url: str,
-    tmp_path: Path,
-    running: Callable[[ExportSchedule], ExportSchedule],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    begun, go = threading.Event(), threading.Event()
-    publish = scheduling.run_job
-
-    def slow(*arguments: Any) -> Published:
-        begun.set()
-        go.wait(PATIENCE)
-        return publish(*arguments)
-
-    monkeypatch.setattr(scheduling, "run_job", slow)
-    for name in ("a", "b"):
-        add_job(store, job(tmp_path, name))
-        make_due(store_url, name)
-    heard = Heard()
-    schedule = running(ExportSchedule(store, ended=heard))
-    assert begun.wait(PATIENCE)
-    ending = threading.Thread(target=schedule.stop)
-    ending.start()
-    while not schedule._stopping.is_set():
-        threading.Event().wait(0.01)
-    go.set()
-    ending.join(PATIENCE)
-    [(first, _, _)] = heard.runs
-    [other] = {"a", "b"} - {first}
-    due = {scheduled.job.name for scheduled in list_jobs(store) if scheduled.next_run < datetime.now(UTC)}
-    assert due == {other}
-    again = Heard()
-    running(ExportSchedule(store, ended=again))
-    again.wait(1)
-    assert [(name, error) for name, _, error in again.runs] == [(other, None)]
-
-
-def test_a_schedule_that_looks_at_nothing_is_not_alive(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_two_schedules_run_a_due_job_once(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     add_job(store, job(tmp_path))
     make_due(store_url, "news")
-    schedule = ExportSchedule(store)
-    schedule.look()
-    assert not schedule.alive()
-    schedule.start()
-    assert schedule.alive()
-    schedule.stop()
+    [row] = store.jobs()
+    assert store.postpone_job(row, row.next_run and row.next_run + 86_400)
+    assert not store.postpone_job(row, None)
+    assert runs() == []
 
 
-def test_a_crashed_run_is_closed_at_the_next_start(
-    store: Store, store_url: str, running: Callable[[ExportSchedule], ExportSchedule]
+def test_an_interrupted_run_and_what_was_due_after_it_run_at_the_next_start(
+    store: Store, store_url: str, tmp_path: Path, runs: Runs
 ) -> None:
+    for name in ("a", "b"):
+        add_job(store, job(tmp_path, name))
+    make_due(store_url, "a", timedelta(hours=6))
+    make_due(store_url, "b")
+
+    def stop(*_: object) -> None:
+        runs.stopping = True
+
+    assert runs(stop) == ["a"]
+    assert "interrupted" in str(runs.results[0][2])
+    assert not (tmp_path / "a" / "latest").exists()
+    runs.stopping = False
+    assert runs() == ["a", "b"]
+    assert [error for *_, error in runs.results[1:]] == [None, None]
+
+
+def test_a_crashed_run_is_closed(store: Store, store_url: str) -> None:
     own = store.record_export("own", "/tmp/x", "cdec")
     crashed = store.record_export("crashed", "/tmp/y", "cdec", "news")
     before = store.record_export("before", "/tmp/y", "cdec")
     query(store_url, "UPDATE exports SET process = :gone WHERE id = :id", gone=dead_process(), id=crashed)
     query(store_url, "UPDATE exports SET process = NULL WHERE id = :id", id=before)
-    running(ExportSchedule(store))
+    store.close_abandoned_exports()
     states = {row.id: (row.state, row.error) for row in store.exports()}
     assert states[own] == ("running", None)
     assert states[crashed] == states[before] == ("failed", "its process ended before it was done")
@@ -247,12 +216,11 @@ def dead_process() -> str:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_jobs_of_the_configuration(
-    store: Store, store_url: str, tmp_path: Path, running: Callable[[ExportSchedule], ExportSchedule]
-) -> None:
+def test_jobs_of_the_configuration(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     file = tmp_path / "hierogram.toml"
     file.write_text(
         f"""
+        timezone = "Europe/Berlin"
         [[exports]]
         name = "nightly"
         to = "{tmp_path}/grammars"
@@ -262,22 +230,164 @@ def test_jobs_of_the_configuration(
         keep = 7
         """
     )
-    [configured] = load_configuration(file).exports
-    assert (configured.format, configured.keep) == ("moses", 7)
-    heard = Heard()
-    running(ExportSchedule(store, [configured], heard)).stop()
-    [scheduled] = list_jobs(store)
-    assert scheduled.configured
-    assert scheduled.job == configured
-    with pytest.raises(DaemonError, match="stands in the configuration"):
+    [configured] = configured_jobs(load_configuration(file))
+    assert (configured.format, configured.keep, configured.timezone) == ("moses", 7, "Europe/Berlin")
+    configure_jobs(store, [configured])
+    [status] = list_jobs(store)
+    assert (status.name, status.configured, status.state) == ("nightly", True, "never")
+    assert [time.hour for time in status.next_runs] == [3, 3, 3]
+    with pytest.raises(DaemonError, match="is in the configuration"):
         remove_job(store, "nightly")
-    # What was missed while nothing ran is not forgotten when the same configuration is read again.
-    make_due(store_url, "config:nightly", timedelta(days=3))
-    running(ExportSchedule(store, [configured], heard))
-    heard.wait(1)
-    assert [path.parent for path in versions(tmp_path / "grammars", "nightly")] == [tmp_path / "grammars"]
-    running(ExportSchedule(store, [], heard))
+    with pytest.raises(OptionError, match="another job has this name"):
+        add_job(store, job(tmp_path, "nightly"))
+    # A missed run is not forgotten when the same configuration is read again.
+    make_due(store_url, "nightly", timedelta(days=3))
+    configure_jobs(store, [configured])
+    assert runs() == ["nightly"]
+    [version] = versions(tmp_path / "grammars", "nightly")
+    [status] = list_jobs(store)
+    assert (status.state, status.path) == ("done", str(version / "grammar.moses.gz"))
+    configure_jobs(store, [])
     assert list_jobs(store) == []
+
+
+@pytest.mark.database("sqlite")
+@pytest.mark.parametrize(
+    ("jobs", "told"),
+    [
+        ([{}, {"to": "other"}], "exports.1.name: 'news': another job has this name"),
+        ([{}, {"name": "b"}], "exports.1.to: .*/news: job 'news' writes to this folder too"),
+        ([{}, {"name": "b", "to": "elsewhere/../news"}], "exports.1.to: "),
+        ([{"filter_for": "missing.fr"}], "exports.0.filter_for: .*missing.fr: file not found"),
+        ([{"name": "added", "to": "x"}], "exports.0.name: 'added': another job has this name"),
+        ([{"name": "b", "to": "added"}], "exports.0.to: .*: job 'added' writes to this folder too"),
+    ],
+)
+def test_jobs_that_cannot_run_beside_others_are_refused(
+    store: Store, tmp_path: Path, jobs: list[dict[str, str]], told: str
+) -> None:
+    add_job(store, job(tmp_path, "added"))
+    made = []
+    for options in jobs:
+        paths = {key: tmp_path / value for key, value in ({"to": "news"} | options).items() if key != "name"}
+        made.append(job(tmp_path, options.get("name", "news"), **paths))
+    with pytest.raises(UsageError, match=told):
+        check_configured_jobs(store, made)
+    check_configured_jobs(store, [job(tmp_path)])
+
+
+@pytest.mark.database("sqlite")
+def test_added_jobs_that_share_a_folder_fail_visibly(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+    add_job(store, job(tmp_path))
+    make_due(store_url, "news")
+    runs()
+    added = add_job(store, job(tmp_path, "b", to=tmp_path / "news"))
+    assert "job 'news' writes to this folder too" in str(added.error)
+    latest = (tmp_path / "news" / "latest").resolve()
+    make_due(store_url, "b")
+    assert runs() == ["b"]
+    [status] = [status for status in list_jobs(store) if status.name == "b"]
+    assert (status.state, status.failures) == ("failed", 1)
+    assert (tmp_path / "news" / "latest").resolve() == latest
+
+
+@pytest.mark.database("sqlite")
+def test_an_added_job_replaces_its_namesake_and_no_other(store: Store, tmp_path: Path) -> None:
+    add_job(store, job(tmp_path))
+    assert add_job(store, job(tmp_path, every="2h")).job["every"] == "2h"
+    test_set = tmp_path / "test.fr"
+    with pytest.raises(OptionError, match="file not found"):
+        add_job(store, job(tmp_path, "b", filter_for=test_set))
+    test_set.write_text("a")
+    add_job(store, job(tmp_path, "b", filter_for=test_set))
+    test_set.unlink()
+    error = {status.name: status.error for status in list_jobs(store)}
+    assert error == {"news": None, "b": f"filter_for: {test_set}: file not found"}
+
+
+@pytest.mark.slow
+def test_nothing_is_written_again_without_a_change(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+    test_set = tmp_path / "test.fr"
+    test_set.write_text("a b")
+    add_job(store, job(tmp_path, filter_for=test_set))
+    run = make_due, store_url, "news"
+
+    def next_run() -> Published:
+        run[0](*run[1:])
+        runs()
+        made, error = runs.results[-1][1:]
+        assert error is None
+        assert made is not None
+        return made
+
+    first = next_run()
+    # What others write beside the grammar is no change.
+    store.keep_events(1_000)
+    store.begin_ingest("default", "x", "pipes")
+    second = next_run()
+    assert (second.folder, second.manifest.sha256, second.unchanged) == (first.folder, first.manifest.sha256, True)
+    assert versions(tmp_path / "news", "news") == [first.folder]
+    [status] = list_jobs(store)
+    assert (status.state, status.rules, status.path) == ("unchanged", 1, str(first.folder / first.manifest.file))
+    assert status.succeeded_at is not None
+    assert len(store.exports()) == 1
+
+    def exports_again() -> bool:
+        made = next_run()
+        return not made.unchanged and next_run().unchanged
+
+    change(store)
+    assert exports_again()
+    test_set.write_text("a c")
+    assert exports_again()
+    add_job(store, job(tmp_path, filter_for=test_set, min_count=0.5))
+    assert exports_again()
+    (tmp_path / "news" / "latest").unlink()
+    assert exports_again()
+
+
+@pytest.mark.database("sqlite")
+def test_an_unchanged_run_takes_less_than_50_ms(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+    add_job(store, job(tmp_path))
+    make_due(store_url, "news")
+    runs()
+    times = []
+    for _ in range(5):
+        make_due(store_url, "news")
+        started = time.process_time()
+        runs()
+        times.append(time.process_time() - started)
+    assert runs.results[-1][1].unchanged
+    assert min(times) < 0.05
+
+
+def test_the_manifest_has_the_position_from_which_changes_can_be_read(store: Store, tmp_path: Path) -> None:
+    commit(store, [], [delta("often", "souvent", 20, 20)])
+    made = run_job(store, job(tmp_path))
+    assert made.manifest.last_event == store.events().last - 1
+    assert made.manifest.grammar_position <= made.manifest.position
+    commit(store, [], [delta("new", "neuf", 20, 20)])
+    events = store.events(after=made.manifest.last_event).events
+    assert [event.kind for event in events] == ["export-done", "rule-new"]
+    assert events[0].detail["path"] == str(made.folder / made.manifest.file)
+    assert events[0].detail["version"] == made.folder.name
+    assert (events[0].detail["last_event"], events[1].source) == (made.manifest.last_event, "new")
+
+
+def test_a_rehearsal_says_what_would_be_written_and_deleted(store: Store, tmp_path: Path) -> None:
+    kept = job(tmp_path, keep=1)
+    first = rehearse_job(store, kept)
+    assert not (tmp_path / "news").exists()
+    assert (first.folder.parent, first.manifest.rules, first.retired) == (tmp_path / "news", 1, [])
+    made = run_job(store, kept)
+    assert (made.manifest.sha256, made.manifest.file) == (first.manifest.sha256, first.manifest.file)
+    assert rehearse_job(store, kept).unchanged
+    change(store)
+    second = rehearse_job(store, kept)
+    assert not second.unchanged
+    assert second.retired == [made.folder]
+    assert versions(tmp_path / "news", "news") == [made.folder]
+    assert len(store.exports()) == 1
 
 
 @pytest.mark.parametrize(
@@ -286,10 +396,15 @@ def test_jobs_of_the_configuration(
         ({"every": None}, "either cron or every"),
         ({"cron": "0 3 * * *"}, "either cron or every"),
         ({"every": "soon"}, "not a span of time"),
-        ({"every": None, "cron": "at three"}, "Wrong number of fields"),
-        ({"every": None, "cron": "0 0 30 2 *"}, "no year has such a day"),
+        ({"every": "0.1s"}, "not a span of time"),
+        ({"every": "99999w"}, "not a span of time"),
+        ({"every": None, "cron": "at three"}, "expected minute, hour, day of month"),
+        ({"every": None, "cron": "0 0 30 2 *"}, "bad day-of-month"),
+        ({"every": None, "cron": "0 0 */20 2 1#5"}, "never runs: no day matches"),
+        ({"timezone": "Berlin"}, "time zone not found"),
         ({"name": "../up"}, "letters, digits"),
         ({"format": "word"}, "got 'word'"),
+        ({"format": "cdec", "compression": "zstd"}, "programs that read cdec cannot read zstd"),
         ({"keeps": 3}, "Unexpected keyword"),
         ({"max_age": "0d"}, "not a span of time"),
     ],
@@ -316,9 +431,11 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
         "export", "--name", "nightly", "--every", "1d", "--to", "grammars", "--format", "tsv", "--keep", "1"
     )
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("nightly: runs next at ")
+    assert said.out.startswith("nightly: added; `hierogram serve` runs it next at\n")
+    assert len(said.out.splitlines()) == 4
     [listed] = json.loads(hierogram("schedule", "--json").out)
-    assert listed["last"] is None
+    assert (listed["state"], listed["path"]) == ("never", None)
+    assert len(listed["next_runs"]) == 3
     assert listed["job"] == {
         "name": "nightly",
         "to": str(tmp_path / "grammars"),
@@ -326,15 +443,23 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
         "format": "tsv",
         "keep": 1,
     }
+    rehearsed = hierogram("schedule", "nightly", "--dry-run").out
+    assert "/grammar.tsv.zst: would be written: " in rehearsed
+    assert not (tmp_path / "grammars").exists()
     made = json.loads(hierogram("schedule", "nightly", "--run", "--json").out)
     assert made["rules"] > 0
-    assert Path(made["folder"]) == (tmp_path / "grammars" / "latest").resolve()
-    assert hierogram("schedule").out.splitlines()[1].split("\t")[-1] == "done"
+    assert Path(made["path"]) == (tmp_path / "grammars" / "latest" / "grammar.tsv.zst").resolve()
+    lines = hierogram("schedule").out.splitlines()
+    assert lines[0] == f"nightly: every 1d, tsv to {tmp_path}/grammars, added by hierogram export"
+    assert lines[1].count(";") == 2
+    assert lines[2].startswith("  last: done ")
+    assert lines[3].startswith(f"  version: {made['path']}, {made['rules']} rules, ")
+    assert "unchanged, not written again" in hierogram("schedule", "nightly", "--run").out
     assert hierogram("schedule", "nightly", "--remove").code == 0
     gone = hierogram("schedule", "nightly", "--run")
     assert (gone.code, gone.err) == (
         3,
-        "hierogram: there is no job 'nightly': `hierogram schedule` shows all\n",
+        "hierogram: job 'nightly' not found: `hierogram schedule` lists all jobs\n",
     )
     wrong = hierogram("export", "--to", "grammars", "--every", "1h", "--cron", "0 3 * * *")
     assert (wrong.code, wrong.err) == (2, "hierogram: a job has either cron or every\n")
@@ -344,5 +469,13 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
         ("--to", "g", "--max-age", "1d"),
     ):
         assert hierogram("export", *arguments).code == 2
-    for arguments in (("nightly",), ("--run",), ("nightly", "--run", "--remove")):
+    for arguments in (("--run",), ("--dry-run",), ("nightly", "--run", "--remove")):
         assert hierogram("schedule", *arguments).code == 2
+    hierogram("export", "--to", "a", "--name", "a", "--cron", "0 3 * * 7", "--timezone", "Europe/Berlin")
+    assert hierogram("schedule", "a").out.splitlines()[1].startswith("  next: Sun ")
+    same = hierogram("export", "--to", "a", "--name", "b", "--every", "1h")
+    assert (same.code, same.err.startswith("hierogram: b cannot run before this is solved: to: ")) == (0, True)
+    assert hierogram("schedule", "b").out.splitlines()[-1].startswith("  error: to: ")
+    for action in ("--run", "--dry-run"):
+        refused = hierogram("schedule", "b", action)
+        assert (refused.code, "job 'a' writes to this folder too" in refused.err) == (3, True)

@@ -104,6 +104,37 @@ def test_a_spool_that_cannot_be_made_ends_the_start(hierogram: Run, tmp_path: Pa
     assert said.startswith(f"hierogram: spool: {tmp_path / place} cannot be made: ")
 
 
+JOB = 'name = "{}"\nto = "{}"\nevery = "1d"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[[exports]]\n" + JOB.format("a", "x") + "[[exports]]\n" + JOB.format("a", "y"),
+            "exports.1.name: 'a': another",
+        ),
+        ("[[exports]]\n" + JOB.format("a", "x") + "[[exports]]\n" + JOB.format("b", "x"), "exports.1.to: x: job 'a' "),
+        (
+            "[[exports]]\n" + JOB.format("a", "x") + 'filter_for = "t.fr"\n',
+            "exports.0.filter_for: t.fr: file not found",
+        ),
+        ('[translating]\nlm = "lm.arpa"\n', "translating.lm: lm.arpa: file not found"),
+        ('[translating]\nweights = "w.toml"\n', "translating.weights: w.toml: file not found"),
+        ('[translating]\nglossary = "g.tsv"\n', "translating.glossary: g.tsv: file not found"),
+        ("[[exports]]\n" + JOB.format("a", "x") + 'timezone = "Berlin"\n', "'Berlin': time zone not found"),
+        ('timezone = "Berlin"\n', "timezone: 'Berlin': time zone not found"),
+    ],
+)
+def test_a_configuration_that_cannot_work_ends_the_start(hierogram: Run, tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "daemon.toml"
+    file.write_text(text)
+    code, [said] = refused(hierogram, "--store", str(tmp_path / "s.db"), "--config", str(file), "--port", "0")
+    assert code == 2
+    assert said.startswith(f"hierogram: {file}: ")
+    assert told in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

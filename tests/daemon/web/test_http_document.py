@@ -10,6 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
+from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.exports.schedule import add_job, run_job
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
@@ -83,7 +85,9 @@ def test_every_route_is_documented(client: TestClient) -> None:
     assert routes == {(method, path) for (method, path), _ in SECTIONS}
 
 
-def test_every_example_answers_as_the_document_says(learned: Store, connect: Connect) -> None:
+def test_every_example_answers_as_the_document_says(learned: Store, connect: Connect, tmp_path: Path) -> None:
+    nightly = ExportJob(name="nightly", to=tmp_path, cron="0 3 * * *", timezone="Europe/Berlin")
+    add_job(learned, nightly)
     IncrementalAligner(learned).train()
     scorer = Scorer(Learned(learned, lambda *_: None))
     [first] = learned.pairs_by_id([1])
@@ -91,6 +95,8 @@ def test_every_example_answers_as_the_document_says(learned: Store, connect: Con
     client = connect(FakeService(learned))
     compared = 0
     for (method, path), body in SECTIONS:
+        if path == "/v1/status":
+            run_job(learned, nightly)
         [command] = re.findall(r"```sh\n(.*?)\n```", body, re.DOTALL)
         used, url, answer = asked(client, command)
         pattern = re.sub(r"\\{\w+\\}", r"[^/]+", re.escape(path))

@@ -1,7 +1,10 @@
 """What GET and DELETE answer, on both databases."""
 
+import re
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event, Semaphore
 
 import pytest
@@ -11,6 +14,9 @@ from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import NewPair, pairs_of
 
+from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.exports.schedule import configure_jobs, run_job
 from hierogram.daemon.learning.derivations import derivation_of
 from hierogram.daemon.serving.health import Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
@@ -382,6 +388,50 @@ def test_metrics(learned: Store, connect: Connect) -> None:
         'hierogram_http_requests_total{method="GET",route="/v1/pairs/{pair_id}",status="200"} 2.0',
         'hierogram_http_requests_total{method="GET",route="none",status="404"} 1.0',
     }
+
+
+def test_exports_of_the_schedule_are_monitored(learned: Store, connect: Connect, tmp_path: Path) -> None:
+    good = ExportJob(name="good", to=tmp_path / "good", cron="0 3 * * 7", timezone="Europe/Berlin", drawn=True)
+    bad = ExportJob(name="bad", to=tmp_path / "bad", every="6h", corpus="missing")
+    configure_jobs(learned, [good, bad, ExportJob(name="new", to=tmp_path / "new", every="1h")])
+    made = run_job(learned, good)
+    run_job(learned, good)
+    for _ in range(2):
+        with pytest.raises(ExportError, match="missing"):
+            run_job(learned, bad)
+    client = connect(FakeService(learned))
+    status = {job["name"]: job for job in client.get("/v1/status").json()["exports"]}
+    assert {name: (job["state"], job["failures"]) for name, job in status.items()} == {
+        "good": ("unchanged", 0), "bad": ("failed", 2), "new": ("never", 0),
+    }  # fmt: skip
+    assert status["good"]["path"] == str(made.folder / made.manifest.file)
+    assert status["good"]["rules"] == made.manifest.rules
+    assert [time[11:19] for time in status["good"]["next_runs"]] == ["03:00:00"] * 3
+    assert "there is no corpus 'missing'" in status["bad"]["error"]
+    metrics = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if line[0] != "#")
+    assert float(metrics['hierogram_export_last_success_timestamp_seconds{job="good"}']) == pytest.approx(
+        time.time(), abs=60
+    )
+    assert float(metrics['hierogram_export_next_run_timestamp_seconds{job="new"}']) > time.time()
+    assert float(metrics['hierogram_export_duration_seconds{job="good"}']) > 0
+    assert metrics['hierogram_export_rules{job="good"}'] == f"{made.manifest.rules}.0"
+    assert metrics['hierogram_export_bytes{job="good"}'] == f"{made.manifest.bytes}.0"
+    failing = {name for name in status if metrics[f'hierogram_export_failing{{job="{name}"}}'] == "1.0"}
+    assert failing == {"bad"}
+    assert {name: metrics[f'hierogram_export_failures_total{{job="{name}"}}'] for name in status} == {
+        "good": "0.0", "bad": "2.0", "new": "0.0",
+    }  # fmt: skip
+    assert 'hierogram_export_last_success_timestamp_seconds{job="bad"}' not in metrics
+    page = client.get("/now").text
+    rows = [re.sub(r"<[^>]+>", " ", row) for row in re.findall(r"<tr>.*?</tr>", page.split("On a schedule")[1])]
+    [of_good] = [row for row in rows if " good " in row]
+    [of_bad] = [row for row in rows if " bad " in row]
+    assert of_good.count("Sun ") >= 3
+    assert "unchanged" in of_good
+    assert "UTC)" in of_good
+    assert "failed: there is no corpus" in of_bad
+    assert "none yet" in of_bad
+    assert [job["state"] for job in client.get("/now.json").json()["jobs"]].count("never") == 1
 
 
 def test_the_openapi_document_names_every_route(empty_client: TestClient) -> None:

@@ -86,7 +86,7 @@ def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
 
 
 def measure_exporting(corpus: Corpus) -> Figures:
-    """A store of a million rules (phrases of the corpus, and phrases with a gap), exported with zstd.
+    """A store of a million rules (phrases of the corpus, and phrases with a gap), exported.
 
     The last of the exports holds what can match a sentence among the first of the corpus.
     """
@@ -95,7 +95,7 @@ def measure_exporting(corpus: Corpus) -> Figures:
         made = measured(partial(generate, url), corpus)
         figures: Figures = {name: made[name] for name in ("pairs", "rules")}
         for name, (format, features) in _CASES.items():
-            path = folder / (format if format == "parquet" else f"{format}.zst")
+            path = folder / format
             options = ExportOptions(format=format, features=features, max_scope=None)
             figures[name] = measured(partial(_export, url, path, options), corpus)
         test_set = folder / "test.source"

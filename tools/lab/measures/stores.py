@@ -68,7 +68,7 @@ def measure_learning(corpus: Corpus) -> Figures:
             learner.sweep(batch, batch.sweeps + 1)
             status = store.status()
             options = ExportOptions(max_scope=99, current_sample=True)
-            export_seconds, manifest = timed(lambda: export(store, folder / "grammar.zst", options))
+            export_seconds, manifest = timed(lambda: export(store, folder / "grammar", options))
         return {
             "pairs": pairs,
             "ingest_seconds": ingest_seconds,
