@@ -28,6 +28,8 @@ class Compression(StrEnum):
 
 
 _SUFFIXES = {Compression.ZSTD: ".zst", Compression.GZIP: ".gz"}
+INPUT_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
+"""Suffixes of the compressions that inputs may have."""
 
 
 def divided_name(name: str) -> tuple[str, Compression | None]:
@@ -36,6 +38,11 @@ def divided_name(name: str) -> tuple[str, Compression | None]:
         if name.endswith(suffix):
             return name.removesuffix(suffix), compression
     return name, None
+
+
+def plain_name(name: str) -> str:
+    """Return the name of an input without the suffix of its compression."""
+    return next((name.removesuffix(suffix) for suffix in INPUT_SUFFIXES if name.endswith(suffix)), name)
 
 
 def _compressor(compression: Compression, level: int | None) -> Any:

@@ -39,7 +39,7 @@ def align(
         list[str],
         Option(
             "Source sentences, one a line, and their translations, line for line; or one file of "
-            "`source ||| target` lines, of the same with tabs, or of JSON lines; .gz and .zst are unpacked, - is "
+            "`source ||| target` lines, of the same with tabs, or of JSON lines; compressed files are unpacked, - is "
             "standard input.",
             metavar="SRC TGT | FILE",
             positional=True,

@@ -144,8 +144,6 @@ def ingest(
 
 
 def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
-    from hierogram.daemon.text.texts import LOOKS_DIVIDED
-
     if as_json:
         print_json(
             {
@@ -156,22 +154,14 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
                 "lines": done.lines,
                 **asdict(done.totals),
                 "reasons": dict(done.reasons.most_common()),
+                "notes": [one._asdict() for one in done.notes],
                 "seconds": round(done.seconds, 3),
             }
         )
     else:
         _print(done, noun)
-    if done.running:
-        note(
-            f"{done.origin}: most sentences end in a word with its full stop, which makes another word of it: "
-            "`hierogram ingest --tokenize fr,en`, or a store made by `hierogram init --languages fr,en --tokenize`, "
-            "divides text into tokens"
-        )
-    if done.divided:
-        note(
-            f"{done.origin}: {LOOKS_DIVIDED}, and are divided again, which spoils some (d' eau becomes d ' eau): "
-            "withdraw them, and take them into a store without --tokenize, or give raw text"
-        )
+    for one in done.notes:
+        note(f"{done.origin}: {one.code}: {one.text}")
     damage = _damage(done)
     if damage is not None:
         note(f"hierogram: {done.origin}: {damage}")
@@ -201,7 +191,8 @@ def _print(done: "IngestReport", noun: str) -> None:
         note(f"… and {plural(more, 'more rejected line')}: see the table rejected_lines")
     rate = done.lines / max(done.seconds, 1e-9)
     print(
-        f"{plural(done.totals.accepted, noun)} stored, {done.totals.duplicates:,} known already, "
+        f"{plural(done.totals.accepted, noun)} stored, "
+        f"{done.totals.duplicates:,} known already in the corpus {done.corpus}, "
         f"{plural(done.totals.rejected, 'line')} rejected, in {done.seconds:.1f} s ({rate:,.0f} lines/s)"
     )
     for reason, number in done.reasons.most_common():

@@ -139,7 +139,10 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
         raise UsageError(str(error)) from error
     with interruptible("what was indexed stays; run the same command again to go on"), chosen_store(context) as opened:
         kind, indexed = opened.notation(), 0
-        if opened.store.count_unindexed():
+        unindexed = opened.store.count_unindexed()
+        if unindexed and opened.store.read_only:
+            note(f"{opened.url}: is read-only: {plural(unindexed, kind.one)} without an index of rules left out")
+        elif unindexed:
             with progress("index", kind.many) as shown:
                 indexed = opened.index(lambda done, total: shown.update(done, total, done))
         if not opened.status().rules:

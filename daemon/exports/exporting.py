@@ -578,11 +578,16 @@ def _test_set_digest(options: ExportOptions) -> str | None:
 
 @contextmanager
 def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
-    """Record an export in the store: as done when the callback gets the manifest and the file, else as failed."""
+    """Record an export in the store: as done when the callback gets the manifest and the file, else as failed.
+
+    A read-only store keeps no record.
+    """
     started = time.monotonic()
-    export_id = store.record_export(name, str(path), format, job)
+    export_id = None if store.read_only else store.record_export(name, str(path), format, job)
 
     def done(manifest: Manifest, file: Path, version: str | None) -> None:
+        if export_id is None:
+            return
         store.finish_export(
             export_id, path=str(file), rules=manifest.rules, bytes=manifest.bytes, sha256=manifest.sha256,
             position=manifest.position, last_event=manifest.last_event, manifest=manifest.text(),
@@ -592,8 +597,10 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
     try:
         yield done
     except BaseException as error:
-        with suppress(StoreError):
-            store.finish_export(export_id, error=str(error) or type(error).__name__, seconds=time.monotonic() - started)
+        if export_id is not None:
+            with suppress(StoreError):
+                why = str(error) or type(error).__name__
+                store.finish_export(export_id, error=why, seconds=time.monotonic() - started)
         if isinstance(error, OSError):
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
         if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):

@@ -130,7 +130,8 @@ def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
     Raises `ExportError` where it cannot be read.
     """
     try:
-        return TestSet([side.tokens(line) for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")])
+        lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
+        return TestSet([side.tokens(line) for line in lines])
     except (OSError, UnicodeDecodeError) as error:
         raise ExportError(f"{path}: cannot be read as a test set, a sentence a line: {error}") from error
 

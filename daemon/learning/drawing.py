@@ -1,6 +1,5 @@
 """A derivation as a picture: the source tree above the target tree, the same numbers at what belongs together."""
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +8,9 @@ from svgling.core import TreeLayout, TreeOptions
 from svgling.figure import Caption, RowByRow
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.xml_text import xml_characters
 from hierogram.samplers.grammar.rules import RuleUse, number_of, parse_side
 
-_NO_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 _WIDE = 2.2
 """Width of an ideograph in average glyphs."""
 
@@ -51,7 +50,7 @@ def _tree(uses: Sequence[RuleUse], side: str) -> Any:
         words: list[str] = []
         for symbol in parse_side(getattr(use, side)):
             if isinstance(symbol, str):
-                words.append(_NO_XML.sub("\ufffd", symbol))
+                words.append(xml_characters(symbol) or "\ufffd")
                 continue
             if words:
                 parts.append(" ".join(words))

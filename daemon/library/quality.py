@@ -89,17 +89,14 @@ def evaluate(
         return evaluate(files, against, wanted, shown)
 
 
-def evaluate_links(links: PathLike, reference: PathLike) -> AlignmentScore:
-    """Compare a file of links with those made by hand, sure `i-j` or possible `ipj`; raises `InputError`."""
-    from hierogram.daemon.learning.alignment.evaluation import evaluate, read_gold, read_links
+def evaluate_links(links: PathLike, reference: PathLike, *, one_based: bool = False) -> AlignmentScore:
+    """Compare a file of links with those made by hand, sure `i-j` or possible `ipj`.
 
-    right, found = read_gold(str(reference)), read_links(str(links))
-    if len(found) < len(right):
-        raise InputError(
-            f"{links} has too few lines, {len(found):,} for the {len(right):,} of {reference}: each pair with manual "
-            "links must be aligned"
-        )
-    return evaluate(right, found[: len(right)])
+    With `one_based`, the reference counts words from 1. Raises `InputError`.
+    """
+    from hierogram.daemon.learning.alignment.evaluation import evaluate_files
+
+    return evaluate_files(str(links), str(reference), one_based=one_based)
 
 
 def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, Score]:

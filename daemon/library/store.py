@@ -377,7 +377,7 @@ class GrammarStore:
         nbest: bool = False,
         progress: Callable[[IngestReport], None] | None = None,
     ) -> IngestReport:
-        """Store pairs, and return what became of them: accepted, known already, rejected and why.
+        """Store pairs, and return the numbers of accepted, duplicate and rejected lines, the reasons, and notes.
 
         `pairs` are tuples (source, target) or (source, target, links), mappings as JSON lines have them, a data frame
         with such columns, what `open_input` has opened, or the first of `files`: as `hierogram ingest` takes them, of
@@ -520,10 +520,13 @@ class GrammarStore:
         return find_rules(self.store, source, target, words, limit=most, after=after, drawn=current_sample)
 
     def index(self, progress: Steps = lambda *_: None) -> int:
-        """Count the rules of each pair, or tree, that was sampled since the last time; return how many these are."""
+        """Count the rules of each pair, or tree, that was sampled since the last time; return how many these are.
+
+        A read-only store keeps the index that it has.
+        """
         from hierogram.daemon.learning.derivations import index_occurrences
 
-        waiting = self.store.count_unindexed()
+        waiting = 0 if self.store.read_only else self.store.count_unindexed()
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
 
     def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:

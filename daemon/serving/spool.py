@@ -3,7 +3,7 @@
 Files appear by being renamed into the folder (or a subfolder, which names the corpus). Names that begin with a dot or
 end in `.part` are still being written. Files that end in `.source`, `.target` and `.alignment` are one input. What is
 taken in moves to `done/`, what cannot be read to `failed/` with a `.reason` beside it. A file that was being read when
-the daemon ended is read again: known pairs are not stored twice.
+the daemon ended is read again: pairs that the corpus has already are not stored again.
 
 Strangers put files here, so names are any bytes, shown as `readable` gives them, and files are read in a process of its
 own. Trouble with one file or subfolder is that file's: `SpoolError` is raised where the folder itself cannot be used.
@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from hierogram.daemon.compressing import plain_name
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
 from hierogram.daemon.files import fitting, readable
@@ -28,7 +29,7 @@ from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest_apart
 from hierogram.daemon.text.reading import AS_THE_STORE, IngestOptions
-from hierogram.daemon.text.texts import LOOKS_RUNNING, pipeline_of, two_languages
+from hierogram.daemon.text.texts import pipeline_of, two_languages
 from hierogram.daemon.text.treebanks.ingest import ingest_trees_apart
 from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
@@ -51,8 +52,6 @@ UNALIGNED_ENDING = ".unaligned"
 
 NBEST_ENDING = ".nbest"
 """Ending of files of n-best lists of trees, in a store of trees; every other file there has trees or forests."""
-
-_COMPRESSED = (".gz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +173,8 @@ def _files(place: Path) -> dict[Path, os.stat_result]:
 
 
 def _ending(name: str) -> tuple[str, str]:
-    """Return the name without the ending that tells its part, and that ending; compression is looked through."""
-    plain = name
-    for ending in _COMPRESSED:
-        plain = plain.removesuffix(ending)
-    stem, dot, last = plain.rpartition(".")
+    """Return the name without the suffix that names its part, and that suffix; a suffix of compression is ignored."""
+    stem, dot, last = plain_name(name).rpartition(".")
     return stem, dot + last
 
 
@@ -449,13 +445,8 @@ class SpoolLoop:
                 reasons=dict(report.reasons),
                 seconds=round(report.seconds, 3),
             )
-            if report.running:
-                self._log.warning(
-                    "text is not divided into tokens",
-                    file=offer.name,
-                    reason=LOOKS_RUNNING,
-                    remedy='tokenize = true and languages = "fr,en" in [spool], or a store made with --tokenize',
-                )
+            for note in report.notes:
+                self._log.warning("note on a file", file=offer.name, note=note.code, reason=note.text)
 
     def _fail(self, folder: Path, offer: Offer, key: object, error: Exception) -> None:
         """Try again a file whose reading or storing failed, not by what it says; once it may be chance."""

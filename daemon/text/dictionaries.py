@@ -1,32 +1,72 @@
-"""A dictionary or a list of terms as an input: TBX, CSV, TSV; each entry is a pair without an alignment.
+"""Read dictionaries and lists of terms as input: TBX, CSV, TSV. Each entry is a pair without an alignment.
 
 TBX files [ISO 30042] may be of any dialect: older ones are `martif` with `termEntry`, `langSet` and `tig` or `ntig`,
 newer ones `tbx` with `conceptEntry`, `langSec` and `termSec`. They are streamed: one concept is in memory at a time. A
-file that declares entities is refused; the document type that old files name is not fetched.
+file that declares entities is refused; the document type that old files name is not fetched. Terms that a TBX file
+marks as deprecated, superseded, obsolete or forbidden are rejected.
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
+from typing import NamedTuple
 
-from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.compressing import plain_name
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text import xml_streams
 from hierogram.daemon.text.lines import LINES_A_CHUNK, open_lines
 from hierogram.daemon.text.reading import OpenFiles
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, FIELD_COUNT, MISSING_FIELD, Limits, RejectionError
+from hierogram.daemon.text.rejections import (
+    DEFAULT_LIMITS,
+    DEPRECATED_TERM,
+    FIELD_COUNT,
+    MISSING_FIELD,
+    Limits,
+    RejectionError,
+)
 from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.records import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES
 
-Concept = list[tuple[str, str]]
-"""Language and term, in the order of the file."""
+
+class ConceptTerm(NamedTuple):
+    """Term of a concept. `status` is that of a term not to be used, as the file writes it; None for other terms."""
+
+    language: str
+    term: str
+    status: str | None = None
+
+
+Concept = list[ConceptTerm]
+"""Terms in the order of the file."""
 
 _CONCEPTS = frozenset({"termEntry", "conceptEntry"})
 _LANGUAGES = frozenset({"langSet", "langSec"})
+_LEVELS = _CONCEPTS | _LANGUAGES | {"tig", "ntig", "termSec"}
+"""Elements whose data categories are about all terms within them."""
+_TEXTS = frozenset({"note", "descrip"})
+"""Elements that hold free text, unless their type is a status."""
+_STATUS_TYPE = re.compile("status|usage|authorization|qualifier|approv", re.IGNORECASE)
 _MOST_CHARACTERS = 1 << 16
 """A term is cut behind so many characters, which no store takes as one."""
+_NOT_TO_BE_USED = re.compile(
+    r"\W*(?:deprecated|superseded|obsolete|forbidden|prohibited|rejected|not[ _-]?recommended|do[ _-]?not[ _-]?use)"
+    r"(?:[ _-]?term)?(?:[ _-]?admn[ _-]?sts)?\W*",
+    re.IGNORECASE,
+)
+"""Value of a data category, such as `administrativeStatus`, of a term that is not to be used."""
+_LONGEST_STATUS = 100
+
+
+@dataclass(slots=True)
+class _Level:
+    """Open element whose data categories are about all terms from the place `first` in the concept on."""
+
+    first: int
+    status: str | None = None
 
 
 class _Reader(xml_streams.UnitReader[Concept]):
@@ -36,20 +76,27 @@ class _Reader(xml_streams.UnitReader[Concept]):
         self._language = ""
         self._text: list[str] | None = None
         self._size = 0
+        self._value = self._type = ""
+        self._levels: list[_Level] = []
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition("}")[2]
         super().start(name, attributes)
+        self._value, self._type = "", attributes.get("type") or ""
         if name in _CONCEPTS:
             self._concept = []
         elif name in _LANGUAGES:
             self._language = attributes.get(xml_streams.LANGUAGE) or attributes.get("lang") or ""
         elif name == "term":
             self._text, self._size = [], 0
+        if name in _LEVELS:
+            self._levels.append(_Level(len(self._concept)))
 
     def data(self, text: str) -> None:
         super().data(text)
-        if self._text is not None and self._size < _MOST_CHARACTERS:
+        if self._text is None:
+            self._value += text[: _LONGEST_STATUS - len(self._value)]
+        elif self._size < _MOST_CHARACTERS:
             self._text.append(text)
             self._size += len(text)
 
@@ -59,11 +106,24 @@ class _Reader(xml_streams.UnitReader[Concept]):
         if name == "term" and self._text is not None:
             term = " ".join("".join(self._text).split())
             if term:
-                self._concept.append((self._language, term))
+                self._concept.append(ConceptTerm(self._language, term))
             self._text = None
-        elif name in _CONCEPTS:
+        elif self._levels and self._is_status(name):
+            self._levels[-1].status = self._value.strip()
+        self._value = ""
+        if name in _LEVELS:
+            level = self._levels.pop()
+            if level.status is not None:
+                terms = self._concept[level.first :]
+                self._concept[level.first :] = [one._replace(status=one.status or level.status) for one in terms]
+        if name in _CONCEPTS:
             self.units.append(self._concept)
             self._concept = []
+
+    def _is_status(self, name: str) -> bool:
+        """Return whether the value of the element that ends marks terms that are not to be used."""
+        free = self._text is not None or (name in _TEXTS and not _STATUS_TYPE.search(self._type))
+        return not free and _NOT_TO_BE_USED.fullmatch(self._value) is not None
 
 
 def concepts(blocks: Iterable[bytes], name: str) -> Iterator[Concept]:
@@ -89,7 +149,7 @@ class Dictionary(OpenFiles):
     def __init__(self, path: str, format: str = "auto", limits: Limits = DEFAULT_LIMITS) -> None:
         """Open the file."""
         super().__init__()
-        name = divided_name(path.lower())[0].rpartition(".")[2] if format == "auto" else format
+        name = plain_name(path.lower()).rpartition(".")[2] if format == "auto" else format
         if name not in _FORMATS:
             raise UsageError(f"--dictionary {path}: name its format: --format {', '.join(_FORMATS)}")
         self.format = _FORMATS[name]
@@ -121,13 +181,16 @@ class Dictionary(OpenFiles):
         languages = self._languages
         for number, concept in enumerate(concepts(self._files[0].blocks(), self.origin), 1):
             if languages is None:
-                languages = xml_streams.languages_of((code for code, _ in concept), self.origin, "concept")
-            sides = [[term for code, term in concept if xml_streams.is_of(code, language)] for language in languages]
+                languages = xml_streams.languages_of((one.language for one in concept), self.origin, "concept")
+            sides = [[one for one in concept if xml_streams.is_of(one.language, language)] for language in languages]
+            for one in (one for side in sides for one in side if one.status is not None):
+                problem = RejectionError(DEPRECATED_TERM, f"the term {one.term!r} is marked as {one.status}")
+                rejected.append((number, problem, f"{one.language}: {one.term}"))
             missing = [language for language, terms in zip(languages, sides, strict=True) if not terms]
             if missing:
                 problem = RejectionError(MISSING_FIELD, f"the concept has no term in {' and '.join(missing)}")
-                rejected.append((number, problem, " ||| ".join(f"{code}: {term}" for code, term in concept)))
-            for source, target in product(*sides):
+                rejected.append((number, problem, " ||| ".join(f"{one.language}: {one.term}" for one in concept)))
+            for source, target in product(*([one.term for one in side if one.status is None] for side in sides)):
                 yield number, source, target
 
     def _of_rows(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:

@@ -121,8 +121,11 @@ def _refuse_long_or_empty(line: bytes) -> None:
         raise RejectionError(EMPTY_LINE, "the line is empty")
 
 
+_SPACED = "needs a space on each side to separate fields"
+
+
 def pipes(line: bytes) -> ParsedLine:
-    """Return the fields of `source ||| target ||| alignment` or `source ||| target`; `|||` is a token of its own.
+    """Return the fields of `source ||| target ||| alignment` or `source ||| target`, with spaces around each `|||`.
 
     Raises `RejectionError`.
     """
@@ -133,6 +136,8 @@ def pipes(line: bytes) -> ParsedLine:
         for token in line.replace(b"\t", b" ").split(b" "):
             if token == PIPE:
                 fields.append([])
+            elif PIPE in token and token.strip(b"|"):
+                raise RejectionError(FIELD_COUNT, f"{shown(token)}: `|||` {_SPACED}")
             else:
                 fields[-1].append(token)
         parts = [b" ".join(field) for field in fields]
@@ -246,7 +251,6 @@ _ENOUGH = 20
 
 _OBJECTS, _XML, _TREES, _LINKS, _BINARY, _UTF16 = "JSON objects", "XML", "trees", "links", "no text", "UTF-16"
 _PIPED = "`|||` lines"
-_ARCHIVES = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"%PDF", b"\x7fELF", b"SQLite format 3")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _LINK = re.compile(rb"\d+-\d+")
 _LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
@@ -285,7 +289,7 @@ def _look(lines: Sequence[bytes]) -> str | None:
     if first.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _UTF16
     unprintable = sum(_CONTROL.search(line) is not None for line in sample)
-    if sample[0].startswith(_ARCHIVES) or 2 * unprintable > len(sample) > 1:
+    if 2 * unprintable > len(sample) > 1:
         return _BINARY
     return next((look for look, holds in _LOOKS if all(map(holds, sample))), None)
 
@@ -321,6 +325,8 @@ def recognise(lines: Sequence[bytes], path: str) -> str:
     look = _look(lines)
     if look is not None:
         raise InputError(f"{path}: holds {look}: {_advice(look, path)}")
+    if PIPE in first and b"\t" not in first:
+        raise InputError(f"{path}: line 1: `|||` {_SPACED}")
     if 1 <= first.count(b"\t") <= 2:
         return TSV
     if len(lines[0]) > MAX_LINE_BYTES:

@@ -1,6 +1,7 @@
-"""Ingest: an input's lines become stored pairs or kept rejections, a chunk and a transaction at a time."""
+"""Store an input's lines as pairs or as rejected lines, in one transaction for a few chunks."""
 
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, suppress
@@ -10,6 +11,7 @@ from typing import cast
 from hierogram.daemon.exceptions import WrongKindError
 from hierogram.daemon.files import readable
 from hierogram.daemon.prefetch import ahead
+from hierogram.daemon.text.notes import NOT_NFC, SWAPPED_SIDES, Note, words_not_in_nfc
 from hierogram.daemon.text.reading import (
     AS_THE_STORE,
     Beginning,
@@ -20,11 +22,12 @@ from hierogram.daemon.text.reading import (
     read_apart,
 )
 from hierogram.daemon.text.rejections import Limits
-from hierogram.samplers.grammar.kinds import PAIRS, PARSES, notation_of
+from hierogram.daemon.text.sides import WholeWords, are_swapped
+from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, notation_of
 from hierogram.storage.child import Child
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import Receipt
-from hierogram.storage.records import AddedPairs, IngestTotals, RejectedLine, in_runs
+from hierogram.storage.records import AddedPairs, IngestTotals, NewPairs, RejectedLine, in_runs
 from hierogram.storage.store import Store
 
 _HOW = {
@@ -45,11 +48,17 @@ DEFAULT_CORPUS = "default"
 _SHOWN_REJECTIONS = 10
 
 
+_MOST_ODD_WORDS = 1_000
+"""Words not in NFC, and words that have another form, that are looked up, a side."""
+_MOST_COUNTED_PAIRS = 2_000
+"""Pairs of a store of parts whose whole words are counted to tell swapped sides."""
+
+
 @dataclass(slots=True)
 class IngestReport:
-    """The lines of an input so far: totals, rejections by reason, the first of them in full, and the bytes read.
+    """Lines of an input so far: totals, rejections by reason, the first of them in full, notes, and the bytes read.
 
-    `bytes_total` are those of the input, None where that is not known; `running` and `divided` see `Checks`.
+    `bytes_total` is the size of the input, None if it is not known.
     """
 
     batch: int
@@ -60,9 +69,8 @@ class IngestReport:
     totals: IngestTotals = field(default_factory=IngestTotals)
     reasons: Counter[str] = field(default_factory=Counter)
     first_rejected: list[RejectedLine] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     seconds: float = 0.0
-    running: bool = False
-    divided: bool = False
     bytes_read: int = 0
     bytes_total: int | None = None
 
@@ -75,9 +83,9 @@ def _reasons_of(rejected: Iterable[RejectedLine]) -> Counter[str]:
 
 
 class Batch:
-    """An input on its way into the store, some chunks and a transaction at a time.
+    """Input that is being stored, a few chunks in one transaction.
 
-    What was stored before is left alone, what is wrong is kept apart. `report` counts what has been stored so far.
+    Pairs that are stored already are left alone, wrong lines are kept apart. `report` counts what has been stored.
     """
 
     def __init__(self, store: Store, corpus: str, origin: str, format: str, limits: Limits) -> None:
@@ -85,6 +93,8 @@ class Batch:
         self._limits = limits
         self._last_rejected: RejectedLine | None = None
         self._started = time.perf_counter()
+        self._notes = _StoreNotes(store)
+        self._notes_of_text: tuple[Note, ...] = ()
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
 
     def store(
@@ -100,6 +110,8 @@ class Batch:
         lines = self.report.lines + len(chunk.pairs) + reasons.total()
         self._limits.check_rejected(self.report.origin, lines, self.report.reasons + reasons)
         rejected = self._continued(chunk.rejected)
+        self._notes.look(chunk.pairs)
+        self._notes_of_text = chunk.notes
 
         def write(added: AddedPairs) -> Receipt:
             assert receipt is not None
@@ -129,16 +141,99 @@ class Batch:
         first = rejected[0]._replace(message=last.message, content=last.content, earlier=last.earlier + last.lines)
         return [first, *rejected[1:]]
 
+    def notes(self) -> list[Note]:
+        """Return the notes on the lines so far."""
+        return [*self._notes_of_text, *self._notes.found()]
+
     def finish(self, receipt: Receipt | None = None) -> IngestReport:
         """Close the batch as done."""
-        self._store.finish_ingest(self.report.batch, receipt=receipt)
+        self.report.notes = self.notes()
+        self._store.finish_ingest(self.report.batch, receipt=receipt, notes=_as_lines(self.report.notes))
         self.report.seconds = time.perf_counter() - self._started
         return self.report
 
     def fail(self, reason: str) -> None:
         """Close the batch as failed, if the store still answers."""
         with suppress(StoreError):
-            self._store.finish_ingest(self.report.batch, reason)
+            self._store.finish_ingest(self.report.batch, reason, notes=_as_lines(self.notes()))
+
+
+def _as_lines(notes: Iterable[Note]) -> list[str]:
+    return [f"{note.code}: {note.text}" for note in notes]
+
+
+class _StoreNotes:
+    """Notes on an input that depend on the words of the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._looked = self._swapped = False
+        self._odd: dict[str, dict[str, None]] = {}
+        """Words of each side that are not in NFC, or of which the store had a form that is not."""
+
+    def look(self, pairs: NewPairs) -> None:
+        """Take pairs into account, before they are stored."""
+        if not len(pairs):
+            return
+        texts = {SOURCE: pairs.sources, TARGET: pairs.targets}
+        if not self._looked:
+            self._looked = True
+            # The trees of a treebank are not words.
+            self._odd = {side: {} for side in notation_of(self._store.settings().grammar).pair_words}
+            if len(self._odd) == len(texts):
+                words = WholeWords(self._store, _MOST_COUNTED_PAIRS)
+                self._swapped = are_swapped(words, pairs.sources, pairs.targets)
+            for side, odd in self._odd.items():
+                if decomposed := _decomposed(texts[side]):
+                    odd |= dict.fromkeys(self._store.word_counts(side, decomposed))
+        for side, odd in self._odd.items():
+            if len(odd) < _MOST_ODD_WORDS:
+                odd |= dict.fromkeys(words_not_in_nfc(texts[side], _MOST_ODD_WORDS - len(odd)))
+
+    def found(self) -> list[Note]:
+        """Return the notes on the pairs so far; those of the last call of `look` are stored by now, or failed to be."""
+        notes = []
+        if self._swapped:
+            notes.append(
+                Note(
+                    SWAPPED_SIDES,
+                    "most of its source words are known from the store's target side, and its target words from the "
+                    "source side, so the sides seem to be swapped: withdraw it (hierogram withdraw --origin NAME), and "
+                    "ingest it the other way round",
+                )
+            )
+        odd = [word for words in self._odd.values() for word in words]
+        if odd:
+            twins = sum(self._twins(side) for side in self._odd)
+            told = f" ({twins:,} of them are stored in another form, too, as other words)" if twins else ""
+            notes.append(
+                Note(
+                    NOT_NFC,
+                    f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'} not in Unicode's form NFC, such as "
+                    f"{odd[0]!a}{told}: convert the text (uconv -x nfc), or have it divided into tokens "
+                    "(--tokenize), which brings it to NFC",
+                )
+            )
+        return notes
+
+    def _twins(self, side: str) -> int:
+        """Return the number of odd words that occur in another form on the same side."""
+        forms: Counter[str] = Counter(unicodedata.normalize("NFC", word) for word in self._odd[side])
+        stored = self._store.word_counts(side, forms) if forms else {}
+        return sum(number for form, number in forms.items() if number > 1 or form in stored)
+
+
+def _decomposed(texts: Sequence[str]) -> dict[str, None]:
+    """Return the decomposed forms (NFD) of some of the words of texts that are in NFC and have another such form."""
+    found: dict[str, None] = {}
+    if not all(map(str.isascii, texts)):
+        for word in dict.fromkeys(" ".join(texts).split(" ")):
+            form = unicodedata.normalize("NFD", word)
+            if form != word and unicodedata.is_normalized("NFC", word):
+                found[form] = None
+            if len(found) >= _MOST_ODD_WORDS:
+                break
+    return found
 
 
 def ingest(
@@ -156,7 +251,7 @@ def ingest(
     not those of the store.
     """
     check_takes(store, PAIRS)
-    checks = Checks(store.settings(), options)
+    checks = Checks(store.settings(), options, format=source.format)
     source.choose(checks.languages)
     begun = Beginning(source.origin, source.format, source.bytes_total)
     chunks = checks.chunks(source)
@@ -197,7 +292,6 @@ def store_chunks(
     try:
         with closing(chunks):
             for chunk in chunks:
-                done.running, done.divided = chunk.running, chunk.divided
                 batch.store(chunk)
                 done.bytes_read, done.bytes_total = chunk.bytes_read, begun.bytes_total
                 if report:

@@ -1,8 +1,8 @@
-"""From files to lines: bytes in, lists of lines out, compression undone on the way.
+"""Read files as lines of bytes, decompressed on the way.
 
-Only a line feed ends a line, and a carriage return before it belongs to the end; no other character does, so
-that line numbers agree with `wc`, `sed` and the aligner that made the file. Lines stay bytes here: whether one
-is valid UTF-8 is its own affair and must not stop the file.
+Only a line feed ends a line, and a carriage return before it belongs to the end; no other character does, so line
+numbers agree with `wc`, `sed` and the aligner that made the file. A byte order mark at the beginning of a line is left
+out. Lines stay bytes here, so that a line that is not UTF-8 does not stop the file.
 """
 
 import os
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
@@ -31,66 +31,145 @@ BYTES_A_CHUNK = 1 << 22
 MOST_LINE_BYTES = 1 << 28
 """What goes on for longer without a line feed is no text: a file of zeros that is larger than its disk, say."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 18
 _COMPRESSED_BLOCK = 1 << 14
-_GZIP_BYTES_AT_ONCE = 1 << 12
-# Four bytes of zstd's can stand for a block of 128 KiB.
-_ZSTD_BYTES_AT_ONCE = 1 << 8
+_HEAD_BYTES = 16
+_XZ_MEMORY = 128 << 20
+"""Most memory that an xz file may need for its dictionary; `xz -9` needs half of it."""
+
+
+class _Compression(NamedTuple):
+    """Compression that is undone while a file is read.
+
+    `bytes_at_once` bounds what is decompressed in one call. With `padded`, zeros may follow the last member.
+    """
+
+    name: str
+    magic: bytes
+    bytes_at_once: int
+    make: Callable[[], Any]
+    padded: bool = False
+
+
+def _bzip2() -> Any:
+    import bz2
+
+    return bz2.BZ2Decompressor()
+
+
+def _xz() -> Any:
+    import lzma
+
+    return lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
+
+
+_COMPRESSIONS = (
+    # Zeros after the last gzip member are padding (tar's blocks, tapes), which gzip itself ignores.
+    _Compression("gzip", b"\x1f\x8b", 1 << 12, lambda: zlib.decompressobj(wbits=31), padded=True),
+    # Four bytes of zstd can stand for a block of 128 KiB, some forty of bzip2 for 900 kB.
+    _Compression("zstd", b"\x28\xb5\x2f\xfd", 1 << 8, lambda: zstandard.ZstdDecompressor().decompressobj()),
+    _Compression("bzip2", b"BZh", 1 << 7, _bzip2),
+    _Compression("xz", b"\xfd7zXZ", 1 << 8, _xz, padded=True),
+)
+
+_NO_TEXT = {
+    b"PK\x03\x04": "a zip archive (as .docx, .xlsx and .odt are)",
+    b"PK\x05\x06": "an empty zip archive",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"LZIP\x01": "lzip data",
+    b"\x04\x22\x4d\x18": "lz4 data",
+    b"\x1f\x9d": "compress (.Z) data",
+    b"%PDF-": "a PDF document",
+    b"\x7fELF": "a program",
+    b"SQLite format 3\0": "an SQLite database",
+}
+"""First bytes of files that are not text, and what the files are."""
+
+
+def kind_of_data(head: bytes) -> str | None:
+    """Return what data are that begin so and are not plain text, such as `gzip data`; None if they may be text."""
+    compression = _compression_of(head)
+    if compression is not None:
+        return f"{compression.name} data"
+    return next((kind for magic, kind in _NO_TEXT.items() if head.startswith(magic)), None)
+
+
+def check_text(head: bytes, name: str) -> None:
+    """Raise `InputError` if data begin like an archive or compressed data."""
+    if (kind := kind_of_data(head)) is not None:
+        raise InputError(f"{name}: holds {kind}, not text: unpack or convert it first")
+
+
+def _compression_of(head: bytes) -> _Compression | None:
+    return next((one for one in _COMPRESSIONS if _begins(head, one)), None)
+
+
+def _begins(head: bytes, compression: _Compression) -> bool:
+    # A bzip2 file says its level in the fourth byte, so that a line of text that begins with its letters is text.
+    return head.startswith(compression.magic) and (compression.name != "bzip2" or head[3:4].isdigit())
 
 
 def read_blocks(read: Callable[[int], bytes], name: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[bytes]:
-    """Yield what `read` gives, in blocks of bounded size, decompressed if it begins as gzip or zstd data do.
+    """Yield the data that `read` returns in blocks of bounded size, decompressed if they are gzip, zstd, bzip2 or xz.
 
-    Raises `InputError` where compressed data are damaged, end too early, or unpack to more than they may.
+    Raises `InputError` if the data are an archive, or if compressed data are damaged, end too early, or unpack to more
+    than the limits allow.
     """
     try:
-        head = read(4)
-        kind = "gzip" if head.startswith(_GZIP_MAGIC) else "zstd" if head == _ZSTD_MAGIC else None
-        rest = iter(lambda: read(_COMPRESSED_BLOCK if kind else _BLOCK), b"")
-        if kind:
-            yield from _decompressed(chain([head], rest), name, kind, limits)
+        head = read(_HEAD_BYTES)
+        compression = _compression_of(head)
+        if compression is None:
+            check_text(head, name)
+        rest = iter(lambda: read(_COMPRESSED_BLOCK if compression else _BLOCK), b"")
+        if compression:
+            yield from _decompressed(chain([head], rest), name, compression, limits)
         elif head:
             yield from chain([head], rest)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
 
 
-def _decompressed(blocks: Iterable[bytes], name: str, kind: str, limits: Limits) -> Iterator[bytes]:
-    gzip = kind == "gzip"
-    magic, at_once = (_GZIP_MAGIC, _GZIP_BYTES_AT_ONCE) if gzip else (_ZSTD_MAGIC, _ZSTD_BYTES_AT_ONCE)
+def _decompressed(blocks: Iterable[bytes], name: str, compression: _Compression, limits: Limits) -> Iterator[bytes]:
+    kind, magic = compression.name, compression.magic
     member: Any = None
     pending = b""
     packed = unpacked = 0
-    try:
-        for block in pieces(blocks, at_once):
-            packed += len(block)
-            pending += block
-            while pending:
-                if member is None:
-                    if len(pending) < len(magic):
-                        break
-                    if not pending.startswith(magic):
-                        raise InputError(f"{name}: what follows the {kind} data is not {kind}: the file is damaged")
-                    member = zlib.decompressobj(wbits=31) if gzip else zstandard.ZstdDecompressor().decompressobj()
-                content = member.decompress(pending)
-                pending = b""
-                if content:
-                    unpacked += len(content)
-                    limits.check_unpacked(name, packed, unpacked)
-                    yield from pieces([content], _BLOCK)
-                if member.eof:
-                    pending = member.unused_data
-                    # Zeros after the last gzip member are padding (tar's blocks, tapes), as gzip itself holds.
-                    if gzip:
-                        pending = pending.lstrip(b"\0")
-                    member = None
-    except (zlib.error, zstandard.ZstdError) as error:
-        raise InputError(f"{name}: damaged {kind} data: {error}") from error
+    for block in pieces(blocks, compression.bytes_at_once):
+        packed += len(block)
+        pending += block
+        while pending:
+            if member is None:
+                if len(pending) < len(magic):
+                    break
+                if not pending.startswith(magic):
+                    raise InputError(f"{name}: what follows the {kind} data is not {kind}: the file is damaged")
+                member = compression.make()
+            content = _decompress(member, pending, name, kind)
+            pending = b""
+            if content:
+                unpacked += len(content)
+                limits.check_unpacked(name, packed, unpacked)
+                yield from pieces([content], _BLOCK)
+            if member.eof:
+                pending = member.unused_data
+                if compression.padded:
+                    pending = pending.lstrip(b"\0")
+                member = None
     if member is not None or pending:
         raise InputError(f"{name}: the {kind} data end too early: the file is incomplete")
+
+
+def _decompress(member: Any, data: bytes, name: str, kind: str) -> bytes:
+    try:
+        content: bytes = member.decompress(data)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # Each library has an error of its own, and bz2 raises OSError.
+        raise InputError(f"{name}: damaged {kind} data: {error}") from error
+    return content
 
 
 def pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
@@ -104,17 +183,16 @@ def pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 class LineSplitter:
-    """Puts blocks together and takes them apart into lines, without line ends and BOM.
+    """Split blocks into lines, without line ends and byte order marks.
 
-    Of a line of more than `MAX_LINE_BYTES` bytes only the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError`,
-    with the name, where one has more than `MOST_LINE_BYTES`.
+    A mark may begin any line, as in files that were concatenated. Of a line of more than `MAX_LINE_BYTES` bytes only
+    the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError` if one has more than `MOST_LINE_BYTES`.
     """
 
     def __init__(self, name: str = "") -> None:
         self._name = name
         self._begun = b""
         self._left_out = 0
-        self._first = True
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the lines that end in this block."""
@@ -129,9 +207,8 @@ class LineSplitter:
         if lines:
             self._left_out = 0
         self._leave_out(len(rest) - len(self._begun))
-        if lines and self._first:
-            lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
-            self._first = False
+        if _BYTE_ORDER_MARK in text:
+            lines = [without_mark(line) for line in lines]
         if b"\r" in text or len(text) > MAX_LINE_BYTES:
             lines = [_without_end(line) for line in lines]
         return lines
@@ -144,8 +221,8 @@ class LineSplitter:
             )
 
     def end(self) -> list[bytes]:
-        """Return the last line, where no line feed ended it."""
-        begun = self._begun.removeprefix(_BYTE_ORDER_MARK) if self._first else self._begun
+        """Return the last line, if no line feed ended it."""
+        begun = without_mark(self._begun)
         return [_without_end(begun)] if begun else []
 
 
@@ -157,6 +234,31 @@ def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]
             yield lines
     if lines := splitter.end():
         yield lines
+
+
+def _without_marks(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    marked = b"\n" + _BYTE_ORDER_MARK
+    # The line feed stands for the beginning of the file, and is not yielded.
+    held, start = b"\n", 1
+    for block in blocks:
+        text = held + block
+        while marked in text:
+            text = text.replace(marked, b"\n")
+        # The next block may complete a mark.
+        kept = next(size for size in range(len(marked) - 1, -1, -1) if text.endswith(marked[:size]))
+        end = len(text) - kept
+        if end > start:
+            yield text[start:end]
+        held, start = text[end:], max(0, start - end)
+    if held[start:]:
+        yield held[start:]
+
+
+def without_mark(line: bytes) -> bytes:
+    """Return the line without the byte order marks at its beginning."""
+    while line.startswith(_BYTE_ORDER_MARK):
+        line = line.removeprefix(_BYTE_ORDER_MARK)
+    return line
 
 
 def _without_end(line: bytes) -> bytes:
@@ -220,6 +322,10 @@ class LineFile:
     def blocks(self) -> Iterator[bytes]:
         """Yield the content from here on, decompressed; raises `InputError` where the file is damaged."""
         return read_blocks(self.read, self.name, self._limits)
+
+    def text_blocks(self) -> Iterator[bytes]:
+        """Yield the same content without byte order marks at the beginning of lines."""
+        return _without_marks(self.blocks())
 
     def chunks(self, size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
         """Yield the lines from here on, in lists of `size`.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
-from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.compressing import plain_name
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.files import readable
 from hierogram.daemon.text.entries import Entries
@@ -30,8 +30,10 @@ from hierogram.daemon.text.formats import (
     tabs,
 )
 from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
+from hierogram.daemon.text.link_positions import LinkPositions
+from hierogram.daemon.text.notes import Note, Notes
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
-from hierogram.daemon.text.texts import Languages, check_names, looks, pipeline_of
+from hierogram.daemon.text.texts import Languages, check_names, pipeline_of
 from hierogram.daemon.text.validation import LineColumns, Repeats, validate
 from hierogram.storage.child import SignOfLife
 from hierogram.storage.records import NewPairs, RejectedLine, Settings, in_runs, join_pairs
@@ -112,7 +114,7 @@ class Input(OpenFiles):
     ) -> None:
         """Open the files, and look at the first lines of each; `read_on` is called whenever some more is read."""
         super().__init__()
-        if format == AUTO and len(paths) == 1 and divided_name(paths[0].lower())[0].endswith(".tmx"):
+        if format == AUTO and len(paths) == 1 and plain_name(paths[0].lower()).endswith(".tmx"):
             format = TMX
         _check_paths(paths, format)
         self._paths = list(map(readable, paths))
@@ -238,56 +240,55 @@ class Beginning(NamedTuple):
 
 
 class ValidatedChunk(NamedTuple):
-    """Lines that make pairs, and those that make none: what goes into the store in one transaction.
+    """Lines that make pairs, and lines that are rejected: what one transaction stores.
 
-    `bytes_read` of the input until there; `running`, `divided`: see `Checks`.
+    `bytes_read` counts the input up to here. `notes` are about all lines of the input up to here.
     """
 
     pairs: NewPairs
     rejected: list[RejectedLine]
     bytes_read: int = 0
-    running: bool = False
-    divided: bool = False
+    notes: tuple[Note, ...] = ()
 
 
 class Checks:
-    """Checks of an input's lines before the store; raises `UsageError` where its languages are not the store's.
+    """Checks of an input's lines before they are stored. Raises `UsageError` if its languages are not the store's.
 
-    `running`: whether most of the first lines look like text that is not divided into tokens, and are not to be;
-    `divided`: whether they look like tokens already, and are divided again.
+    `format` is that of the input.
     """
 
-    def __init__(self, settings: Settings, options: IngestOptions, repeats: Repeats | None = None) -> None:
+    def __init__(
+        self, settings: Settings, options: IngestOptions, repeats: Repeats | None = None, format: str = ""
+    ) -> None:
         pipeline = pipeline_of(settings, options.languages, options.tokenize)
         self._pipeline = pipeline.of_words() if options.words else pipeline
         self._entries = options.entries
         self._max_tokens = settings.max_tokens
         self._repeats = Repeats() if repeats is None else repeats
-        self._looked = False
+        divides = None if options.entries is not None else self._pipeline.rules is not None
+        self._notes = Notes(divides, quoting=format == TSV)
+        # Words of another store are divided already, and their links count them as they are.
+        self._positions = None if options.words else LinkPositions()
         self.languages = self._pipeline.languages
-        self.running = self.divided = False
 
-    def read(self, chunks: Iterable[LineColumns]) -> ValidatedChunk:
-        """Check what the chunks hold; an input's chunks are read in their order, each once."""
+    def read(self, given: Iterable[LineColumns]) -> ValidatedChunk:
+        """Check the lines of chunks. The chunks of an input must be given in their order, each once."""
+        chunks = list(given)
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
+        if self._positions is not None:
+            self._positions.look(chunks)
         for fields in chunks:
-            if not self._looked:
-                self._looked = True
-                self._look(fields)
+            self._notes.look(fields)
+            if self._positions is not None:
+                fields = self._positions.divide(fields)
             sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else self._entries.of(sound))
             rejected += wrong
-        return ValidatedChunk(join_pairs(pairs), in_runs(rejected), running=self.running, divided=self.divided)
-
-    def _look(self, fields: LineColumns) -> None:
-        """Note whether lines without links are running text on a side and stay it, or are tokens and are divided."""
-        if self._entries is not None:
-            return
-        raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        divides = self._pipeline.rules is not None
-        found = any(looks(divides, [side[k] for k in raw]) for side in (fields.sources, fields.targets))
-        self.running, self.divided = found and not divides, found and divides
+        notes = self._notes.found()
+        if self._positions is not None and (note := self._positions.note()) is not None:
+            notes.append(note)
+        return ValidatedChunk(join_pairs(pairs), in_runs(rejected), notes=tuple(notes))
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
         """Check all of an open input."""
@@ -308,7 +309,7 @@ def read_apart(
     a store with these settings.
     """
     with Input(paths, limits=options.limits, read_on=alive) as source:
-        checks = Checks(settings, options, Repeats(REPEATS_APART))
+        checks = Checks(settings, options, Repeats(REPEATS_APART), source.format)
         source.choose(checks.languages)
         yield Beginning(source.origin, source.format, source.bytes_total)
         yield from checks.chunks(source)

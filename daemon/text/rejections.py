@@ -10,6 +10,7 @@ from typing import Annotated
 from hierogram.daemon.exceptions import DaemonError, InputError, TooManyRejectedError
 from hierogram.storage.options import Option, Options
 
+DEPRECATED_TERM = "deprecated-term"
 DIFFERENT_WORDS = "different-words"
 EMPTY_LINE = "empty-line"
 EMPTY_SIDE = "empty-side"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.compressing import plain_name
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.kept import Kept, kept_in
 from hierogram.daemon.text.languages import GENERAL, Language, Spot, language_of
@@ -349,7 +349,7 @@ def check_names(paths: Sequence[str], languages: Languages | None) -> None:
     """Raise `UsageError` where the names of source and target file end in the languages the other way about."""
     if languages is None or len(paths) < 2:
         return
-    endings = [divided_name(os.path.basename(path))[0].rpartition(".")[2].lower() for path in paths[:2]]
+    endings = [plain_name(os.path.basename(path)).rpartition(".")[2].lower() for path in paths[:2]]
     if endings == [languages[1], languages[0]] and languages[0] != languages[1]:
         given = " ".join((paths[1], paths[0], *paths[2:]))
         raise UsageError(

@@ -1,10 +1,12 @@
-"""TMX translation memories as a corpus: a unit's two languages are a sentence pair without an alignment.
+"""Read TMX translation memories as a corpus of sentence pairs without an alignment.
 
-The file is streamed: one unit is in memory at a time, and of a unit no more than a store takes.
+Each text of a unit in the source language makes a pair with each of its texts in the target language. The file is
+streamed: one unit is in memory at a time, and no more of a unit than a store takes.
 """
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import NamedTuple
 
 from hierogram.daemon.text import xml_streams
@@ -16,6 +18,8 @@ from hierogram.storage.records import RejectedLine
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that hold codes of the original document, no words."""
+_SUBFLOW = "sub"
+"""Text within a code, such as a footnote or a title, which is not part of the sentence."""
 _PLACE = "ph"
 """The code that may stand for a part of the text: a placeholder, or the end of a line."""
 _BREAKS = frozenset({"lb", "pb", "cb"})
@@ -24,6 +28,8 @@ _LONGEST_PLACE = 100
 _MOST_CHARACTERS = 1 << 20
 """A unit whose segments have more characters is no pair of any store."""
 _MOST_VARIANTS = 1_000
+_MOST_PAIRS = 100
+"""Pairs of a unit that has several texts in its languages."""
 _CHARACTERS_A_CHUNK = 1 << 22
 
 
@@ -42,7 +48,7 @@ class _Reader(xml_streams.UnitReader[_Unit]):
         self._language = ""
         self._text: list[str] | None = None
         self._size = 0
-        self._codes = 0
+        self._codes = self._subflows = 0
         self._place = ""
         self._breaks = False
 
@@ -54,13 +60,17 @@ class _Reader(xml_streams.UnitReader[_Unit]):
         elif tag == "tuv":
             self._language = attributes.get(xml_streams.LANGUAGE) or attributes.get("lang") or ""
         elif tag == "seg":
-            self._text, self._codes = [], 0
-        elif tag in _CODES:
+            self._text, self._codes, self._subflows = [], 0, 0
+        elif tag == _SUBFLOW:
+            self._subflows += 1
+        elif tag in _CODES and not self._subflows:
             self._codes += 1
             self._place, self._breaks = "", attributes.get("type") in _BREAKS
 
     def data(self, text: str) -> None:
         super().data(text)
+        if self._subflows:
+            return
         if self._codes:
             self._place += text[: _LONGEST_PLACE - len(self._place)]
         else:
@@ -82,7 +92,9 @@ class _Reader(xml_streams.UnitReader[_Unit]):
             long = len(self._variants) > _MOST_VARIANTS or self._size > _MOST_CHARACTERS
             self.units.append(_Unit(self._unit_id, None if long else self._variants))
             self._variants = []
-        elif tag in _CODES:
+        elif tag == _SUBFLOW:
+            self._subflows -= 1
+        elif tag in _CODES and not self._subflows:
             self._codes -= 1
             if tag == _PLACE and not self._codes:
                 self._take(self._stands_for())
@@ -101,7 +113,7 @@ def memory_fields(
     """Yield the units of a memory, numbered from 1, in chunks; `languages` of source and target, `en` also for `en-GB`.
 
     Without `languages` they are those of the first unit, in its order. With `ids`, a unit's `tuid` is the id of its
-    pair; many programs number the units of each file from 1. Raises `InputError` where the file is no TMX, is damaged,
+    pairs; many programs number the units of each file from 1. Raises `InputError` where the file is no TMX, is damaged,
     or declares entities.
     """
     first = 1
@@ -136,17 +148,33 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
             bounds = f"more than {_MOST_CHARACTERS:,} characters or {_MOST_VARIANTS:,} variants"
             rejected.append(reject(number, RejectionError(LINE_TOO_LONG, f"the unit has {bounds}"), b""))
             continue
-        # The first text in each language.
-        texts = [
-            next((text for code, text in unit if xml_streams.is_of(code, language)), None) for language in languages
-        ]
-        missing = [language for language, text in zip(languages, texts, strict=True) if text is None]
+        texts = _by_language(unit, languages)
+        missing = [language for language, own in zip(languages, texts, strict=True) if not own]
+        problem = None
         if missing:
-            rejection = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
-            rejected.append(reject(number, rejection, " ||| ".join(f"{code}: {text}" for code, text in unit).encode()))
+            problem = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
+        elif len(texts[0]) * len(texts[1]) > _MOST_PAIRS:
+            many = f"{len(texts[0])} texts in {languages[0]} and {len(texts[1])} in {languages[1]}"
+            problem = RejectionError(
+                LINE_TOO_LONG, f"the unit has {many}, which make more than {_MOST_PAIRS} pairs: divide it"
+            )
+        if problem is not None:
+            rejected.append(reject(number, problem, " ||| ".join(f"{code}: {text}" for code, text in unit).encode()))
             continue
-        numbers.append(number)
-        sources.append((texts[0] or "").encode())
-        targets.append((texts[1] or "").encode())
-        names.append(name if ids and name else None)
+        for source, target in product(*texts):
+            numbers.append(number)
+            sources.append(source.encode())
+            targets.append(target.encode())
+            names.append(name if ids and name else None)
     return LineColumns(numbers, sources, targets, [None] * len(numbers), names, rejected=rejected)
+
+
+def _by_language(variants: list[tuple[str, str]], languages: tuple[str, str]) -> list[list[str]]:
+    """Return the different texts of a unit in each of two languages, in its order."""
+    texts: list[dict[str, None]] = [{}, {}]
+    for code, text in variants:
+        sides = [side for side, language in enumerate(languages) if xml_streams.is_of(code, language)]
+        if sides:
+            # Where both languages fit, such as `pt` and `pt-BR`, the text is of the more specific one.
+            texts[max(sides, key=lambda side: len(languages[side]))][text] = None
+    return [list(own) for own in texts]

@@ -614,6 +614,7 @@ def _make_tables() -> None:
         sa.Column("duplicates", sa.BigInteger, nullable=False),
         sa.Column("rejected", sa.BigInteger, nullable=False),
         sa.Column("error", TEXT),
+        sa.Column("notes", TEXT),
         sa.CheckConstraint("state IN ('running', 'done', 'failed')", name="ingest_batches_state"),
     )
     op.create_table(

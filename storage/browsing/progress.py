@@ -50,7 +50,7 @@ def last_batches(look: Look, limit: int) -> list[dict[str, Any]]:
     """The last inputs that were offered, newest first, and what became of them."""
     return look.records(
         """SELECT b.id, c.name AS corpus, b.origin, b.state, b.accepted, b.duplicates, b.rejected, b.started_at,
-       b.finished_at, b.error
+       b.finished_at, b.error, b.notes
   FROM ingest_batches AS b
   JOIN corpora AS c ON c.id = b.corpus_id
  ORDER BY b.id DESC

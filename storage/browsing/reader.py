@@ -12,22 +12,21 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy import URL, Connection, Engine, event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from hierogram.storage.database.connection import (
-    CACHE,
     POSTGRES,
     failures_named,
     make_engine,
+    make_read_only_engine,
     parse_url,
     shown_url,
-    sqlite_file,
 )
 from hierogram.storage.database.loading import rows_of
 from hierogram.storage.database.migration import check_schema
-from hierogram.storage.database.questions import LONGEST_SQLITE_VALUE, allow_reading, sqlite_address, too_slow
+from hierogram.storage.database.questions import LONGEST_SQLITE_VALUE, allow_reading, too_slow
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.records import Settings
 
@@ -35,7 +34,6 @@ _STEPS_A_LOOK = 20_000
 """Steps of SQLite's machine between two looks at the clock: well below a millisecond."""
 _CACHE_MB = 64
 _MAPPED_BYTES = 1 << 30
-_BUSY_SECONDS = 10
 
 _POSTGRES_SETTINGS = (
     "SELECT set_config('statement_timeout', '{}', true), set_config('jit', 'off', true),"
@@ -44,19 +42,12 @@ _POSTGRES_SETTINGS = (
 """Of a transaction: compiling a page's statement takes longer than it saves, and its plan depends on its values."""
 
 
-def make_read_only_engine(url: URL) -> Engine:
-    """An engine for the store at the URL whose connections cannot write; nothing is opened yet."""
+def make_reading_engine(url: URL) -> Engine:
+    """Return an engine for the store at the URL whose connections cannot write. Nothing is opened yet."""
     if url.get_backend_name() == POSTGRES:
         engine = make_engine(url)
         return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-    file = sqlite_file(url)
-    assert file is not None
-    address = sqlite_address(str(file))
-
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
-
-    engine = create_engine(url.difference_update_query([CACHE]), creator=connect)
+    engine = make_read_only_engine(url)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     return engine
@@ -64,7 +55,6 @@ def make_read_only_engine(url: URL) -> Engine:
 
 def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     assert isinstance(connection, sqlite3.Connection)
-    connection.isolation_level = None
     for pragma in ("query_only=ON", f"cache_size={-1024 * _CACHE_MB}", f"mmap_size={_MAPPED_BYTES}"):
         connection.execute(f"PRAGMA {pragma}").close()
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SQLITE_VALUE)
@@ -163,7 +153,7 @@ class Reader(ExitStack):
         super().__init__()
         parsed = parse_url(url) if isinstance(url, str) else url
         self.url = shown_url(parsed)
-        self.engine = make_read_only_engine(parsed)
+        self.engine = make_reading_engine(parsed)
         with ExitStack() as opened:
             opened.callback(self.engine.dispose)
             # The engine proper, as errors are to name the store and not the way to it.

@@ -21,11 +21,12 @@ from threading import Lock
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from hierogram.storage.database.checkpoints import Checkpoints
+from hierogram.storage.database.questions import IMMUTABLE, sqlite_address
 from hierogram.storage.exceptions import StoreRefusedError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.schema.tables import give_postgres_options
 
@@ -42,6 +43,12 @@ _CHECKPOINTS = "hierogram_checkpoints"
 _STATES_OF_VALUES = ("22", "23", "54")
 """Classes of Postgres's error codes that are about values: wrong, against a constraint, beyond a limit of a program."""
 _PLACE = "hierogram_place"
+_READ_ONLY = "hierogram_read_only"
+_CANNOT_WRITE = (
+    "this user may not write the store's file, or its folder, which holds its log: copy the file into a folder of your "
+    "own, or change the permissions"
+)
+_READER_BUSY_SECONDS = 10
 _BUSY_SECONDS = 300
 """How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
 
@@ -184,7 +191,65 @@ class _Place:
         return found
 
 
+class _ReadOnlyConnection(sqlite3.Connection):
+    """Connection to a file that is opened read-only; `seen` is what an immutable file looked like."""
+
+    seen: tuple[int, int, int] | None = None
+
+
+def _look_of(file: str) -> tuple[int, int, int]:
+    status = os.stat(file)
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def make_read_only_engine(url: URL) -> Engine:
+    """Return an engine for an SQLite store whose connections cannot write. Nothing is opened yet.
+
+    A connection to an immutable file is replaced as soon as another process has written the file, or may write it.
+    """
+    file = str(sqlite_file(url))
+
+    def connect() -> sqlite3.Connection:
+        address = sqlite_address(file)
+        connection = sqlite3.connect(
+            address, uri=True, timeout=_READER_BUSY_SECONDS, check_same_thread=False, factory=_ReadOnlyConnection
+        )
+        connection.isolation_level = None
+        if address.endswith(IMMUTABLE):
+            connection.seen = _look_of(file)
+        return connection
+
+    def check(connection: DBAPIConnection, *_: object) -> None:
+        assert isinstance(connection, _ReadOnlyConnection)
+        if connection.seen is None:
+            return
+        if not sqlite_address(file).endswith(IMMUTABLE) or _look_of(file) != connection.seen:
+            raise DisconnectionError(f"{file} is being written")
+
+    engine = create_engine(url.difference_update_query([CACHE]), creator=connect)
+    event.listen(engine, "checkout", check)
+    return engine
+
+
+def _is_read_only(file: Path) -> bool:
+    """Return whether this process can read a store's file, but cannot write it, or its folder."""
+    return os.access(file, os.R_OK) and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
+
+
+def is_read_only(engine: Engine) -> bool:
+    """Return whether nothing can be written through an engine."""
+    return bool(engine.get_execution_options().get(_READ_ONLY, False))
+
+
 def _make_sqlite_engine(url: URL) -> Engine:
+    file = sqlite_file(url)
+    assert file is not None
+    if _is_read_only(file):
+        engine = make_read_only_engine(url)
+        event.listen(engine, "connect", _set_cache)
+        event.listen(engine, "begin", _begin_sqlite)
+        engine.update_execution_options(**{_READ_ONLY: True})
+        return engine
     plain = url.difference_update_query([CACHE])
     place = _Place(url)
     reader = create_engine(plain, connect_args={"timeout": _BUSY_SECONDS})
@@ -213,6 +278,11 @@ def _make_sqlite_engine(url: URL) -> Engine:
     event.listen(reader, "engine_disposed", dispose)
     reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints, _PLACE: place})
     return reader
+
+
+def _set_cache(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    assert isinstance(connection, sqlite3.Connection)
+    connection.execute(f"PRAGMA cache_size={-1024 * _READING_CACHE_MB}").close()
 
 
 def _preparation(megabytes: int, writing: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
@@ -301,10 +371,7 @@ def _explain(url: URL, error: BaseException) -> str:
     if "disk I/O error" in text:
         return f"{shown_url(url)}: the file cannot be read or written ({text}): is the disk full, or at a limit?"
     if "readonly database" in text or "unable to open database file" in text:
-        return (
-            f"{shown_url(url)}: {text}: the file and its folder have to be writable for you, even to read: copy the "
-            "file into a folder of your own, or change who may write"
-        )
+        return f"{shown_url(url)}: {text}: {_CANNOT_WRITE}"
     if "malformed" in text:
         return f"{shown_url(url)}: the file is damaged ({text}): go back to a copy of it"
     return f"{shown_url(url)}: {text}"
@@ -343,6 +410,8 @@ def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Conn
     Without `durable`, the commit does not wait for the disk where that may be: on SQLite, whose machine fails with this
     process. A Postgres server can fail by itself, and what this process takes for stored would be gone.
     """
+    if is_read_only(engine):
+        raise StoreUnavailableError(f"{shown_url(engine.url)}: {_CANNOT_WRITE}")
     writer = engine.get_execution_options().get(_WRITER, engine)
     with failures_named(engine.url), writer.connect() as connection:
         connection = connection.execution_options(**{_WRITES: True, _DURABLE: durable})

@@ -77,9 +77,17 @@ def allow_reading(action: int, first: str | None, _second: str | None, _database
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
+IMMUTABLE = "immutable=1"
+"""Has SQLite read a file without locks and without a log beside it, which it could not make in a read-only folder."""
+
+
 def sqlite_address(file: str) -> str:
-    """Returns the URI by which SQLite opens a file read-only."""
-    return f"file:{quote(os.path.abspath(file))}?mode=ro"
+    """Return the URI by which SQLite opens a file read-only, as immutable if its folder is and nobody writes it."""
+    address = f"file:{quote(os.path.abspath(file))}?mode=ro"
+    folder = os.path.dirname(os.path.abspath(file))
+    # A log, or the index of one, is there as long as a process has the store open that may write it.
+    used = any(os.path.exists(f"{file}{suffix}") for suffix in ("-wal", "-shm"))
+    return address if used or os.access(folder, os.W_OK) else f"{address}&{IMMUTABLE}"
 
 
 def answer(

@@ -9,7 +9,7 @@ from typing import Self
 from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.database.connection import POSTGRES, reading, shown_url, writing_connection
+from hierogram.storage.database.connection import POSTGRES, is_read_only, reading, shown_url, writing_connection
 from hierogram.storage.database.loading import Loader, PostgresLoader
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
@@ -149,6 +149,7 @@ class Access:
         self._memory = Memory()
         self._lease: str | None = None
         self.url = shown_url(engine.url)
+        self.read_only = is_read_only(engine)
 
     def close(self) -> None:
         """Closes the store's connections."""

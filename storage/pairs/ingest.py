@@ -122,8 +122,10 @@ class Ingest(Access):
                 save_request(writing, *receipt(added))
             return added
 
-    def finish_ingest(self, batch_id: int, error: str | None = None, receipt: Receipt | None = None) -> None:
-        """Closes a batch: as done, or as failed with what went wrong; `receipt` as in `add_pairs`.
+    def finish_ingest(
+        self, batch_id: int, error: str | None = None, receipt: Receipt | None = None, notes: Sequence[str] = ()
+    ) -> None:
+        """Close a batch: as done, or as failed with an error. `receipt` as in `add_pairs`, `notes` are kept.
 
         Raises `StoreError` and `RequestMovedError`.
         """
@@ -133,7 +135,12 @@ class Ingest(Access):
             writing.connection.execute(
                 update(ingest_batches)
                 .where(ingest_batches.c.id == batch_id)
-                .values(state=DONE if error is None else FAILED, finished_at=now(), error=error)
+                .values(
+                    state=DONE if error is None else FAILED,
+                    finished_at=now(),
+                    error=error,
+                    notes="\n".join(notes) or None,
+                )
             )
             if receipt:
                 save_request(writing, *receipt)

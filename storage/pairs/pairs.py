@@ -10,6 +10,7 @@ from hierogram.storage.database.loading import staged_scores
 from hierogram.storage.database.transactions import Access, now, read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.options import LARGEST_NUMBER
+from hierogram.storage.pairs.vocabulary import count_of_words
 from hierogram.storage.records import SAMPLING, UNALIGNED, UNSETTLED, WAITING, LagRow, PairColumns, PairRecord, PairRow
 from hierogram.storage.records.pairs import ScoreRow
 from hierogram.storage.schema.tables import (
@@ -156,6 +157,18 @@ class Pairs(Access):
         with self._reading() as connection:
             state = read_state(connection)
         return state.source_types, state.target_types
+
+    def word_counts(self, side: str, words: Iterable[str]) -> dict[str, int]:
+        """Return how often words, each given once, occur on a side. Words that do not occur are left out."""
+        with self._reading() as connection:
+            return count_of_words(connection, side, words)
+
+    def pair_texts(self, after_id: int, limit: int) -> list[tuple[int, str, str]]:
+        """Return id, source and target of up to `limit` pairs with an id above `after_id`, by id."""
+        pair = sentence_pairs.c
+        statement = select(pair.id, pair.source, pair.target).where(pair.id > after_id).order_by(pair.id).limit(limit)
+        with self._reading() as connection:
+            return [(row.id, row.source, row.target) for row in connection.execute(statement)]
 
     def treebank(self) -> dict[str, object] | None:
         """Return how a tree grammar's trees are transformed, and its known words; None before the first tree."""

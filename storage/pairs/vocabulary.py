@@ -108,11 +108,21 @@ _WORDS_A_QUERY = 10_000
 
 def known_words(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
     """Return the ids of those of the words, each named once, that the vocabulary holds."""
+    return _numbers_of_words(connection, side, tokens, "id")
+
+
+def count_of_words(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
+    """Return how often each of the words occurs on a side. Words that do not occur are left out."""
+    found = _numbers_of_words(connection, side, tokens, "count")
+    return {token: count for token, count in found.items() if count}
+
+
+def _numbers_of_words(connection: Connection, side: str, tokens: Iterable[str], column: str) -> dict[str, int]:
     found: dict[str, int] = {}
     wanted = iter(tokens)
     postgres = connection.dialect.name == POSTGRES
     among = "= ANY(:tokens)" if postgres else "IN (SELECT value FROM json_each(:tokens))"
-    statement = text(f"SELECT token, id FROM vocabulary WHERE side = :side AND token {among}")
+    statement = text(f"SELECT token, {column} FROM vocabulary WHERE side = :side AND token {among}")
     while some := list(islice(wanted, _WORDS_A_QUERY)):
         given = {"side": side, "tokens": some if postgres else json.dumps(some)}
         found.update(rows_of(connection, statement, given))

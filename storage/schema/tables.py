@@ -151,6 +151,7 @@ ingest_batches = Table(
     Column("finished_at", MOMENT),
     *_whole("accepted", "duplicates", "rejected"),
     Column("error", TEXT),
+    Column("notes", TEXT),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="ingest_batches_state"),
 )
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import compress
+from itertools import compress, count
 from typing import NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.formats import OBJECTS
@@ -14,6 +13,7 @@ from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.text.texts import Languages, pipeline_of
 from hierogram.daemon.text.translation_memories import memory_fields
 from hierogram.daemon.text.validation import LineColumns
+from hierogram.daemon.xml_text import xml_attribute, xml_text
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.browsing.looking import named_pairs
 from hierogram.storage.browsing.reader import Look, Reader
@@ -27,25 +27,26 @@ _MOMENT = "%Y%m%dT%H%M%SZ"
 def memory_file(look: Look, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
     """Yield a TMX of pairs as text, of a corpus, or all, that came since a time, or ever; ids are their `tuid`.
 
-    A store that does not say its languages has `x-source` and `x-target`.
+    A store that does not say its languages has `x-source` and `x-target`. Characters that XML does not have are left
+    out.
     """
     settings = look.settings()
     texts = pipeline_of(settings).running()
-    languages = [quoteattr(language) for language in settings.languages or UNSAID]
+    languages = [xml_attribute(language) for language in settings.languages or UNSAID]
     yield (
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
         '<header creationtool="hierogram" creationtoolversion="1" segtype="sentence" o-tmf="hierogram" '
         f'adminlang="en" srclang={languages[0]} datatype="plaintext"/>\n<body>\n'
     )
     for pair in named_pairs(look, corpus, since):
-        own = "" if pair.external_id is None else f" tuid={quoteattr(pair.external_id)}"
+        own = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
         sides = (texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" ")))
         variants = "".join(
-            f"<tuv xml:lang={language}><seg>{escape(side)}</seg></tuv>"
+            f"<tuv xml:lang={language}><seg>{xml_text(side)}</seg></tuv>"
             for language, side in zip(languages, sides, strict=True)
         )
         moment = pair.added_at.astimezone(UTC).strftime(_MOMENT)
-        yield f'<tu{own} creationdate="{moment}"><prop type="x-corpus">{escape(pair.corpus)}</prop>{variants}</tu>\n'
+        yield f'<tu{own} creationdate="{moment}"><prop type="x-corpus">{xml_text(pair.corpus)}</prop>{variants}</tu>\n'
     yield "</body>\n</tmx>\n"
 
 
@@ -68,9 +69,9 @@ def synchronize(
 ) -> Synchronized:
     """Make a corpus what a TMX file is: what is new comes in under its `tuid`, what is gone or changed is withdrawn.
 
-    Units are told by `tuid`, those without by their texts; of several with a `tuid` the first is taken, others are
-    rejected, as are those that make no pair. `withdraw` has pairs leave, and waits for it. Raises `InputError` where
-    the file is damaged, or has no unit in both languages: then nothing has changed.
+    Pairs are known by the `tuid` of their unit, or by their texts. Of several pairs with one `tuid` the first is taken;
+    the others are rejected, as are units that make no pair. `withdraw` takes pairs out of the store, and waits for it.
+    Raises `InputError` if the file is damaged, or has no unit in both languages: then nothing has changed.
     """
     check_takes(store, PAIRS)
     settings = store.settings()
@@ -78,12 +79,12 @@ def synchronize(
     wanted: dict[str | tuple[str, str], tuple[str, str]] = {}
     written: dict[str | tuple[str, str], int] = {}
     refused: list[int] = []
+    place = count()
     with open_lines(path, limits) as file:
         chunks = list(memory_fields(file.blocks(), file.name, texts.languages, ids=True))
     for fields in chunks:
-        for number, source, target, name in zip(
-            fields.numbers, fields.sources, fields.targets, fields.ids, strict=True
-        ):
+        for source, target, name in zip(fields.sources, fields.targets, fields.ids, strict=True):
+            number = next(place)
             pair = texts.pair(source.decode(), target.decode())
             known = wanted.get(name or pair)
             if not (source.strip() and target.strip()) or known not in (None, pair):
@@ -109,25 +110,26 @@ def synchronize(
 
 
 class _Units:
-    """Some units of a memory, by their numbers, as a `Source` for ingest, and all that are rejected."""
+    """Some pairs of a memory, by their places from 0, as a `Source` for ingest, and all units that are rejected."""
 
     format = OBJECTS
     bytes_total = None
     bytes_read = 0
 
-    def __init__(self, chunks: Sequence[LineColumns], numbers: frozenset[int], origin: str) -> None:
+    def __init__(self, chunks: Sequence[LineColumns], places: frozenset[int], origin: str) -> None:
         self.origin = origin
         self._chunks = chunks
-        self._numbers = numbers
+        self._places = places
 
     def choose(self, languages: Languages | None) -> None:
         """See `Source.choose`; the languages are chosen already."""
 
     @property
     def fields(self) -> Iterator[LineColumns]:
-        """The units, a chunk at a time."""
+        """The pairs, a chunk at a time."""
+        place = count()
         for units in self._chunks:
-            chosen = [number in self._numbers for number in units.numbers]
+            chosen = [next(place) in self._places for _ in units.numbers]
             yield LineColumns(
                 list(compress(units.numbers, chosen)),
                 list(compress(units.sources, chosen)),

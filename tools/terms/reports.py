@@ -7,14 +7,13 @@ TBX-Basic 2 [ISO 30042:2008] is `martif`, with a `termEntry` for a concept and a
 import csv
 import io
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 from hierogram.daemon.text.texts import TextPipeline
+from hierogram.daemon.xml_text import xml_attribute, xml_text
 from hierogram.tools.terms.options import BASIC_2, BASIC_3, CSV, GLOSSARY, JSON, TBX
 from hierogram.tools.translation.fixed_words import TOKENS_LINE
 
@@ -171,7 +170,7 @@ def tbx_of(found: Terms, languages: tuple[str, ...], store: str, dialect: str = 
     origin = f"{len(found.terms)} terms of {found.pairs} pairs of {store}, by hierogram"
     form = _DIALECTS[dialect]
     # The language of the notes.
-    yield form.head.format(language=quoteattr("en"), origin=_text(origin))
+    yield form.head.format(language=xml_attribute("en"), origin=xml_text(origin))
     for number, term in enumerate(found.terms, 1):
         yield f'      <{form.concept} id="t{number}">\n'
         yield _section(form, tags[0], term.source, f"in {term.source_pairs} pairs, from {term.first} to {term.last}")
@@ -183,21 +182,13 @@ def tbx_of(found: Terms, languages: tuple[str, ...], store: str, dialect: str = 
 
 def _section(form: _Dialect, language: str, term: str, note: str) -> str:
     return (
-        f"        <{form.language} xml:lang={quoteattr(language)}>\n"
+        f"        <{form.language} xml:lang={xml_attribute(language)}>\n"
         f"          <{form.term}>\n"
-        f"            <term>{_text(term)}</term>\n"
-        f"            <note>{_text(note)}</note>\n"
+        f"            <term>{xml_text(term)}</term>\n"
+        f"            <note>{xml_text(note)}</note>\n"
         f"          </{form.term}>\n"
         f"        </{form.language}>\n"
     )
-
-
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _text(text: str) -> str:
-    """Return the text as XML, with U+FFFD in the place of characters that XML does not have."""
-    return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
 TERM_COLUMNS = (

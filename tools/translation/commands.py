@@ -98,7 +98,7 @@ def translate(
     store, by what it has learned until then.
     """
     from hierogram.daemon.library.texts import Decoder
-    from hierogram.daemon.text.lines import read_sentences
+    from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text, read_sentences, without_mark
     from hierogram.tools.translation.text_translator import TOKENS
 
     with ExitStack() as stack, interruptible("the rest was not translated"):
@@ -114,9 +114,10 @@ def translate(
         if sentences == STANDARD and not wanted.html:
             # Each line as soon as it is there.
             for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
-                line = typed.decode(errors="replace").rstrip("\r\n")
+                line = without_mark(typed).decode(errors="replace").rstrip("\r\n")
                 if number == 1:
-                    note_text(side, "<stdin>", [line], options.tokenized)
+                    check_text(typed, STANDARD_INPUT_NAME)
+                    note_text(side, STANDARD_INPUT_NAME, [line], options.tokenized)
                 writer.write(number, decoder.translate(line, wanted.best, format=format))
             return
         lines = read_sentences(sentences)

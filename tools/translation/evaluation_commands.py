@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from hierogram.daemon.cli.common import interruptible, plural, print_json, print_table
+from hierogram.daemon.cli.common import interruptible, note, plural, print_json, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.shared_options import REFERENCE, AsJson
@@ -31,6 +31,7 @@ def evaluate(
     reference: Annotated[list[str], REFERENCE],
     *,
     of: Annotated[str, Option("What the files hold", values=_KINDS)] = TRANSLATIONS,
+    one_based: Annotated[bool, Option("Links: the reference counts words from 1.")] = False,
     options: EvaluationOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -41,12 +42,17 @@ def evaluate(
     alignment error rate, precision, recall, of as many lines as are right ones. Trees: labelled precision, recall, F1,
     exact matches; functional tags and traces of the reference do not count.
     """
+    if one_based and of != LINKS:
+        raise UsageError(f"--one-based needs --of {LINKS}")
     if of == TRANSLATIONS:
         _evaluate_translations(files, reference, options, as_json)
         return
     if len(files) != 1 or len(reference) != 1 or options != EvaluationOptions():
         raise UsageError(f"--of {of} takes one FILE and one --reference, and no options of translations")
-    (_evaluate_links if of == LINKS else _evaluate_trees)(reference[0], files[0], as_json)
+    if of == LINKS:
+        _evaluate_links(reference[0], files[0], one_based, as_json)
+    else:
+        _evaluate_trees(reference[0], files[0], as_json)
 
 
 def _evaluate_translations(
@@ -72,12 +78,14 @@ def _evaluate_translations(
         print(f"{metric.metric}: {metric.signature}")
 
 
-def _evaluate_links(gold: str, hypothesis: str, as_json: bool) -> None:
+def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) -> None:
     from hierogram.daemon.library.quality import evaluate_links
 
-    result = evaluate_links(hypothesis, gold)
+    result = evaluate_links(hypothesis, gold, one_based=one_based)
+    for one in result.notes:
+        note(f"{one.code}: {one.text}")
     if as_json:
-        print_json(asdict(result))
+        print_json({**asdict(result), "notes": [one._asdict() for one in result.notes]})
         return
     print(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
     manual = f"{result.sure:,} sure, {result.possible:,} possible"

@@ -39,8 +39,7 @@ from hierogram.tools.translation.rule_files import TABBED, RuleReader, WordedRul
 def read_weights(path: str) -> dict[str, float]:
     """Return the table `weights` of a TOML file; raises `InputError`."""
     try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as TOML: {error}") from error
     weights = content.get("weights")

@@ -4,13 +4,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from math import exp, log
+from math import exp
 from typing import TYPE_CHECKING
 
+from hierogram.daemon.text.sides import WholeWords
 from hierogram.daemon.text.texts import pipeline_of
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.browsing.search import known_words
 from hierogram.storage.store import Store
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import TranslateOptions
@@ -23,8 +21,8 @@ TEXT, HTML = "text", "html"
 FORMS = (TEXT, HTML)
 
 _MOST_WORDS_LOOKED_UP = 400
-_WORD_ODDS = 3.0
-"""Most that one word says of which language a text is in, in natural logarithms."""
+_MOST_PAIRS_COUNTED = 50_000
+"""Pairs of a store of parts whose words tell the languages apart."""
 _MOST_ODDS = 20.0
 
 
@@ -65,11 +63,11 @@ class FollowedGrammar:
 class PlainTranslator:
     """Translates texts as people write them; may be used from several threads at once."""
 
-    def __init__(self, store: Store, reader: Reader, now: "Callable[[], TextTranslator]") -> None:
+    def __init__(self, store: Store, now: "Callable[[], TextTranslator]") -> None:
         """`now` returns the translator with the store's grammar as it is."""
         self._store = store
-        self._reader = reader
         self._now = now
+        self._words = WholeWords(store, _MOST_PAIRS_COUNTED)
 
     def languages(self) -> tuple[str, ...]:
         """Return source and target language; nothing where the store does not say them."""
@@ -89,20 +87,13 @@ class PlainTranslator:
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return the store's languages, the likelier one of the text first, and the probability of each.
 
-        It is by how often pairs have the text's words on each side; the same where they have none of them.
+        The probability follows from how often pairs have the text's words on each side.
         """
-        with self._reader.look() as look:
-            settings = look.settings()
-            texts = pipeline_of(settings).running()
-            words = [side.tokens(text).split() for side in (texts.source, texts.target)]
-            spelled = dict.fromkeys(form for own in words for word in own for form in (word, word.lower()))
-            asked = list(islice(spelled, _MOST_WORDS_LOOKED_UP))
-            known = known_words(look, asked)
-        odds = 0.0
-        for word in asked:
-            counts = [known[side][word].count if word in known.get(side, ()) else 0 for side in (SOURCE, TARGET)]
-            told = log((counts[0] + 0.5) / (counts[1] + 0.5))
-            odds += max(-_WORD_ODDS, min(_WORD_ODDS, told))
+        settings = self._store.settings()
+        texts = pipeline_of(settings).to_words().running()
+        words = [side.tokens(text).split() for side in (texts.source, texts.target)]
+        spelled = dict.fromkeys(form for own in words for word in own for form in (word, word.lower()))
+        odds = self._words.odds(islice(spelled, _MOST_WORDS_LOOKED_UP)).log_odds
         source = 1 / (1 + exp(-max(-_MOST_ODDS, min(_MOST_ODDS, odds))))
         found = zip(settings.languages or (), (source, 1 - source), strict=False)
         return sorted(found, key=lambda one: -one[1])

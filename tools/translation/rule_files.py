@@ -295,7 +295,7 @@ def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tu
             reader = _read_table(path, named, names, shown)
         else:
             reader = RuleReader(file.name, named, names, LAYOUTS[named])
-            for rules in reader.read(file.blocks()):
+            for rules in reader.read(file.text_blocks()):
                 shown.update(file.bytes_read, file.size, rules)
     return reader.table(), manifest.get("settings") or {}
 

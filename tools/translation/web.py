@@ -15,4 +15,4 @@ class WebTranslation:
         self.corrections = Corrections(opened.store, opened.reader, context.service.withdraw)
         options = context.section("translating", DecodingOptions).to_translate()
         self.translations = Translations(opened.store, options, self.corrections)
-        self.translator = PlainTranslator(opened.store, opened.reader, lambda: self.translations.now()[0])
+        self.translator = PlainTranslator(opened.store, lambda: self.translations.now()[0])

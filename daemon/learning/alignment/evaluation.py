@@ -1,10 +1,11 @@
 """Alignment error rate: the distance of links from manual ones, sure and possible (Och & Ney 2003)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import numbered_lines
+from hierogram.daemon.text.notes import ONE_BASED, Note
 from hierogram.daemon.text.rejections import shown
 
 Link = tuple[int, int]
@@ -22,7 +23,10 @@ class GoldLinks:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentScore:
-    """With A the links, S the sure and P the possible ones: |A∩P|/|A|, |A∩S|/|S|, and 1 - (|A∩S|+|A∩P|)/(|A|+|S|)."""
+    """With A the links, S the sure and P the possible ones: |A∩P|/|A|, |A∩S|/|S|, and 1 - (|A∩S|+|A∩P|)/(|A|+|S|).
+
+    `notes` say what is probably wrong with the files.
+    """
 
     aer: float
     precision: float
@@ -31,6 +35,7 @@ class AlignmentScore:
     links: int
     sure: int
     possible: int
+    notes: tuple[Note, ...] = ()
 
 
 def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> AlignmentScore:
@@ -51,18 +56,57 @@ def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> Ali
     return AlignmentScore(error, precision, in_sure / sure if sure else 1.0, pairs, links, sure, possible)
 
 
-def read_gold(path: str) -> list[GoldLinks]:
-    """Return manual links, a pair a line: `i-j` is sure, `ipj` possible only; positions count from 0.
+def evaluate_files(links: str, reference: str, *, one_based: bool = False) -> AlignmentScore:
+    """Compare a file of links with manual ones; with `one_based`, these count words from 1. Raises `InputError`.
 
-    Raises `InputError` where there is anything else.
+    The result has a note if one of the files seems to count words from 1, and the other from 0.
+    """
+    gold, found = read_gold(reference, one_based=one_based), read_links(links)
+    if len(found) < len(gold):
+        raise InputError(
+            f"{links} has too few lines, {len(found):,} for the {len(gold):,} of {reference}: each pair with manual "
+            "links must be aligned"
+        )
+    found = found[: len(gold)]
+    score = evaluate(gold, found)
+    of_gold, of_found = {link for pair in gold for link in pair.possible}, {link for pair in found for link in pair}
+    notes = []
+    for path, these, others, by, remedy in (
+        (reference, of_gold, of_found, 1, "--one-based counts them so"),
+        (links, of_found, of_gold, -1, "subtract 1 from them"),
+    ):
+        if these and _has_no_first_word(these) and not _has_no_first_word(others):
+            # Moving the links by one word must also make them fit better.
+            moved = [frozenset((i + by, j + by) for i, j in pair) for pair in found]
+            if evaluate(gold, moved).aer < score.aer:
+                notes.append(
+                    Note(ONE_BASED, f"{path}: no link names word 0, so words seem to be counted from 1: {remedy}")
+                )
+    return replace(score, notes=tuple(notes))
+
+
+def _has_no_first_word(links: Iterable[Link]) -> bool:
+    return not any(0 in link for link in links)
+
+
+def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
+    """Return manual links, a pair a line: `i-j` is sure, `ipj` possible only.
+
+    Positions count from 0, or in the file from 1 with `one_based`. Raises `InputError` if there is anything else.
     """
     gold = []
+    first = int(one_based)
     for name, number, line in numbered_lines(path):
         sure: set[Link] = set()
         possible: set[Link] = set()
         for word in line.split():
             mark = b"p" if b"p" in word else b"-"
-            (possible if mark == b"p" else sure).add(_link(word, mark, name, number))
+            source, target = _link(word, mark, name, number)
+            if min(source, target) < first:
+                raise InputError(
+                    f"{name}: line {number}: {shown(word)} names word 0, and --one-based counts words from 1"
+                )
+            (possible if mark == b"p" else sure).add((source - first, target - first))
         gold.append(GoldLinks(frozenset(sure), frozenset(sure | possible)))
     return gold
 

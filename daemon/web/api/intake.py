@@ -24,6 +24,7 @@ from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageE
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.formats import JSONL, ParsedLine, fields_of_lines, json_object
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, Batch, check_takes
+from hierogram.daemon.text.lines import kind_of_data
 from hierogram.daemon.text.reading import Checks, IngestOptions
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, MAX_LINE_BYTES, Limits, RejectionError
 from hierogram.daemon.text.texts import pipeline_of, two_languages
@@ -50,14 +51,21 @@ class RejectedAnswer(BaseModel):
     message: str
 
 
+class NoteAnswer(BaseModel):
+    """Note on a body as a whole."""
+
+    code: str
+    text: str
+
+
 class IntakeAnswer(BaseModel):
-    """Report what became of a body of pairs."""
+    """Report of what became of a body of pairs."""
 
     batch: int
     corpus: str
     lines: int
     accepted: int
-    duplicates: int
+    duplicates: int = Field(description="Lines whose pairs the corpus had already.")
     rejected: int
     reasons: dict[str, int]
     rejected_lines: list[RejectedAnswer] = Field(description="The first of them; all are in the table rejected_lines.")
@@ -66,13 +74,14 @@ class IntakeAnswer(BaseModel):
         description="Members of the lines' objects that were not used, and how many lines have them; the first 20."
     )
     more_unused_fields: int = Field(description="How often lines have other such members.")
+    notes: list[NoteAnswer] = Field(description="Notes on the body as a whole: what is probably not as it should be.")
 
     @classmethod
     def empty(cls, corpus: str) -> "IntakeAnswer":
         """Return the answer before anything was taken in."""
         return cls(
             batch=0, corpus=corpus, lines=0, accepted=0, duplicates=0, rejected=0, reasons={}, rejected_lines=[],
-            more_rejected=0, unused_fields={}, more_unused_fields=0,
+            more_rejected=0, unused_fields={}, more_unused_fields=0, notes=[],
         )  # fmt: skip
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IntakeAnswer":
@@ -105,6 +114,7 @@ class IntakeAnswer(BaseModel):
             more_rejected=self.more_rejected + sum(run.lines for run in rejected[room:]),
             unused_fields=fields,
             more_unused_fields=self.more_unused_fields + more,
+            notes=self.notes,
         )
 
 
@@ -141,8 +151,11 @@ class Body:
 
     def add(self, lines: list[bytes]) -> IngestTotals:
         """Take in the next lines; returns what was added to the store now. Raises `ProblemError` and `StoreError`."""
-        if not self._seen and lines and lines[0].lstrip().startswith(b"["):
-            raise _no_lines("a JSON array", ": jq -c '.[]' makes them of an array")
+        if not self._seen and lines:
+            if lines[0].lstrip().startswith(b"["):
+                raise _no_lines("a JSON array", ": jq -c '.[]' makes them of an array")
+            if (kind := kind_of_data(lines[0])) is not None:
+                raise _no_lines(kind, ", not compressed")
         skipped = lines[: max(0, self.answer.lines - self._seen)]
         if skipped:
             self._skip(skipped)
@@ -187,6 +200,8 @@ class Body:
         if not self.repeated:
             checks, batch = self._open()
             checks.close()
+            notes = [NoteAnswer(**note._asdict()) for note in batch.notes()]
+            self.answer = self.answer.model_copy(update={"notes": notes})
             record = self._record(self.answer, self._digest.digest(), done=True)
             batch.finish((record, self._since) if self._key is not None else None)
         return self.answer

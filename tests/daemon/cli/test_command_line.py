@@ -172,7 +172,10 @@ def test_status_tells_who_writes(hierogram: Run, corpus: Path) -> None:
 
 def test_people_get_words_and_tables(hierogram: Run, corpus: Path) -> None:
     make_store(**SHORT)
-    assert "9 pairs stored, 0 known already, 0 lines rejected" in hierogram("ingest", str(corpus)).out
+    assert (
+        "9 pairs stored, 0 known already in the corpus default, 0 lines rejected"
+        in hierogram("ingest", str(corpus)).out
+    )
     assert "9 pairs, 7 sweeps (6 of burn-in, 1 after it) in" in hierogram("learn", "--sweeps", "1").out
     assert "pairs           9 (0 unaligned, 0 waiting, 0 sampling, 9 settled)" in hierogram("status").out
     head, first, *_ = hierogram("rules").out.splitlines()

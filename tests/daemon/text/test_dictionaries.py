@@ -60,6 +60,79 @@ def test_dialects_of_tbx(tmp_path: Path) -> None:
     assert entries(tmp_path / "b.tbx", TBX, None) == ([("chat", "cat & kitten")], [])
 
 
+def concept(italian: str) -> str:
+    return (
+        '<martif type="TBX-Basic"><text><body><termEntry>'
+        '<langSet xml:lang="en"><tig><term>cancel</term></tig></langSet>'
+        f'<langSet xml:lang="it">{italian}</langSet></termEntry></body></text></martif>'
+    )
+
+
+def tig(term: str, category: str) -> str:
+    return f"<tig><term>{term}</term>{category}</tig>"
+
+
+PREFERRED = tig("annullare", '<termNote type="administrativeStatus">preferredTerm-admn-sts</termNote>')
+
+
+@pytest.mark.parametrize(
+    "category",
+    [
+        '<termNote type="administrativeStatus">deprecatedTerm-admn-sts</termNote>',
+        '<termNote type="administrativeStatus">supersededTerm-admn-sts</termNote>',
+        '<termNote type="administrativeStatus">forbidden</termNote>',
+        '<termNote type="normativeAuthorization">deprecatedTerm</termNote>',
+        '<termNote type="temporalQualifier">obsoleteTerm</termNote>',
+        '<termNote type="usage"> Not recommended </termNote>',
+        '<descrip type="Status">Forbidden</descrip>',
+        '<termNote type="partOfSpeech">verb</termNote><admin type="status">obsolete</admin>',
+        '<administrativeStatus xmlns="http://www.tbxinfo.net/ns/basic">supersededTerm-admn-sts</administrativeStatus>',
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_terms_that_are_not_to_be_used_are_rejected(tmp_path: Path, category: str, first: bool) -> None:
+    terms = [tig("cancellare", category), PREFERRED]
+    content = concept("".join(terms if first else terms[::-1]))
+    assert entries(tmp_path / "a.tbx", content, ("en", "it")) == ([("cancel", "annullare")], ["deprecated-term"])
+    nested = content.replace("<tig>", "<ntig><termGrp>").replace("</tig>", "</termGrp></ntig>")
+    assert entries(tmp_path / "b.tbx", nested, ("en", "it")) == ([("cancel", "annullare")], ["deprecated-term"])
+
+
+@pytest.mark.parametrize(
+    "category",
+    [
+        '<termNote type="administrativeStatus">preferredTerm-admn-sts</termNote>',
+        '<termNote type="administrativeStatus">admittedTerm-admn-sts</termNote>',
+        "<note>deprecated</note>",
+        '<descrip type="definition">obsolete</descrip>',
+        '<termNote type="usageNote">not deprecated any more</termNote>',
+    ],
+)
+def test_other_terms_are_stored(tmp_path: Path, category: str) -> None:
+    assert entries(tmp_path / "a.tbx", concept(tig("cancellare", category)), ("en", "it")) == (
+        [("cancel", "cancellare")],
+        [],
+    )
+
+
+def test_a_status_is_about_all_terms_of_its_level(tmp_path: Path) -> None:
+    status = '<admin type="status">obsolete</admin>'
+    both = tig("annullare", "") + tig("cancellare", "")
+    of_language = concept(status + both)
+    assert entries(tmp_path / "a.tbx", of_language, ("en", "it")) == ([], ["deprecated-term"] * 2)
+    of_concept = concept(both).replace("<termEntry>", f"<termEntry>{status}")
+    assert entries(tmp_path / "b.tbx", of_concept, ("en", "it")) == ([], ["deprecated-term"] * 3)
+
+
+def test_the_rejection_of_a_term_names_it_and_its_status(hierogram: Run, tmp_path: Path) -> None:
+    status = '<termNote type="administrativeStatus">deprecatedTerm-admn-sts</termNote>'
+    (tmp_path / "a.tbx").write_text(concept(tig("cancellare", status) + tig("disdire", status) + PREFERRED))
+    done = hierogram("ingest", "--dictionary", "a.tbx", "--languages", "en,it")
+    assert "1 pair stored, 0 known already in the corpus dictionary, 2 lines rejected" in done.out
+    assert "a.tbx:1: deprecated-term: the term 'cancellare' is marked as deprecatedTerm-admn-sts" in done.err
+    assert "a.tbx:1: deprecated-term: the term 'disdire' is marked as deprecatedTerm-admn-sts" in done.err
+
+
 def test_columns(tmp_path: Path) -> None:
     two = ("fr", "en")
     for name, content in (

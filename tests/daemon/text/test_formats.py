@@ -18,7 +18,7 @@ from hierogram.storage.records import RejectedLine, join_pairs
 MAX_TOKENS = 8
 
 TOKEN = st.text(st.characters(codec="utf-8", exclude_characters=" \t\n\r\0"), min_size=1, max_size=4).filter(
-    lambda token: token != "|||"
+    lambda token: "|||" not in token
 )
 SIDE = st.lists(TOKEN, min_size=1, max_size=MAX_TOKENS)
 
@@ -172,6 +172,10 @@ def read_alone(line: bytes) -> tuple[str, object]:
         (b"a ||| b ||| 0-0 ||| x", "field-count", "4 fields, not 2 or 3"),
         (b"a ||| ||| b ||| 0-0", "field-count", "4 fields, not 2 or 3"),
         (b"a b 0-0", "field-count", "1 field, not 2 or 3"),
+        (b"a||| b", "field-count", "'a|||': `|||` needs a space on each side"),
+        (b"a ||| b|||0-0", "field-count", "'b|||0-0': `|||` needs a space on each side"),
+        (b"a ||| b |||0-0", "field-count", "'|||0-0': `|||` needs a space on each side"),
+        (b"a|||b|||0-0", "field-count", "'a|||b|||0-0': `|||` needs a space on each side"),
         (b"", "empty-line", "empty"),
         (b" \t ", "empty-line", "empty"),
         (b"||| b ||| 0-0", "empty-side", "source side has no tokens"),
@@ -250,6 +254,11 @@ def test_fixed_and_forbidden_links_go_with_their_pairs() -> None:
         3: KnownLinks(frozenset({(0, 1)})),
     }
     assert pairs.at([3, 0]).known == {0: KnownLinks(frozenset({(0, 1)}))}
+
+
+def test_longer_runs_of_bars_are_tokens() -> None:
+    [found], rejected = taken_in(fields_of_lines(iter([[b"a |||| ||| b ||||| ||| 1-1"]]), pipes))
+    assert (found.source, found.target, rejected) == ("a ||||", "b |||||", [])
 
 
 def test_a_long_line_is_rejected() -> None:

@@ -112,7 +112,7 @@ def test_text_that_is_not_divided_into_tokens_is_noticed(
     (tmp_path / "a").write_text(lines)
     done = hierogram("--store", store_url, "ingest", "a", "--format", "pipes", *options)
     assert done.code == 0
-    assert ("a: most sentences end in a word with its full stop" in done.err) == warned
+    assert ("a: running-text: most sentences end in a word with its full stop" in done.err) == warned
     assert "full stop" not in done.out
 
 

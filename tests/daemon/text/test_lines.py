@@ -1,7 +1,9 @@
 """Bytes become lines: the same whatever the blocks, whatever the compression; damage is told."""
 
+import bz2
 import gzip
 import io
+import lzma
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +16,8 @@ from hypothesis import strategies as st
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text import lines
 from hierogram.daemon.text.lines import in_chunks, open_lines, read_blocks, split_lines
+
+COMPRESS = [gzip.compress, zstandard.compress, bz2.compress, lzma.compress]
 
 TEXT = st.lists(st.sampled_from([b"a", b"\xc3\xa9", b"\n", b"\r\n", b"\r", b"\0", b"\xe2\x80\xa8", b"\xff"])).map(
     b"".join
@@ -41,11 +45,11 @@ def test_lines_do_not_depend_on_the_blocks(data: bytes, cuts: list[int], mark: b
 @given(TEXT)
 def test_compression_changes_nothing(data: bytes) -> None:
     expected = expected_lines(data)
-    assert read_all(gzip.compress(data)) == expected
-    assert read_all(zstandard.compress(data)) == expected
-    assert read_all(gzip.compress(data[:3]) + gzip.compress(data[3:])) == expected
-    assert read_all(zstandard.compress(data[:3]) + zstandard.compress(data[3:])) == expected
+    for compress in COMPRESS:
+        assert read_all(compress(data)) == expected
+        assert read_all(compress(data[:3]) + compress(data[3:])) == expected
     assert read_all(gzip.compress(data) + bytes(512)) == expected
+    assert read_all(lzma.compress(data) + bytes(8)) == expected
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
@@ -76,7 +80,7 @@ def test_chunks_are_full_but_for_the_last(parts: list[list[bytes]], size: int) -
     assert all(0 < len(chunk) <= size for chunk in chunks)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("compress", COMPRESS)
 def test_incomplete_data_are_told_from_complete_ones(compress: type) -> None:
     data = compress(b"".join(b"%d %d\n" % (k, k * k) for k in range(5000)))
     for missing in (1, 3, 9, len(data) // 2, len(data) - 5):
@@ -84,10 +88,51 @@ def test_incomplete_data_are_told_from_complete_ones(compress: type) -> None:
             read_all(data[:-missing])
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("compress", COMPRESS)
 def test_what_follows_compressed_data_must_be_the_like(compress: type) -> None:
     with pytest.raises(InputError, match="f: what follows the"):
         read_all(compress(b"a\n") + b"some text\n")
+
+
+def test_an_xz_file_that_needs_too_much_memory_is_refused() -> None:
+    large = lzma.compress(b"a\n", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28}])
+    with pytest.raises(InputError, match="f: damaged xz data: Memory usage limit exceeded"):
+        read_all(large)
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (b"PK\x03\x04\x14\0", "a zip archive"),
+        (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive"),
+        (b"Rar!\x1a\x07\x01\0", "a RAR archive"),
+        (b"%PDF-1.7\n", "a PDF document"),
+        (b"SQLite format 3\0", "an SQLite database"),
+    ],
+)
+def test_archives_and_documents_are_named_and_refused(head: bytes, kind: str) -> None:
+    with pytest.raises(InputError, match=f"f: holds {kind}.*, not text: unpack or convert it first"):
+        read_all(head + b"more\n")
+
+
+@pytest.mark.parametrize("content", [b"BZh\n", b"PK\n", b"SQLite format 3\n", b"Rar!\n", b"%PDF\n"])
+def test_text_that_begins_with_letters_of_an_archive_is_text(content: bytes) -> None:
+    assert read_all(content) == [content.rstrip(b"\n")]
+
+
+def test_byte_order_marks_of_concatenated_files_are_left_out() -> None:
+    mark = b"\xef\xbb\xbf"
+    assert read_all(mark + b"a\n" + mark + mark + b"b\nc" + mark + b"\n" + mark) == [b"a", b"b", b"c" + mark]
+
+
+@given(
+    st.lists(st.sampled_from([b"a", b"\n", b"\xef\xbb\xbf", b"\xef\xbb", b"\xbf", b"\n\xef"])).map(b"".join),
+    st.lists(st.integers(0, 40)),
+)
+def test_blocks_of_text_have_no_byte_order_marks_at_the_beginning_of_lines(data: bytes, cuts: list[int]) -> None:
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    blocks = [data[a:b] for a, b in pairwise(places)]
+    assert b"".join(lines._without_marks(blocks)) == re.sub(rb"(?m)^(?:\xef\xbb\xbf)+", b"", data)
 
 
 def test_damaged_data_are_told() -> None:

@@ -34,13 +34,14 @@ def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (
         (TMX, "a: holds XML, not sentences: a TMX memory is an input of its own: hierogram ingest --format tmx a"),
         (TREES, "a: holds trees, not sentences: a treebank is an input of its own, of a store of trees: hierogram ing"),
         (LINKS, "a: holds links, not sentences: links come third: hierogram ingest SOURCE TARGET ALIGNMENT"),
-        (ARCHIVE, "a: holds no text, not sentences: unpack or convert it first"),
+        (ARCHIVE, "a: holds a zip archive (as .docx, .xlsx and .odt are), not text: unpack or convert it first"),
+        ("BZ\0\1\nA\0\2\n", "a: holds no text, not sentences: unpack or convert it first"),
         ("\xff\xfel\0a\0\n\0", "a: holds UTF-16, not sentences: convert it first: iconv -f UTF-16 -t UTF-8 a"),
     ],
 )
 def test_what_is_no_text_is_not_taken_for_sentences(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
     assert said in refused(hierogram, tmp_path, content, SENTENCES)
-    assert said.replace("a:", "b:", 1).replace(" a", " b")[:20] in refused(hierogram, tmp_path, SENTENCES, content)
+    assert said.replace("a:", "b:", 1)[:18] in refused(hierogram, tmp_path, SENTENCES, content)
     assert said in refused(hierogram, tmp_path, content, SENTENCES, LINKS)
 
 
@@ -60,8 +61,11 @@ def test_an_empty_file_among_others_is_told(hierogram: Run, tmp_path: Path) -> N
         (TMX, "a: holds XML: a TMX memory is an input of its own: hierogram ingest --format tmx a"),
         (TREES, "hierogram ingest --trees a"),
         (LINKS, "a: holds links: links come third"),
-        (ARCHIVE, "a: holds no text"),
+        (ARCHIVE, "a: holds a zip archive"),
         (SENTENCES, "line 1 is neither JSON nor"),
+        ("le chat||| the cat\n", "a: line 1: `|||` needs a space on each side to separate fields"),
+        ("le chat |||the cat\n", "a: line 1: `|||` needs a space on each side"),
+        ("le chat|||the cat|||0-0 1-1\n", "a: line 1: `|||` needs a space on each side"),
     ],
 )
 def test_one_file_of_another_kind_is_told(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
@@ -100,5 +104,5 @@ def test_tabs_between_source_target_and_links(hierogram: Run, tmp_path: Path) ->
     assert "9 pairs stored" in hierogram("ingest", "a.txt").out
     assert "0 pairs stored, 9 known already" in hierogram("ingest", "c").out
     told = hierogram("ingest", "b", "--format", "tsv")
-    assert "1 pair stored, 0 known already, 3 lines rejected" in told.out
+    assert "1 pair stored, 0 known already in the corpus default, 3 lines rejected" in told.out
     assert "b:2: field-count: the line has 1 field, not 2 or 3: source, tab, target" in told.err

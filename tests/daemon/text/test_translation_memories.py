@@ -41,11 +41,40 @@ def test_units_become_pairs() -> None:
         ("a<bpt i='1'>&lt;a title='<sub>b</sub>'<ph>{0}</ph>></bpt>", "a"),
         # Words on two lines are two words.
         ("a<ph type='lb'/>b<ph>&lt;br/&gt;</ph>c<ph type='fnote'>d<sub>e</sub></ph>f", "a b cf"),
+        # A subflow is no part of the sentence, wherever it is.
+        ("a<sub>b</sub> c", "a c"),
+        ("a <ph>%s<sub>b <it>c</it>{0}</sub></ph> d", "a %s d"),
+        ("<hi>a <ph>{0}<sub>%d</sub></ph></hi><sub>b<ph>%s</ph></sub>", "a {0}"),
     ],
 )
 @pytest.mark.parametrize("size", [1, 10_000])
 def test_codes_within_a_segment(segment: str, text: str, size: int) -> None:
     assert read(HEAD + unit(("fr", segment), ("en", "b")) + TAIL, size=size) == [(1, text.encode(), b"b")]
+
+
+def test_each_text_of_a_language_makes_a_pair() -> None:
+    text = HEAD + unit(("fr", "deux"), ("en", "two"), ("en", "both"), ("en-GB", "two"))
+    text += unit(("fr-CA", "a"), ("fr", "b"), ("en", "c"), ("de", "d"), ("en-US", "e")) + TAIL
+    assert read(text, ("fr", "en")) == [
+        (1, b"deux", b"two"),
+        (1, b"deux", b"both"),
+        (2, b"a", b"c"),
+        (2, b"a", b"e"),
+        (2, b"b", b"c"),
+        (2, b"b", b"e"),
+    ]
+
+
+def test_a_text_belongs_to_the_more_specific_of_two_languages() -> None:
+    text = HEAD + unit(("pt-BR", "ônibus"), ("pt-PT", "autocarro")) + TAIL
+    assert read(text, ("pt", "pt-BR")) == [(1, b"autocarro", "ônibus".encode())]
+
+
+def test_a_unit_of_too_many_pairs_is_rejected() -> None:
+    many = [("fr", f"a{k}") for k in range(11)] + [("en", f"b{k}") for k in range(10)]
+    [rejected] = read(HEAD + unit(*many) + TAIL, ("fr", "en"))
+    told = "the unit has 11 texts in fr and 10 in en, which make more than 100 pairs: divide it"
+    assert rejected[:3] == (1, "line-too-long", told)
 
 
 def test_languages_are_those_of_the_first_unit() -> None:

@@ -196,5 +196,5 @@ def test_a_log_that_was_deleted_is_in_the_file_once_the_store_is_closed(tmp_path
 @pytest.mark.parametrize("said", ["attempt to write a readonly database", "unable to open database file"])
 def test_a_place_that_cannot_be_written_says_what_to_do(said: str) -> None:
     url = parse_url("sqlite:///s.db")
-    with pytest.raises(StoreUnavailableError, match=r"s\.db: .* have to be writable"), failures_named(url):
+    with pytest.raises(StoreUnavailableError, match=r"s\.db: .*: this user may not write"), failures_named(url):
         raise sqlite3.OperationalError(said)

@@ -95,6 +95,25 @@ def test_units_that_make_no_pair_are_rejected_whenever_they_come(opened: hg.Gram
     assert [tuple(row) for row in found.rows] == [(2, "external-id-conflict"), (4, "missing-field"), (5, "empty-side")]
 
 
+def test_all_texts_of_a_unit_are_synchronized(opened: hg.GrammarStore, tmp_path: Path) -> None:
+    two = '<tuv xml:lang="fr"><seg>Deux</seg></tuv><tuv xml:lang="en"><seg>Two</seg></tuv>'
+    both = '<tuv xml:lang="en"><seg>Both</seg></tuv>'
+    for body, counts in (
+        (f"<tu>{two}</tu>", (1, 0, 0, 0)),
+        (f"<tu>{two}{both}</tu>", (1, 1, 0, 0)),
+        (f"<tu>{two}{both}</tu>", (0, 2, 0, 0)),
+        # Pairs with one identifier: the first is stored.
+        (f'<tu tuid="1">{two}{both}</tu>', (1, 0, 2, 1)),
+        (f'<tu tuid="1">{two}{both}</tu>', (0, 1, 0, 1)),
+    ):
+        (tmp_path / "m.tmx").write_text(f"<tmx><header/><body>{body}</body></tmx>")
+        done = opened.synchronize(tmp_path / "m.tmx", "memory")
+        totals = done.added.totals
+        assert (totals.accepted, done.kept, done.withdrawn, totals.rejected) == counts
+    found = opened.ask("SELECT DISTINCT reason FROM rejected_lines")
+    assert [tuple(row) for row in found.rows] == [("external-id-conflict",)]
+
+
 def test_pairs_are_chosen_by_corpus_and_by_date(opened: hg.GrammarStore) -> None:
     opened.add([("le chat", "the cat")], corpus="other")
     opened.add([("le chien", "the dog")], corpus="memory")
@@ -112,6 +131,20 @@ def test_a_store_without_languages_says_so_in_its_memory(tmp_path: Path) -> None
         out.write_text(written(store))
         assert 'xml:lang="x-target"><seg>the cat</seg>' in out.read_text()
         assert store.synchronize(out, "memory").kept == 1
+
+
+@pytest.mark.parametrize("odd", ["\x01", "\x0b", "\x1f", "\x7f", "\ufffe", "\uffff", "\ufdd0", "\U0001ffff"])
+def test_a_memory_of_any_characters_is_well_formed(tmp_path: Path, odd: str) -> None:
+    with hg.open(tmp_path / "s.db", create=True) as store:
+        given = {"source": f"le d{odd}fl <{odd}>", "target": f'the {odd} "cat"', "id": f'a"{odd}&'}
+        assert store.add([given, ("un chien", "a dog")], corpus=f"news {odd}").totals.accepted == 2
+        out = tmp_path / "out.tmx"
+        out.write_text(written(store))
+        found = tmxfile.parsefile(str(out)).units
+        kept = odd if odd in "\x7f\ufdd0\U0001ffff" else ""
+        assert found[0].getid() == f'a"{kept}&'
+        assert found[0].source == f"le d{kept}fl <{kept}>"
+        assert (found[1].source, found[1].target) == ("un chien", "a dog")
 
 
 def test_the_command_synchronizes(hierogram: Run, opened: hg.GrammarStore, tmp_path: Path) -> None:

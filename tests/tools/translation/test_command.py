@@ -1,5 +1,6 @@
 """`hierogram translate` and `hierogram export --format packed`."""
 
+import gzip
 import io
 import json
 import sys
@@ -93,6 +94,35 @@ def test_standard_input_is_translated_as_it_comes(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
     ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
     assert ran.out == "she does not come\n\nwhite the house Xyz\n"
+
+
+@pytest.mark.parametrize("content", ["\ufeff" + LINES, LINES.replace("\nla", "\n\ufeffla")])
+def test_byte_order_marks_on_standard_input_are_left_out(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+    assert ran.out == "she does not come\n\nwhite the house Xyz\n"
+
+
+def test_compressed_standard_input_is_refused_by_translate(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(LINES.encode()))))
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+    assert (ran.code, ran.out) == (3, "")
+    assert "<stdin>: holds gzip data, not text: unpack or convert it first" in ran.err
+
+
+def test_text_files_may_begin_with_a_byte_order_mark(hierogram: Run, tmp_path: Path) -> None:
+    mark = "\ufeff"
+    (tmp_path / "in").write_text(mark + "maison\n")
+    (tmp_path / "w.toml").write_text(mark + "[weights]\np_target_given_source = -1\n")
+    (tmp_path / "glossary").write_text(mark + "chat\tdog\n")
+    grammar = grammar_file(tmp_path)
+    grammar.write_text(mark + grammar.read_text())
+    ran = hierogram("translate", str(grammar), "in", "--weights", "w.toml", "--glossary", "glossary")
+    assert (ran.code, ran.out) == (0, "home\n")
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,9 @@ Lines = Annotated[int, Field(ge=1, le=MOST_LINES, description="Most lines of the
 
 def desk_of(opened: GrammarStore, options: TranslateOptions) -> Desk:
     """Return what answers for a store that is open."""
-    store, reader = opened.store, opened.reader
     corrections = opened.corrections
-    grammar = FollowedGrammar(store, options, corrections)
-    return Desk(opened, PlainTranslator(store, reader, lambda: grammar.now()[0]), corrections)
+    grammar = FollowedGrammar(opened.store, options, corrections)
+    return Desk(opened, PlainTranslator(opened.store, lambda: grammar.now()[0]), corrections)
 
 
 def make_server(desk: Desk, *, may_add: bool) -> "MCPServer":

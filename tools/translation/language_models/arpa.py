@@ -43,8 +43,6 @@ from hierogram.samplers.language_models.lines import (
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, LanguageModel, ngrams_of
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Vocabulary
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
 
 class TextCursor:
     """The bytes of a file, in pieces that kernels read; `cursor` says where reading stands.
@@ -57,7 +55,7 @@ class TextCursor:
         self.cursor = np.array([0, 1, 0], np.int64)
         self.text = np.zeros(0, np.uint8)
         self.read = 0
-        self._blocks = file.blocks() if blocks is None else blocks
+        self._blocks = file.text_blocks() if blocks is None else blocks
         self._shown = shown
         self._ended = False
 
@@ -73,8 +71,6 @@ class TextCursor:
             self._ended = True
             # The last line may lack its end.
             block = b"\n" if rest else b""
-        elif not len(self.text):
-            block = block.removeprefix(_BYTE_ORDER_MARK)
         self.text = np.frombuffer(bytearray(rest + block), np.uint8)
         self.cursor[AT] = 0
         self._shown.update(self.file.bytes_read, self.file.size, self.read)

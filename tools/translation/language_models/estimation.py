@@ -299,7 +299,7 @@ def _divided(side: TextSide, file: LineFile) -> Iterator[bytes]:
 def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
     """The bytes of a file; its first lines are put into `beginning`, where that is empty."""
     first = b""
-    for block in file.blocks():
+    for block in file.text_blocks():
         if not beginning and len(first) < _BEGINNING:
             first += block[:_BEGINNING]
         yield block

@@ -171,6 +171,48 @@ def test_error_rate_of_an_example_worked_by_hand() -> None:
     assert evaluate([], []).aer == 0.0
 
 
+ZERO = ["0-0 1-1 2-2", "0-0 1-1", "0-0 1-2 2-1"]
+ONE = ["1-1 2p2 3-3", "1-1 2-2", "1-1 2-3 3-2"]
+
+
+@pytest.mark.parametrize(
+    ("links", "gold", "noted"),
+    [
+        (ZERO, ONE, "gold: no link names word 0, so words seem to be counted from 1: --one-based counts them so"),
+        (ONE[1:], ZERO[1:], "links: no link names word 0, so words seem to be counted from 1: subtract 1 from them"),
+        # Links with mistakes, and sentences of which only some are linked at their beginning.
+        (["0-0 1-2 2-2", "0-1 1-1", "1-2 2-1"], ONE, "gold: no link names word 0"),
+        (ZERO, ZERO, None),
+        (ONE[1:], ONE, None),
+        # First words without links.
+        (["0-0 1-1 2-2"], ["1-1 2-2"], None),
+        (ZERO, ["", "", ""], None),
+    ],
+)
+def test_a_reference_that_seems_to_count_from_one_is_noted(
+    hierogram: Run, tmp_path: Path, links: list[str], gold: list[str], noted: str | None
+) -> None:
+    (tmp_path / "links").write_text("".join(line + "\n" for line in [*links, *[""] * (len(gold) - len(links))]))
+    (tmp_path / "gold").write_text("".join(line + "\n" for line in gold))
+    ran = hierogram("evaluate", "links", "-r", "gold", "--of", "links", "--json")
+    notes = [note["text"] for note in json.loads(ran.out)["notes"]]
+    assert len(notes) == (noted is not None)
+    if noted is not None:
+        assert notes[0].startswith(noted)
+        assert f"one-based: {notes[0]}" in ran.err
+
+
+def test_a_reference_may_count_from_one(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "links").write_text("".join(line + "\n" for line in ZERO))
+    (tmp_path / "gold").write_text("".join(line + "\n" for line in ONE))
+    ran = hierogram("evaluate", "links", "-r", "gold", "--of", "links", "--one-based")
+    assert ran.out.startswith("AER 0.0000  precision 1.0000  recall 1.0000")
+    assert ran.err == ""
+    ran = hierogram("evaluate", "links", "-r", "links", "--of", "links", "--one-based")
+    assert (ran.code, "links: line 1: '0-0' names word 0, and --one-based counts words from 1" in ran.err) == (3, True)
+    assert hierogram("evaluate", "links", "-r", "gold", "--one-based").code == 2
+
+
 def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("0-0 1-1 1p2\n0-0\n")
     (tmp_path / "found").write_text("0-0 1-2 2-2 ||| 0.9 0.8 0.7\n0-0\n7-7\n")

@@ -104,8 +104,8 @@ def test_from_lists_and_forests_to_rules_on_the_command_line(store_url: str, hie
         ran = hierogram(*line.replace("sqlite:///forests.db", store_url).split()[1:])
         assert ran.code == 0, (line, ran.err)
         said.append(ran)
-    assert said[0].out.startswith("2 forests stored, 0 known already, 0 lines rejected")
-    assert said[1].out.startswith("1 tree stored, 0 known already, 2 lines rejected")
+    assert said[0].out.startswith("2 forests stored, 0 known already in the corpus default, 0 lines rejected")
+    assert said[1].out.startswith("1 tree stored, 0 known already in the corpus default, 2 lines rejected")
     assert re.search(r"forests.txt:1: malformed-tree: .*beside other children", said[1].err)
     assert re.search(r"forests.txt:5: malformed-tree: .*'He' stands where another expansion has 'She'", said[1].err)
     assert "(NP" in said[4].out

@@ -1,0 +1,203 @@
+"""Decide which words the links of an input count, and divide words at Unicode spaces if the links count them so.
+
+A store divides words at spaces and tabs. Programs that divide lines as Python's `str.split` does (eflomal, SimAlign,
+awesome-align) count `10 000` with a no-break space as two words, so all later links of the line are shifted: out of
+range, or in range and wrong. The decision is a likelihood ratio: with the right division the same words are linked with
+each other again and again, with the wrong one they are not.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import log, sqrt
+
+from hierogram.daemon.text.notes import UNICODE_SPACES, Note
+from hierogram.daemon.text.validation import LineColumns
+
+_SPACES = "".join(one for one in map(chr, range(0x3001)) if one.isspace() and one not in " \t\n\r")
+"""Characters at which `str.split` divides, and a store does not."""
+_SPACE = re.compile(f"[{_SPACES}]")
+_ASCII_SPACES = "".join(one for one in _SPACES if one <= "\x7f").encode()
+_LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
+
+_MOST_LINES = 2_000
+"""Lines with Unicode spaces, and lines without any, that the decision is based on."""
+_WORDS = 1_000
+"""Size of the vocabulary in the prior probability of a link."""
+_LEAST_RATIO = 10.0
+"""Log-likelihood ratio from which one division is taken for the right one."""
+_LEAST_DEVIATIONS = 2.0
+"""The ratio must also be this many times the root of its summed squares, so that one link alone cannot decide."""
+
+Links = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Line with links: its words by spaces and tabs, and by all spaces."""
+
+    links: Links
+    source: list[str]
+    target: list[str]
+    divided_source: list[str]
+    divided_target: list[str]
+
+    @property
+    def fits(self) -> bool:
+        return all(i < len(self.source) and j < len(self.target) for i, j in self.links)
+
+    @property
+    def fits_divided(self) -> bool:
+        return all(i < len(self.divided_source) and j < len(self.divided_target) for i, j in self.links)
+
+
+class _LinkModel:
+    """Adaptive model of linked words: probability of a link of two words given the links before it."""
+
+    def __init__(self) -> None:
+        self._pairs: Counter[tuple[str, str]] = Counter()
+        self._sources: Counter[str] = Counter()
+        self._targets: Counter[str] = Counter()
+
+    def log_probability(self, source: str, target: str) -> float:
+        """Return the log-probability of each word given the other."""
+        linked = log(self._pairs[source, target] + 1 / _WORDS)
+        return 2 * linked - log(self._sources[source] + 1) - log(self._targets[target] + 1)
+
+    def add(self, source: str, target: str) -> None:
+        self._pairs[source, target] += 1
+        self._sources[source] += 1
+        self._targets[target] += 1
+
+
+class LinkPositions:
+    """Find out whether the links of an input count words that are divided at Unicode spaces."""
+
+    def __init__(self) -> None:
+        self.divided = False
+        self._as_is, self._as_divided = _LinkModel(), _LinkModel()
+        self._ratio = self._squares = 0.0
+        self._compared = self._others = self._beyond = 0
+        self._with_spaces = self._undivided = 0
+        self._space = ""
+
+    def look(self, chunks: Sequence[LineColumns]) -> None:
+        """Take the next lines into account; they are divided, or not, by all lines so far."""
+        spaced = [_spaced(fields) for fields in chunks]
+        if not any(spaced):
+            return
+        if self._compared < _MOST_LINES:
+            for fields, places in zip(chunks, spaced, strict=True):
+                self._learn(fields, sorted({*range(len(fields.sources))} - {*places}))
+            for fields, places in zip(chunks, spaced, strict=True):
+                self._compare(fields, places)
+            # Without a likelier division, links that fit only one of them decide.
+            self.divided = self._ratio > 0 if self._likely else self._beyond > 0
+        number = sum(map(len, spaced))
+        self._with_spaces += number
+        if not self.divided:
+            self._undivided += number
+
+    @property
+    def _likely(self) -> bool:
+        """Whether one division is much likelier than the other."""
+        return abs(self._ratio) > max(_LEAST_RATIO, _LEAST_DEVIATIONS * sqrt(self._squares))
+
+    def divide(self, fields: LineColumns) -> LineColumns:
+        """Return the lines, those with links divided at Unicode spaces if their links count words so."""
+        if not self.divided:
+            return fields
+        sources, targets = (
+            [
+                _divide(line) if alignment is not None or k in fields.known else line
+                for k, (line, alignment) in enumerate(zip(lines, fields.alignments, strict=True))
+            ]
+            for lines in (fields.sources, fields.targets)
+        )
+        return replace(fields, sources=sources, targets=targets)
+
+    def note(self) -> Note | None:
+        """Return what to tell the user about the lines so far; None if their links count words as a store does."""
+        if not self._with_spaces or (self._likely and not self.divided):
+            return None
+        lines = f"{self._with_spaces:,} {'line' if self._with_spaces == 1 else 'lines'}"
+        head = f"{lines} with links and Unicode spaces, such as U+{ord(self._space or _SPACES[-1]):04X}: the links "
+        if not self.divided:
+            return Note(
+                UNICODE_SPACES,
+                f"{head}fit words that are divided at them, too, but are taken to count words between spaces and tabs; "
+                "if the aligner divides words at all spaces, as eflomal does, replace them by spaces in the text",
+            )
+        late = f", {self._undivided:,} lines before that was known excepted" if self._undivided else ""
+        return Note(UNICODE_SPACES, f"{head}count words that are divided at them, so words were divided there{late}")
+
+    def _learn(self, fields: LineColumns, places: Sequence[int]) -> None:
+        """Count the links of lines without Unicode spaces."""
+        for line in _lines_with_links(fields, places):
+            if self._others >= _MOST_LINES:
+                return
+            self._others += 1
+            if line.fits:
+                for i, j in line.links:
+                    for model in (self._as_is, self._as_divided):
+                        model.add(line.source[i], line.target[j])
+
+    def _compare(self, fields: LineColumns, places: Sequence[int]) -> None:
+        """Compare how likely the links of lines with Unicode spaces are under both divisions."""
+        for line in _lines_with_links(fields, places):
+            if not self._space and (found := _SPACE.search(" ".join((*line.source, *line.target)))):
+                self._space = found[0]
+            if self._compared >= _MOST_LINES or not line.fits_divided:
+                continue
+            self._compared += 1
+            if not line.fits:
+                self._beyond += 1
+                continue
+            linked = [(line.source[i], line.target[j]) for i, j in line.links]
+            divided = [(line.divided_source[i], line.divided_target[j]) for i, j in line.links]
+            for one, other in zip(linked, divided, strict=True):
+                if one != other:
+                    gain = self._as_divided.log_probability(*other) - self._as_is.log_probability(*one)
+                    self._ratio += gain
+                    self._squares += gain * gain
+            for one, other in zip(linked, divided, strict=True):
+                self._as_is.add(*one)
+                self._as_divided.add(*other)
+
+
+def _spaced(fields: LineColumns) -> list[int]:
+    """Return the places of the lines that have links and Unicode spaces."""
+    places: set[int] = set()
+    for lines in (fields.sources, fields.targets):
+        text = b"\n".join(lines)
+        if text.isascii():
+            found = len(text.translate(None, _ASCII_SPACES)) < len(text)
+        else:
+            found = _SPACE.search(text.decode(errors="replace")) is not None
+        if found:
+            places |= {k for k, line in enumerate(lines) if _SPACE.search(line.decode(errors="replace"))}
+    return sorted(k for k in places if fields.alignments[k])
+
+
+def _lines_with_links(fields: LineColumns, places: Sequence[int]) -> Iterator[_Line]:
+    for k in places:
+        alignment = fields.alignments[k]
+        if alignment is None:
+            continue
+        links = [(int(i), int(j)) for i, j in _LINK.findall(alignment.decode(errors="replace"))]
+        if links:
+            source, target = (side[k].decode(errors="replace") for side in (fields.sources, fields.targets))
+            yield _Line(links, _words(source), _words(target), source.split(), target.split())
+
+
+def _words(line: str) -> list[str]:
+    return [word for word in line.replace("\t", " ").split(" ") if word]
+
+
+def _divide(line: bytes) -> bytes:
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        return line
+    return _SPACE.sub(" ", text).encode()

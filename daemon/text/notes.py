@@ -1,0 +1,139 @@
+"""Notes on an input as a whole: lines that can be stored, but are probably not what the user meant.
+
+`Notes` collects those that follow from the text alone, while the input is read; `daemon.corpora.ingest` adds those that
+depend on the store. The command line prints them, HTTP and the library return them, `ingest_batches.notes` keeps them.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hierogram.daemon.text.texts import LOOKS_DIVIDED, LOOKS_RUNNING, looks
+from hierogram.daemon.text.validation import LineColumns
+
+RUNNING_TEXT = "running-text"
+TOKENS_DIVIDED = "tokens-divided"
+ESCAPED = "escaped"
+NOT_NFC = "not-nfc"
+QUOTED_FIELDS = "quoted-fields"
+SWAPPED_SIDES = "swapped-sides"
+UNICODE_SPACES = "unicode-spaces"
+ONE_BASED = "one-based"
+
+_ESCAPE = re.compile(rb"(?:^|[ \t])(&(?:apos|quot|amp|lt|gt|bar|#91|#93|#124);|@[-/]@(?=[ \t]|$))")
+"""Word that begins with an escape of Moses's tokenizer, or a hyphen or slash that it has split."""
+_SHARE_OF_ESCAPES = 0.001
+"""Share of lines with escapes from which they are noted."""
+_SHARE_OF_QUOTES = 0.5
+_QUOTED = re.compile(rb'"(?:[^"]|"")*"')
+"""Field as spreadsheets quote it."""
+_MOST_ODD_WORDS = 1_000
+
+
+class Note(NamedTuple):
+    """Note on an input: a code, which stays the same, and a sentence for people."""
+
+    code: str
+    text: str
+
+
+class Notes:
+    """Collect notes on the text of an input, chunk by chunk.
+
+    `divides` says whether lines without links are divided into tokens, None if the input is not text (a dictionary).
+    `quoting` says whether fields may have been quoted by a spreadsheet.
+    """
+
+    def __init__(self, divides: bool | None, quoting: bool = False) -> None:
+        self._divides = divides
+        self._quoting = quoting
+        self._looked = False
+        self._looks: Note | None = None
+        self._lines = self._escaped = self._quoted = self._doubled = 0
+        self._escape = ""
+
+    def look(self, fields: LineColumns) -> None:
+        """Take the next lines of the input into account, before they are divided into tokens."""
+        if not self._looked:
+            self._looked = True
+            self._looks = self._look_at_tokens(fields)
+        self._lines += len(fields.sources)
+        self._count_escapes(fields)
+        if self._quoting:
+            self._count_quotes(fields)
+
+    def _look_at_tokens(self, fields: LineColumns) -> Note | None:
+        if self._divides is None:
+            return None
+        raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
+        if not any(looks(self._divides, [side[k] for k in raw]) for side in (fields.sources, fields.targets)):
+            return None
+        if self._divides:
+            return Note(
+                TOKENS_DIVIDED,
+                f"{LOOKS_DIVIDED}, and are divided again, which spoils some (d' eau becomes d ' eau): withdraw them, "
+                "and ingest them into a store without --tokenize, or ingest the raw text",
+            )
+        return Note(
+            RUNNING_TEXT,
+            f"{LOOKS_RUNNING}: `hierogram ingest --tokenize fr,en`, or a store made by "
+            "`hierogram init --languages fr,en --tokenize`, divides text into tokens",
+        )
+
+    def _count_escapes(self, fields: LineColumns) -> None:
+        found: set[int] = set()
+        for lines in (fields.sources, fields.targets):
+            text = b"\n".join(lines)
+            if b"&" not in text and b"@-@" not in text and b"@/@" not in text:
+                continue
+            for k, line in enumerate(lines):
+                if (escape := _ESCAPE.search(line)) is not None:
+                    found.add(k)
+                    self._escape = self._escape or escape[1].decode()
+        self._escaped += len(found)
+
+    def _count_quotes(self, fields: LineColumns) -> None:
+        for source, target in zip(fields.sources, fields.targets, strict=True):
+            quoted = [field for field in (source, target) if len(field) > 1 and _QUOTED.fullmatch(field.strip(b" "))]
+            self._quoted += bool(quoted)
+            self._doubled += any(b'""' in field.strip(b" ")[1:-1] for field in quoted)
+
+    def found(self) -> list[Note]:
+        """Return the notes on the lines so far."""
+        notes = [self._looks] if self._looks else []
+        if self._escaped > _SHARE_OF_ESCAPES * self._lines:
+            notes.append(
+                Note(
+                    ESCAPED,
+                    f"{_lines(self._escaped)} escapes of Moses's tokenizer, such as {self._escape}, which are words of "
+                    "their own and match no other text: ingest the text as it was before (`sacremoses detokenize` "
+                    "undoes them)",
+                )
+            )
+        if self._doubled or self._quoted > _SHARE_OF_QUOTES * self._lines:
+            notes.append(
+                Note(
+                    QUOTED_FIELDS,
+                    f"{_lines(self._quoted)} fields in quotation marks, as spreadsheets write them; the marks are "
+                    "stored as part of the text: write the file without quoting",
+                )
+            )
+        return notes
+
+
+def _lines(number: int) -> str:
+    return f"{number:,} {'line has' if number == 1 else 'lines have'}"
+
+
+def words_not_in_nfc(texts: Sequence[str], most: int = _MOST_ODD_WORDS) -> list[str]:
+    """Return the different words of texts that are not in Unicode's form NFC, up to `most` of them."""
+    if unicodedata.is_normalized("NFC", "\n".join(texts)):
+        return []
+    found: dict[str, None] = {}
+    for text in texts:
+        if not unicodedata.is_normalized("NFC", text):
+            found |= {word: None for word in text.split(" ") if not unicodedata.is_normalized("NFC", word)}
+            if len(found) >= most:
+                break
+    return list(found)[:most]

@@ -1,0 +1,92 @@
+"""Tell which side of a store a text belongs to, by how often pairs have its words on each side.
+
+Words are whole words, also in stores whose vocabulary has parts of words: parts occur mostly on the side that is
+divided into parts, whatever the language of a text.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from math import log
+from threading import Lock
+from typing import NamedTuple
+
+from hierogram.daemon.text.segments import joined
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.store import Store
+
+_PAIRS_A_READ = 5_000
+_WORD_ODDS = 3.0
+"""Largest contribution of one word to the log-odds."""
+
+
+class SideOdds(NamedTuple):
+    """Log-odds that words belong to the source side rather than the target side, and the number of words known."""
+
+    log_odds: float
+    known: int
+
+
+class WholeWords:
+    """Counts of whole words by side. May be used from several threads.
+
+    A store of words is asked for them; in a store of parts the words of its first `most` pairs are counted here.
+    """
+
+    def __init__(self, store: Store, most: int) -> None:
+        self._store = store
+        self._most = most
+        self._lock = Lock()
+        self._parts: bool | None = None
+        self._read = self._last = 0
+        self._counts: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
+
+    def odds(self, words: Iterable[str]) -> SideOdds:
+        """Return the log-odds of different words."""
+        asked = list(dict.fromkeys(words))
+        if self._parts is None:
+            self._parts = bool(self._store.settings().joins)
+        counts: Mapping[str, Mapping[str, int]]
+        if self._parts:
+            counts = self._of_pairs()
+        else:
+            counts = {side: self._store.word_counts(side, asked) for side in (SOURCE, TARGET)}
+        log_odds, known = 0.0, 0
+        for word in asked:
+            source, target = counts[SOURCE].get(word, 0), counts[TARGET].get(word, 0)
+            log_odds += max(-_WORD_ODDS, min(_WORD_ODDS, log((source + 0.5) / (target + 0.5))))
+            known += source + target > 0
+        return SideOdds(log_odds, known)
+
+    def _of_pairs(self) -> dict[str, Counter[str]]:
+        with self._lock:
+            while self._read < self._most:
+                some = self._store.pair_texts(self._last, min(_PAIRS_A_READ, self._most - self._read))
+                if not some:
+                    break
+                for side, texts in zip((SOURCE, TARGET), list(zip(*some, strict=True))[1:], strict=True):
+                    self._counts[side].update(joined(" ".join(texts)).split(" "))
+                self._read += len(some)
+                self._last = some[-1][0]
+            return self._counts
+
+
+_SWAPPED_ODDS = 6.0
+"""Log-odds against its own side from which a text is taken for one of the other side."""
+_SWAPPED_ODDS_A_WORD = 1.0
+"""Log-odds for each known word from which it is."""
+_MOST_WORDS = 1_000
+"""Different words of a side that are looked up."""
+
+
+def are_swapped(words: WholeWords, sources: Sequence[str], targets: Sequence[str]) -> bool:
+    """Return whether most words of source texts are known from the target side of a store, and the other way about.
+
+    Texts are lines of tokens, whole words or parts of them.
+    """
+    for texts, sign in ((sources, -1), (targets, 1)):
+        found = words.odds(islice(dict.fromkeys(joined(" ".join(texts)).split(" ")), _MOST_WORDS))
+        against = sign * found.log_odds
+        if against < max(_SWAPPED_ODDS, _SWAPPED_ODDS_A_WORD * found.known):
+            return False
+    return True

@@ -1,0 +1,58 @@
+"""Commands that only read a store do so where its file and folder may not be written."""
+
+import os
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.conftest import Run
+
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.web.app import build_browser
+from hierogram.storage.browsing.reader import Reader
+
+
+@pytest.fixture
+def forbidden(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A learned store that this process seems not to be allowed to write."""
+    path = Path(learned_url.removeprefix("sqlite:///"))
+    access = os.access
+
+    def may(asked: str | Path, mode: int, **options: bool) -> bool:
+        # Exports are written beside the store, whose own folder counts as read-only for SQLite alone.
+        return access(asked, mode, **options) and not (mode == os.W_OK and str(asked) in (str(path), str(path.parent)))
+
+    monkeypatch.setattr(os, "access", may)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.database("sqlite")
+def test_a_read_only_store_is_read(hierogram: Run, forbidden: Path, tmp_path: Path) -> None:
+    before = forbidden.read_bytes()
+    chosen = ("--store", str(forbidden))
+    (tmp_path / "in").write_text("la maison\n")
+    (tmp_path / "a").write_text("un chat ||| a cat ||| 0-0 1-1\n")
+    assert "9 (0 unaligned" in hierogram(*chosen, "status").out
+    assert "maison" in hierogram(*chosen, "rules", "maison").out
+    assert set(hierogram(*chosen, "translate", "in").out.split()) == {"the", "house"}
+    exported = hierogram(*chosen, "export", "-o", "grammar.cdec.gz")
+    assert exported.code == 0, exported.err
+    assert (tmp_path / "grammar.cdec.gz").exists()
+    told = hierogram(*chosen, "rules", "--pairs", "la maison ||| the house").err
+    assert "is read-only: 9 pairs without an index of rules left out" in told
+    for writing in (("ingest", "a"), ("learn", "--sweeps", "1"), ("withdraw", "1")):
+        ran = hierogram(*chosen, *writing)
+        assert ran.code == 3
+        assert "this user may not write the store's file, or its folder" in ran.err
+    assert forbidden.read_bytes() == before
+    assert not list(forbidden.parent.glob(f"{forbidden.name}-*"))
+
+
+@pytest.mark.database("sqlite")
+def test_the_pages_of_a_read_only_store_are_shown(forbidden: Path) -> None:
+    with Reader(str(forbidden)) as reader, TestClient(build_browser(reader, HttpConfiguration())) as client:
+        for page in ("/", "/search?q=maison", "/now", "/pairs/1"):
+            answer = client.get(page, headers={"Accept": "text/html", "Host": "127.0.0.1"})
+            assert answer.status_code == 200, page
+    assert not list(forbidden.parent.glob(f"{forbidden.name}-*"))

@@ -1,0 +1,154 @@
+"""Links that count words divided at Unicode spaces are told from those that count words as a store does."""
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+
+from hierogram.daemon.text.link_positions import LinkPositions
+from hierogram.daemon.text.validation import LineColumns
+from hierogram.storage.store import Store, open_store
+
+WORDS = {
+    "le": "the", "chat": "cat", "chien": "dog", "maison": "house", "porte": "door", "rue": "street", "ville": "town",
+    "arbre": "tree", "livre": "book", "rouge": "red", "vert": "green", "noir": "black", "grand": "big",
+}  # fmt: skip
+NO_BREAK = "\u00a0"
+
+
+def corpus(
+    number: int, *, divided: bool, space: str = NO_BREAK, spaced: Sequence[int] | None = None, seed: int = 1
+) -> list[tuple[str, str, str]]:
+    """Pairs that begin with a number of two words that a Unicode space separates, and whose last word has no link.
+
+    So all links are in range, whichever words they count: `divided` or not. Lines not in `spaced` have no such space.
+    """
+    drawn = random.Random(seed)
+    pairs = []
+    for k in range(number):
+        words = drawn.sample(sorted(WORDS), drawn.randint(3, 7))
+        target = [WORDS[word] for word in words]
+        if spaced is None or k in spaced:
+            source = [f"10{space}000", *words]
+            first = 2 if divided else 1
+            links = [(k, 0) for k in range(first)] + [(first + i, 1 + i) for i in range(len(words))]
+        else:
+            source, links = ["1000", *words], [(i, i) for i in range(len(words) + 1)]
+        line = " ".join(f"{i}-{j}" for i, j in links)
+        pairs.append((f"{' '.join(source)} .", f"{' '.join(['10,000', *target])} .", line))
+    return pairs
+
+
+def columns(pairs: Sequence[tuple[str, str, str | None]]) -> LineColumns:
+    sources, targets, alignments = zip(*pairs, strict=True)
+    return LineColumns(
+        range(1, len(pairs) + 1),
+        [text.encode() for text in sources],
+        [text.encode() for text in targets],
+        [None if links is None else links.encode() for links in alignments],
+        [None] * len(pairs),
+    )
+
+
+@pytest.mark.parametrize("space", [NO_BREAK, "\u202f", "\u2009", "\u3000", "\u2003", "\x1c"])
+def test_links_in_range_that_count_divided_words_are_told_by_which_words_they_link(space: str) -> None:
+    fields = columns(corpus(30, divided=True, space=space))
+    positions = LinkPositions()
+    positions.look([fields])
+    note = positions.note()
+    assert note is not None
+    assert note.code == "unicode-spaces"
+    assert f"such as U+{ord(space):04X}: the links count words that are divided at them" in note.text
+    found = positions.divide(fields)
+    assert found.sources[0].startswith(b"10 000 ")
+    assert found.targets == fields.targets
+
+
+@pytest.mark.parametrize("space", [NO_BREAK, "\u202f", "\u2009"])
+def test_links_that_count_words_as_a_store_does_are_left_alone(space: str) -> None:
+    fields = columns(corpus(30, divided=False, space=space))
+    positions = LinkPositions()
+    positions.look([fields])
+    assert positions.note() is None
+    assert positions.divide(fields) is fields
+
+
+@pytest.mark.parametrize("divided", [True, False])
+def test_few_lines_with_unicode_spaces_are_compared_with_the_others(divided: bool) -> None:
+    fields = columns(corpus(60, divided=divided, spaced=[30, 50]))
+    positions = LinkPositions()
+    positions.look([fields])
+    assert positions.divided == divided
+    assert (positions.note() is None) != divided
+
+
+def test_links_out_of_range_that_fit_divided_words_decide_where_nothing_else_does() -> None:
+    fields = columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-0 2-1")])
+    positions = LinkPositions()
+    positions.look([fields])
+    assert positions.divide(fields).sources == [b"10 000 chats"]
+
+
+def test_a_few_links_that_fit_both_divisions_are_noted() -> None:
+    fields = columns([(f"10{NO_BREAK}000 chats noirs", "10,000 black cats", "0-0 1-2 2-1")])
+    positions = LinkPositions()
+    positions.look([fields])
+    note = positions.note()
+    assert note is not None
+    assert "the links fit words that are divided at them, too" in note.text
+    assert positions.divide(fields) is fields
+
+
+def test_lines_before_the_decision_are_counted_in_the_note() -> None:
+    positions = LinkPositions()
+    positions.look([columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-1")])])
+    positions.look([columns(corpus(30, divided=True))])
+    note = positions.note()
+    assert note is not None
+    assert note.text.endswith("so words were divided there, 1 lines before that was known excepted")
+
+
+def test_lines_without_links_keep_their_spaces() -> None:
+    pairs: list[tuple[str, str, str | None]] = [*corpus(30, divided=True), (f"10{NO_BREAK}000 chats", "cats", None)]
+    fields = columns(pairs)
+    positions = LinkPositions()
+    positions.look([fields])
+    assert positions.divide(fields).sources[-1] == fields.sources[-1]
+    alone = LinkPositions()
+    alone.look([columns([pairs[-1]])])
+    assert alone.note() is None
+
+
+def links_of_houses(store: Store) -> set[tuple[str, str]]:
+    """Words that are linked with `maison` or `house`."""
+    found = set()
+    for row in store.pairs():
+        source, target = row.source.split(" "), row.target.split(" ")
+        for link in row.alignment.split():
+            i, j = map(int, link.split("-"))
+            if "maison" in source[i] or target[j] == "house":
+                found.add((source[i], target[j]))
+    return found
+
+
+@pytest.mark.parametrize("form", ["parallel", "pipes", "jsonl"])
+def test_an_input_whose_links_count_divided_words_is_stored_right(hierogram: Run, tmp_path: Path, form: str) -> None:
+    pairs = corpus(40, divided=True, spaced=range(0, 40, 3))
+    names = ["a"]
+    if form == "parallel":
+        names = ["a.fr", "a.en", "a.align"]
+        for name, lines in zip(names, zip(*pairs, strict=True), strict=True):
+            (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    elif form == "pipes":
+        (tmp_path / "a").write_text("".join(" ||| ".join(pair) + "\n" for pair in pairs))
+    else:
+        members = ("source", "target", "alignment")
+        (tmp_path / "a").write_text("".join(json.dumps(dict(zip(members, pair, strict=True))) + "\n" for pair in pairs))
+    done = hierogram("--store", "s.db", "ingest", *names)
+    assert "40 pairs stored" in done.out
+    assert "unicode-spaces: 14 lines with links and Unicode spaces, such as U+00A0" in done.err
+    with open_store("s.db") as store:
+        assert links_of_houses(store) == {("maison", "house")}

@@ -1,0 +1,61 @@
+"""The side of a store that a text belongs to, by whole words, whether its vocabulary has words or parts of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.daemon.parts import VERSES
+
+import hierogram as hg
+from hierogram.daemon.text.sides import WholeWords
+from hierogram.storage.store import Store
+from hierogram.tools.translation.plain_text import PlainTranslator
+
+
+@pytest.fixture(params=["words", (40, 0), (0, 40), (40, 40)], ids=str)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A store of Swahili and English: of words, or with parts of words on some side."""
+    languages = ("sw", "en")
+    with hg.open(tmp_path / "words.db", create=True, languages=languages) as words:
+        words.add(VERSES)
+        if request.param == "words":
+            yield words.store
+        else:
+            with words.in_parts(tmp_path / "parts.db", joins=request.param) as parts:
+                yield parts.store
+
+
+def never() -> None:
+    raise AssertionError("nothing is translated here")
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("ninakula mkate mtamu", "sw"),
+        ("I eat sweet bread", "en"),
+        ("Una leta? Anataka chai.", "sw"),
+        ("We want water, and tea!", "en"),
+        ("i want", "en"),
+        ("maji", "sw"),
+    ],
+)
+def test_the_language_of_a_text_is_told_by_whole_words(store: Store, text: str, language: str) -> None:
+    (first, sure), (second, less) = PlainTranslator(store, never).detect(text)
+    assert (first, sure > 0.9 > less) == (language, True)
+    assert second != first
+
+
+def test_a_text_of_unknown_words_is_of_no_language(store: Store) -> None:
+    assert [sure for _, sure in PlainTranslator(store, never).detect("Xylograph 17")] == [0.5, 0.5]
+
+
+def test_words_of_later_pairs_are_counted_up_to_a_bound(tmp_path: Path) -> None:
+    with hg.open(tmp_path / "words.db", create=True) as words:
+        words.add(VERSES[:10])
+        with words.in_parts(tmp_path / "parts.db", joins=(20, 0)) as parts:
+            whole = WholeWords(parts.store, most=11)
+            assert whole.odds(["anapiga"]).known == 0
+            parts.add([("anapiga", "hits"), ("anacheza", "plays")])
+            assert whole.odds(["anapiga"]) == pytest.approx((1.0986, 1), abs=1e-3)
+            assert whole.odds(["anacheza"]).known == 0
