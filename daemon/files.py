@@ -14,6 +14,12 @@ from typing import BinaryIO
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
+def cache_folder() -> Path:
+    """Return the folder of downloaded and derived files, `hierogram` in the user's cache folder or HIEROGRAM_CACHE."""
+    base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "hierogram"
+
+
 def readable(name: str) -> str:
     """Return a file's name, or a text with names, as logs, stores and JSON can hold it.
 

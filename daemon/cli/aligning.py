@@ -11,6 +11,7 @@ import typer
 
 from hierogram.daemon.cli.common import (
     chosen_store,
+    files_or_input,
     interruptible,
     named_store,
     note,
@@ -35,17 +36,17 @@ STANDARD_OUTPUT = "-"
 @with_options
 def align(
     context: typer.Context,
+    request: Request,
     files: Annotated[
-        list[str],
+        list[str] | None,
         Option(
             "Source sentences, one a line, and their translations, line for line; or one file of "
-            "`source ||| target` lines, of the same with tabs, or of JSON lines; compressed files are unpacked, - is "
-            "standard input.",
-            metavar="SRC TGT | FILE",
+            "`source ||| target` lines, of the same with tabs, or of JSON lines; compressed files are unpacked. Without a "
+            "file, or with -, standard input.",
+            metavar="[SRC TGT | FILE]",
             positional=True,
         ),
-    ],
-    request: Request,
+    ] = None,
     output: Annotated[str, OUTPUT] = STANDARD_OUTPUT,
     tokenize: Tokenize = None,
     tokenized: Tokenized = False,
@@ -65,6 +66,7 @@ def align(
     from hierogram.daemon.text.reading import read_pairs
     from hierogram.daemon.text.texts import two_languages
 
+    files = files_or_input(files, "pairs")
     with interruptible("no file was written"), ExitStack() as stack:
         url = named_store(context)
         store = None if url is None else stack.enter_context(open(url))

@@ -44,25 +44,45 @@ def is_store(named: str) -> bool:
     return named.endswith(".db") or "://" in named
 
 
+STANDARD_INPUT = "-"
+
+
+def files_or_input(files: Sequence[str] | None, what: str) -> list[str]:
+    """Return the files of a command, or standard input if none is named. A hint tells users of a terminal.
+
+    `what` is what the command reads.
+    """
+    found = list(files or (STANDARD_INPUT,))
+    if STANDARD_INPUT in found and sys.stdin.isatty():
+        note(f"reading {what} from standard input; Ctrl-D ends them")
+    return found
+
+
 def grammar_and_sentences(
-    context: typer.Context, files: list[str], stack: ExitStack
+    context: typer.Context, files: Sequence[str], stack: ExitStack, *, needs_file: bool = False
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar, a file or a store that the stack closes, and the file of sentences; raises `UsageError`."""
+    """Return the grammar, a file or a store that the stack closes, and the file of sentences.
+
+    Without a file the sentences are standard input, unless the command `needs_file`. Raises `UsageError`, and
+    `InputError` if the file cannot be read.
+    """
     from hierogram.daemon.library.store import open
+    from hierogram.daemon.text.lines import check_readable
     from hierogram.tools.translation.grammars import is_grammar
 
-    if len(files) == 1:
-        [path] = files
-        if is_store(path) or is_grammar(path):
-            raise UsageError(
-                f"{path} is a grammar, and no file of sentences is named: name both: {path} FILE (or - for stdin)"
-            )
-        return stack.enter_context(chosen_store(context)), path
-    if len(files) != 2:
+    if len(files) > 2:
         raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
-    grammar, sentences = files
-    if named_store(context):
+    has_grammar = len(files) == 2 or (len(files) == 1 and (is_store(files[0]) or is_grammar(files[0])))
+    grammar = files[0] if has_grammar else None
+    if needs_file and has_grammar and len(files) == 1:
+        raise UsageError(f"{grammar} is a grammar, and no file of sentences is named: name both: {grammar} FILE")
+    if grammar and named_store(context):
         raise UsageError(f"--store and {grammar} are two grammars: name one")
+    named = files[1:] if has_grammar else files
+    [sentences] = files_or_input(named, f"sentences for {grammar or store_url(context)}")
+    check_readable(sentences)
+    if grammar is None:
+        return stack.enter_context(chosen_store(context)), sentences
     return stack.enter_context(open(grammar)) if is_store(grammar) else grammar, sentences
 
 

@@ -8,6 +8,7 @@ import typer
 
 from hierogram.daemon.cli.common import (
     FOUND,
+    files_or_input,
     interruptible,
     note,
     open_or_make,
@@ -36,15 +37,15 @@ MEMORY = "memory"
 def ingest(
     context: typer.Context,
     files: Annotated[
-        list[str],
+        list[str] | None,
         Option(
             "SOURCE TARGET [ALIGNMENT] line by line, or one file of `source ||| target [||| 0-0 1-2]` lines, of "
             'the same with tabs, of JSON lines {"source", "target", "alignment", "id"}, or of trees; gzip and zstd are '
-            "undone; - is standard input.",
-            metavar="FILES...",
+            "undone. Without a file, or with -, standard input.",
+            metavar="[FILES]...",
             positional=True,
         ),
-    ],
+    ] = None,
     *,
     format: Annotated[
         str,
@@ -83,6 +84,7 @@ def ingest(
     pairs of the corpus `dictionary`, unless another one is named; those of one word on each side have a link that is
     fixed. A store's first trees settle for its life how trees are transformed and which words are known.
     """
+    files = files_or_input(files, "pairs")
     if dictionary:
         if len(files) != 1 or trees or tokenize is not None:
             raise UsageError("--dictionary takes one file, no --trees, and is divided into tokens as the store does")

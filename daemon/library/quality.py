@@ -12,7 +12,7 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.options import PathLike, options_of
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress, silence
-from hierogram.daemon.text.lines import read_sentences
+from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.texts import TOKENS, pipeline_of, side_of, text_advice
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
@@ -61,6 +61,7 @@ def lm(
     if store is not None and not tokenized:
         side = pipeline_of(store.settings()).target
     wanted, paths = options_of(EstimationOptions, options, chosen), _paths(texts)
+    check_readable(*paths)
     with silence(), progress("lm", "n-grams") as shown:
         report = make(paths, list(map(Path, _paths(outputs))), wanted, shown, side)
     advice = text_advice(side, ", ".join(paths), report.beginning, "--tokenize en", "--tokenized")
@@ -176,7 +177,9 @@ def tune(
             inputs |= {"sentences": str(sentences), "references": _paths(references)}
         equipment = equip(translate)
         if isinstance(grammar, GrammarStore):
-            rules = equipment.of_store(held.store if sentences is None else grammar.store).grammar
+            store = held.store if sentences is None else grammar.store
+            rules = equipment.of_store(store).grammar
+            equipment = equipment.with_model_of(store)
             named = grammar.url
         else:
             rules, named = equipment.grammar(str(grammar)), str(grammar)

@@ -772,8 +772,8 @@ class GrammarStore:
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
         """Return the translation of a text, `.text`, by what the store has learned by now: as `Decoder(store)` does it.
 
-        A `Decoder` of your own takes a language model and weights. Raises `NothingLearnedError`, `WrongKindError`,
-        `UsageError`.
+        The language model is built from the store's target side; a `Decoder` takes another one, and weights. Raises
+        `NothingLearnedError`, `WrongKindError`, `UsageError`.
         """
         from hierogram.tools.translation.opening import Follower, equip
         from hierogram.tools.translation.options import TranslateOptions

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.keywords import AlignKeywords, ParseKeywords, TranslateKeywords
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import LearnedCounts
+    from hierogram.tools.translation.opening import Follower, TranslationResources
     from hierogram.tools.translation.options import TranslateOptions
     from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
     from hierogram.tools.translation.translating import Translator
@@ -88,10 +89,11 @@ def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
 
 
 class Decoder:
-    """Translates with a grammar: an export of any format of rules, a packed one, or a store, as it is by then.
+    """Decoder with a grammar: an export of any format of rules, a packed grammar, or a store in its current state.
 
-    Options are those of `TranslateOptions`: `lm="english.lm", weights="weights.toml", pops=50`. May be used from
-    several threads. Raises `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
+    Options are those of `TranslateOptions`: `lm="english.lm", weights="weights.toml", pops=50`. If `lm` is not given,
+    the language model is built from the target side of a store; `lm="none"` translates without one. May be used
+    from several threads. Raises `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
     """
 
     def __init__(
@@ -106,15 +108,22 @@ class Decoder:
 
         names = {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
         wanted = options_of(TranslateOptions, options, names)
+        self._follower: Follower | None = None
         with silence():
-            self.resources = equip(wanted)
+            self._resources = equip(wanted)
             self._corrected = grammar.corrections.known if isinstance(grammar, GrammarStore) else None
             if isinstance(grammar, GrammarStore):
-                self._now: Callable[[], Translator] = Follower(grammar.store, self.resources).refresh
+                self._follower = Follower(grammar.store, self._resources)
+                self._now: Callable[[], Translator] = self._follower.refresh
             else:
-                translator = self.resources.translator(self.resources.grammar(str(grammar)))
+                translator = self._resources.translator(self._resources.grammar(str(grammar)))
                 self._now = lambda: translator
         self.translator()
+
+    @property
+    def resources(self) -> TranslationResources:
+        """Options, weights, language model and glossary of the newest translator."""
+        return self._resources if self._follower is None else self._follower.resources
 
     def translator(self) -> Translator:
         """Return what translates with the grammar as it is now."""
@@ -183,6 +192,7 @@ def parse(
     from hierogram.tools.treebanks.requests import ParseRequest
 
     request = options_of(ParseRequest, options, chosen)
+    lines = _sentences(sentences)
     priors, how, base = None, Transformations(), request.base
     if isinstance(grammar, GrammarStore):
         url = grammar.store.engine.url.render_as_string(hide_password=False)
@@ -198,7 +208,7 @@ def parse(
         approximate(binarized(fragments), top, priors, base=base or PCFG), top, request.draws_taken, request.seed
     )
     parsed = []
-    for number, line in enumerate(_sentences(sentences)):
+    for number, line in enumerate(lines):
         words = [word for word in line.replace("\t", " ").split(" ") if word]
         if words:
             found = parser.parse(words, number, (request.method,))

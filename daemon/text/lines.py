@@ -5,6 +5,7 @@ numbers agree with `wc`, `sed` and the aligner that made the file. A byte order 
 out. Lines stay bytes here, so that a line that is not UTF-8 does not stop the file.
 """
 
+import errno
 import os
 import stat
 import sys
@@ -362,6 +363,18 @@ def open_lines(
             raise InputError(f"{readable(path)}: cannot be opened: {error.strerror or error}") from error
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
         yield LineFile(stream, readable(os.path.abspath(path)), size, limits, read_on)
+
+
+def check_readable(*paths: str) -> None:
+    """Raise `InputError` if a file does not exist or may not be read. Nothing is opened, because it may be a pipe."""
+    for path in paths:
+        try:
+            is_folder = path != STANDARD_INPUT and stat.S_ISDIR(os.stat(path).st_mode)
+        except OSError as error:
+            raise InputError(f"{readable(path)}: cannot be opened: {error.strerror or error}") from error
+        if is_folder or not (path == STANDARD_INPUT or os.access(path, os.R_OK)):
+            reason = os.strerror(errno.EISDIR if is_folder else errno.EACCES)
+            raise InputError(f"{readable(path)}: cannot be opened: {reason}")
 
 
 def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:

@@ -209,6 +209,11 @@ class Snapshot:
                 found[row.id] = PairPlace(row.external_id, row.name, row.origin)
         return found
 
+    def target_sides(self, limit: int) -> Iterator[str]:
+        """Yield the target sides of the first `limit` pairs, in the order of their ids."""
+        statement = select(sentence_pairs.c.target).order_by(sentence_pairs.c.id).limit(limit)
+        return self._stream(str, statement)
+
     def word_counts(self, side: str) -> list[tuple[str, int]]:
         """The different words of `source` or `target` sides of all pairs, and how often each occurs; by their ids."""
         statement = select(vocabulary.c.token, vocabulary.c.count).where(vocabulary.c.side == side)

@@ -21,6 +21,7 @@ _STEMS = "tests/daemon/learning/alignment/test_stems.py"
 _ARRIVALS = "tests/daemon/learning/alignment/test_incremental.py"
 _LOTS = "tests/daemon/workers/test_lots.py"
 _TEXT = "tests/tools/translation/test_text.py"
+_CASING = "tests/tools/translation/test_casing.py"
 _JOINING = "tests/daemon/text/test_joining.py"
 _COMPILING = "tests/tools/scores/test_compiling.py"
 
@@ -141,10 +142,31 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a sentence begins as the grammar has it",
-        "tools/translation/text_translator.py",
-        "cased[begins] = capitalized(cased[begins])",
-        "cased[begins] = cased[begins]",
+        "tools/translation/recasing.py",
+        "return self._target.capitalize(found) if begins or copied is _Case.CAPITAL else found",
+        "return found",
         (_TEXT, "-k", "text_is_translated"),
+    ),
+    Fault(
+        "text in a script without case is in capitals",
+        "tools/translation/casing.py",
+        "return len(long) > 1 and all(map(is_upper, found))",
+        "return all(map(is_upper, filter(first_cased, found)))",
+        (_CASING, "-k", "script_with_case"),
+    ),
+    Fault(
+        "German nouns are names",
+        "tools/translation/unknown_words.py",
+        "if noun and not self._casing.nouns:",
+        "if noun:",
+        ("tests/tools/translation/test_unknown_words.py", "-k", "german"),
+    ),
+    Fault(
+        "a footnote's mark is part of the word before it",
+        "tools/translation/documents.py",
+        "if _has_no_words(pieces, k, after, partner, made.text):",
+        "if False:",
+        (_TEXT, "-k", "html"),
     ),
     Fault(
         "an apostrophe of print is a token",

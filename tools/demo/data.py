@@ -7,7 +7,6 @@ Biblical Literature and Logos Bible Software), text of the Berean Standard Bible
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hierogram.daemon.exceptions import DaemonError, InputError
+from hierogram.daemon.files import cache_folder
 from hierogram.daemon.text.burrito import common_verses, links_by_verse, token_text
 
 PACKAGE = "bible-alignments==0.4.2"
@@ -54,12 +54,6 @@ class VersePair:
         """Return the pair as ingest takes it."""
         pair: dict[str, object] = {"id": self.name, "source": " ".join(self.source), "target": " ".join(self.target)}
         return pair | ({"alignment": self.links} if with_links else {})
-
-
-def cache_folder() -> Path:
-    """Return where fetched data are kept: `hierogram` in the user's cache folder, which HIEROGRAM_CACHE moves."""
-    base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "hierogram"
 
 
 def fetch() -> Path:

@@ -1,57 +1,169 @@
-"""Capital letters of translations: what the target side of a store says of words that do not begin a sentence."""
+"""Case of words: case mappings by language, and the case in which a corpus writes each word within sentences."""
 
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 _BEGINNING = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 _RARE = 0.05
-"""A form that fewer of a word's uses have is taken for a slip."""
+"""A form with a smaller share of a word's uses is taken for a slip."""
+_NOUNS = 0.15
+"""Share of capitalized words within sentences from which on capitals are not a sign of names: 0.31 in German news, 0.08
+in English."""
+_NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
+_DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
+"""Languages in which `i` and `ı` are different letters, each with its own capital."""
+_DUTCH = frozenset(("af", "nl"))
+_SHORTENED = re.compile(r"['’‘`][a-z]")
+"""Dutch `'t`, `'s`: at the beginning of a sentence the next word is capitalized."""
+_GREEK = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
+_ACCENTS = str.maketrans("", "", "\u0300\u0301\u0313\u0314\u0342")
+_ENOUGH = 1_000
+"""Words within sentences from which on a corpus shows whether its language capitalizes nouns."""
+_ENDS = re.compile(r"[.!?…。！？؟।።։]\W*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Casing:
-    """The forms of words within sentences, by their small letters, the most frequent one first.
+    """Case of one language, with the forms of words that one side of a corpus has within sentences.
 
-    Only words are there that are somewhere written with a capital letter.
+    Attributes
+    ----------
+    forms
+        The forms of each word by its lowercase form, most frequent first. It contains only words that the corpus
+        capitalizes somewhere.
+    language
+        Language code, for its case mappings.
+    nouns
+        Whether common nouns are capitalized, as in German.
+    capital_fragments
+        Whether a text without a final punctuation mark, such as a heading, begins with a capital.
     """
 
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    language: str = ""
+    nouns: bool = False
+    capital_fragments: bool = True
 
     def within(self, word: str) -> str:
-        """Return a word as it is written within a sentence."""
-        known = self.forms.get(word.lower())
+        """Return a word as the corpus writes it within sentences."""
+        known = self.forms.get(self.lower(word))
         return word if not known or word in known else known[0]
 
+    def lower(self, word: str) -> str:
+        """Return a word in lowercase."""
+        if self.language in _DOTTED_I:
+            word = word.replace("I", "ı").replace("İ", "i")
+        return word.lower()
 
-_BETWEEN = "\n"
-"""What stands between sentences: no token."""
+    def upper(self, word: str) -> str:
+        """Return a word in capitals. Letters of scripts without case, Georgian among them, are unchanged."""
+        if self.language in _DOTTED_I:
+            word = word.replace("i", "İ")
+        if _GREEK.search(word):
+            # Greek capitals have no accents.
+            word = unicodedata.normalize("NFC", unicodedata.normalize("NFD", word).translate(_ACCENTS))
+        return "".join(letter.upper() if is_cased(letter) else letter for letter in word)
+
+    def capitalize(self, word: str) -> str:
+        """Return a word with its first letter capitalized. Words such as `3rd` and `iPhone` are unchanged."""
+        place = next((k for k, letter in enumerate(word) if _begins_word(letter)), len(word))
+        letter, rest = word[place : place + 1], word[place + 1 :]
+        if not letter or not is_cased(letter) or is_mixed(word):
+            return word
+        if self.language in _DOTTED_I and letter == "i":
+            return f"{word[:place]}İ{rest}"
+        if self.language in _DUTCH and word[place : place + 2] == "ij":
+            return f"{word[:place]}IJ{rest[1:]}"
+        return word[:place] + letter.title() + rest
+
+    def uncapitalize(self, word: str) -> str:
+        """Return a word in lowercase if only its first letter is a capital, else unchanged."""
+        small = self.lower(word)
+        return small if word == self.capitalize(small) else word
+
+    def is_shortened(self, word: str) -> bool:
+        """Return whether a word is never capitalized, such as Dutch `'t`."""
+        return self.language in _DUTCH and _SHORTENED.fullmatch(word) is not None
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return the attributes as JSON values, which `Casing.of_plain` reads."""
+        return {
+            "forms": {small: list(forms) for small, forms in self.forms.items()},
+            "language": self.language,
+            "nouns": self.nouns,
+            "capital_fragments": self.capital_fragments,
+        }
+
+    @classmethod
+    def of_plain(cls, values: Mapping[str, Any]) -> "Casing":
+        """Return the casing of JSON values."""
+        return cls(**{**values, "forms": {small: tuple(forms) for small, forms in values["forms"].items()}})
+
 
 NO_CASING = Casing()
-"""Nothing is known of capital letters."""
+"""Casing of an unknown language without a corpus."""
+
+_BETWEEN = "\n"
+"""Sentence separator, which is not a token."""
 
 
-def learn_casing(sentences: Iterable[str]) -> Casing:
-    """Return the casing of sentences, which are tokens separated by spaces.
+def casing_of(language: str | None) -> Casing:
+    """Return the casing of a language without a corpus."""
+    base = re.split("[-_]", (language or "").lower())[0]
+    return Casing(language=base, nouns=base in _NOUN_LANGUAGES)
 
-    A word behind a full stop, a colon or a quotation mark is not looked at, nor is the first one.
+
+def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casing:
+    """Return the casing of one side of a corpus. Sentences are tokens separated by spaces.
+
+    The first word of a sentence is not counted, and neither is a word after a full stop, a colon or a quotation mark.
     """
-    words = [word for sentence in sentences for word in (_BETWEEN, *sentence.split(" "))]
+    own = casing_of(language)
+    lines = [sentence for sentence in sentences if sentence]
+    words = [word for line in lines for word in (_BETWEEN, *line.split(" "))]
     anywhere = set(words) - {_BETWEEN}
-    beginning = {word for word in anywhere if may_begin(word)} | {_BETWEEN}
+    beginning = {word for word in anywhere if word[-1:] in _BEGINNING} | {_BETWEEN}
     within = Counter(word for before, word in pairwise(words) if before not in beginning and word != _BETWEEN)
-    capital = {word.lower() for word in anywhere if word.lower() != word}
-    forms: dict[str, list[tuple[int, str]]] = {}
-    for word, count in within.items():
-        if (small := word.lower()) in capital:
-            forms.setdefault(small, []).append((-count, word))
-    return Casing({small: _usual(sorted(found)) for small, found in forms.items()})
+    return Casing(
+        _forms(own, anywhere, within), own.language, own.nouns or _has_nouns(within), _capital_fragments(lines)
+    )
+
+
+def learn_casing_of_rules(words: Sequence[str], within: Sequence[int], language: str | None = None) -> Casing:
+    """Return the casing of one side of a grammar.
+
+    Parameters
+    ----------
+    words
+        Vocabulary of the side.
+    within
+        For each word, the number of rules that have it behind another word.
+    """
+    own = casing_of(language)
+    counts = Counter({word: count for word, count in zip(words, within, strict=True) if count})
+    return Casing(_forms(own, set(words), counts), own.language, own.nouns)
 
 
 def may_begin(before: str) -> bool:
-    """Return whether a sentence may begin behind a token: behind a full stop, a colon, a quotation mark."""
+    """Return whether a sentence may begin after a token: a full stop, a colon or a quotation mark."""
     return before[-1:] in _BEGINNING
+
+
+def _forms(own: Casing, anywhere: Iterable[str], within: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    anywhere = set(anywhere)
+    capital = {small for word in anywhere if (small := own.lower(word)) != word}
+    forms: dict[str, list[tuple[int, str]]] = {}
+    for word, count in within.items():
+        if (small := own.lower(word)) in capital:
+            forms.setdefault(small, []).append((-count, word))
+    found = {small: _usual(sorted(some)) for small, some in forms.items()}
+    # A word that is never within a sentence, and that some line begins with in lowercase.
+    return found | {small: (small,) for small in capital & anywhere if small not in found}
 
 
 def _usual(found: list[tuple[int, str]]) -> tuple[str, ...]:
@@ -59,26 +171,71 @@ def _usual(found: list[tuple[int, str]]) -> tuple[str, ...]:
     return tuple(word for count, word in found if count <= _RARE * total)
 
 
-def capitalized(word: str) -> str:
-    """Return a word with its first letter as a capital one."""
-    for k, letter in enumerate(word):
-        if letter.isalpha():
-            return word[:k] + letter.title() + word[k + 1 :]
-    return word
+def _has_nouns(within: Mapping[str, int]) -> bool:
+    """Return whether so many words within sentences are capitalized that common nouns are among them."""
+    cased = [(word, count) for word, count in within.items() if len(word) > 1 and is_cased(word[0])]
+    capital = sum(count for word, count in cased if is_capital(word))
+    total = sum(count for word, count in cased if is_lower(word) or is_capital(word))
+    return total >= _ENOUGH and capital > _NOUNS * total
 
 
-def uncapitalized(word: str) -> str:
-    """Return a word that has a capital letter at its beginning alone in small letters; any other as it is."""
-    small = word.lower()
-    return small if word == capitalized(small) else word
+def _capital_fragments(lines: Iterable[str]) -> bool:
+    """Return whether most lines without a final punctuation mark begin with a capital."""
+    first = [letter for line in lines if not _ENDS.search(line) and (letter := first_cased(line))]
+    return 2 * sum(letter.isupper() or letter.istitle() for letter in first) >= len(first)
+
+
+def is_cased(letter: str) -> bool:
+    """Return whether a letter has a capital and a lowercase form that texts distinguish.
+
+    Georgian capitals are a style of print, and Cherokee is written in capitals alone.
+    """
+    cherokee = "\u13a0" <= letter <= "\u13ff" or "\uab70" <= letter <= "\uabbf"
+    return letter.lower() != letter.title() and not cherokee and not "\u1c90" <= letter <= "\u1cbf"
+
+
+def is_upper(word: str) -> bool:
+    """Return whether all cased letters of a word are capitals, and it has one."""
+    cased = [letter for letter in word if letter.isalpha() and is_cased(letter)]
+    return bool(cased) and all(letter.isupper() for letter in cased)
+
+
+def is_lower(word: str) -> bool:
+    """Return whether all cased letters of a word are lowercase, and it has one."""
+    cased = [letter for letter in word if letter.isalpha() and is_cased(letter)]
+    return bool(cased) and all(letter.islower() for letter in cased)
+
+
+def is_capital(word: str) -> bool:
+    """Return whether the first letter of a word is a capital and the word is not in capitals."""
+    first = next((letter for letter in word if _begins_word(letter)), "")
+    return bool(first) and is_cased(first) and not first.islower() and (len(word) == 1 or not is_upper(word))
+
+
+def is_mixed(word: str) -> bool:
+    """Return whether a word begins in lowercase and has a capital later in the same part, such as `iPhone`."""
+    for part in re.split("[-'’‘·]", word):
+        if part[:1].islower() and any(letter.isupper() for letter in part if is_cased(letter)):
+            return True
+    return False
+
+
+def _begins_word(letter: str) -> bool:
+    """Return whether a letter or digit is the first of a word; modifier letters such as ʻ are not."""
+    return letter.isalnum() and unicodedata.category(letter) != "Lm"
 
 
 def first_cased(text: str) -> str:
-    """Return the first letter of a text that is a capital or a small one, or nothing."""
-    return next((letter for letter in text if letter.isupper() or letter.islower() or letter.istitle()), "")
+    """Return the first letter of a text if it has case. Empty if a digit or a letter without case is before it."""
+    first = next((letter for letter in text if _begins_word(letter)), "")
+    return first if first and is_cased(first) else ""
 
 
 def all_capital(words: Sequence[str]) -> bool:
-    """Return whether a sentence of two words or more is written in capital letters alone."""
-    long = [word for word in words if sum(map(str.isalpha, word)) > 1]
-    return len(long) > 1 and all(word.isupper() for word in words if first_cased(word))
+    """Return whether a sentence with at least two words of several letters is in capitals throughout.
+
+    Words with digits do not count. A word in a script without case is not in capitals.
+    """
+    found = [word for word in words if any(map(str.isalpha, word)) and not any(map(str.isdigit, word))]
+    long = [word for word in found if sum(map(str.isalpha, word)) > 1]
+    return len(long) > 1 and all(map(is_upper, found))

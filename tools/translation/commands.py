@@ -11,6 +11,7 @@ import typer
 
 from hierogram.daemon.cli.common import (
     chosen_store,
+    files_or_input,
     grammar_and_sentences,
     interruptible,
     named_store,
@@ -78,31 +79,30 @@ class TranslateOutput:
 @with_options
 def translate(
     context: typer.Context,
-    files: Annotated[
-        list[str],
-        Option(
-            "GRAMMAR: an export, of any format of rules, a packed grammar, or a store; without it, the store. "
-            "FILE: sentences, one a line; - is standard input.",
-            metavar="[GRAMMAR] FILE",
-            positional=True,
-        ),
-    ],
     options: TranslateOptions,
     wanted: TranslateOutput,
+    files: Annotated[
+        list[str] | None,
+        Option(
+            "GRAMMAR: an export, of any format of rules, a packed grammar, or a store; without it, the store. "
+            "FILE: sentences, one a line; without it, or with -, standard input.",
+            metavar="[GRAMMAR] [FILE]",
+            positional=True,
+        ),
+    ] = None,
 ) -> None:
     """Translate sentences with a grammar; translations line for line.
 
     Sentences are divided into tokens as the grammar's store does it, or by --tokenize; then translations are text
     again. A line may hold several sentences; an empty one stays empty. Words that no rule translates alone may be
-    passed through. From standard input each line is translated as it comes; with a
-    store, by what it has learned until then.
+    passed through. Standard input is translated line by line, with the newest grammar of the store.
     """
     from hierogram.daemon.library.texts import Decoder
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text, read_sentences, without_mark
     from hierogram.tools.translation.text_translator import TOKENS
 
     with ExitStack() as stack, interruptible("the rest was not translated"):
-        grammar, sentences = grammar_and_sentences(context, files, stack)
+        grammar, sentences = grammar_and_sentences(context, files or (), stack)
         if options.tokenized and (wanted.text or wanted.html):
             raise UsageError("--tokenized says that the text is tokens, --text and --html that it is not: give one")
         decoder = Decoder(grammar, options=options)
@@ -134,8 +134,12 @@ def translate(
 
 
 def _tell(decoder: "Decoder") -> None:
-    """Note what of the grammar and of the weights is not used."""
+    """Print notes on the language model, and on rules and weights that are not used."""
     grammar = decoder.translator().grammar
+    if decoder.resources.store_model is not None:
+        note(f"language model: {decoder.resources.model_name()} (--lm names another)")
+    elif decoder.resources.options.lm is None:
+        note("no language model: translations are better with one (`hierogram lm` builds it, --lm names it)")
     if grammar.circular:
         note(f"{plural(grammar.circular, 'rule')} left out whose source side is empty or a single nonterminal")
     if grammar.wide:
@@ -254,7 +258,7 @@ def tune(
         if files:
             if not reference:
                 raise UsageError("name the references of the sentences, line for line: -r FILE")
-            grammar, sentences = grammar_and_sentences(context, files, stack)
+            grammar, sentences = grammar_and_sentences(context, files, stack, needs_file=True)
         elif options.lm is not None:
             raise UsageError("--lm goes with a FILE: without one the language model is made of the store's pairs")
         else:
@@ -279,16 +283,16 @@ def tune(
 @with_options
 def lm(
     context: typer.Context,
-    files: Annotated[
-        list[str],
-        Option(
-            "Text, a sentence a line; gzip and zstd are unpacked, - is standard input.",
-            metavar="FILE...",
-            positional=True,
-        ),
-    ],
     output: Annotated[list[str], OUTPUT],
     options: EstimationOptions,
+    files: Annotated[
+        list[str] | None,
+        Option(
+            "Text, a sentence a line; gzip and zstd are unpacked. Without a file, or with -, standard input.",
+            metavar="[FILE]...",
+            positional=True,
+        ),
+    ] = None,
     tokenize: Tokenize = None,
     tokenized: Tokenized = False,
     convert: Annotated[bool, Option("FILE is a language model, ARPA or binary: write it in another form.")] = False,
@@ -303,13 +307,14 @@ def lm(
     empty lines are passed over. <s> and </s> are added, <unk> gets its share.
     Memory is bounded, whatever the size of the text: what does not fit goes to files beside the output.
     """
-    if convert and (len(files) > 1 or options != EstimationOptions() or tokenize is not None or tokenized):
+    if convert and (len(files or ()) != 1 or options != EstimationOptions() or tokenize is not None or tokenized):
         raise UsageError("--convert takes one FILE, and none of the options of estimation")
     from hierogram.daemon.library.quality import lm as estimate
     from hierogram.daemon.library.store import open
     from hierogram.tools.translation.language_models.estimation import Report
     from hierogram.tools.translation.language_models.files import convert as write_again
 
+    files = files_or_input(files, "sentences")
     with interruptible("no language model was written"), ExitStack() as stack:
         if convert:
             named = write_again(files[0], [*map(Path, output)], stack.enter_context(progress("lm", "n-grams")))
@@ -335,16 +340,16 @@ def lm(
 @with_options
 def parse(
     context: typer.Context,
+    request: ParseRequest,
     files: Annotated[
-        list[str],
+        list[str] | None,
         Option(
             "GRAMMAR: lines of `(NP (DT the) (NN)) ||| 17`, fragment and count, or a store of trees; without it, "
-            "the store. FILE: sentences, one a line; - is standard input.",
-            metavar="[GRAMMAR] FILE",
+            "the store. FILE: sentences, one a line; without it, or with -, standard input.",
+            metavar="[GRAMMAR] [FILE]",
             positional=True,
         ),
-    ],
-    request: ParseRequest,
+    ] = None,
     output: Annotated[str, OUTPUT] = STANDARD,
 ) -> None:
     """Parse sentences with a grammar of tree fragments; trees in brackets, line for line.
@@ -356,7 +361,7 @@ def parse(
     from hierogram.daemon.text.lines import read_sentences, write_lines
 
     with interruptible("no trees were written"), ExitStack() as stack:
-        grammar, sentences = grammar_and_sentences(context, files, stack)
+        grammar, sentences = grammar_and_sentences(context, files or (), stack)
         lines = read_sentences(sentences)
         if request.base is None and isinstance(grammar, str):
             note(

@@ -9,6 +9,7 @@ from unicodedata import normalize
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.given import GivenPairs
 from hierogram.daemon.text.ingest import check_takes, ingest
+from hierogram.daemon.text.kept import TAG
 from hierogram.daemon.text.texts import pipeline_of
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.browsing.looking import NamedPair, pairs_named
@@ -43,19 +44,20 @@ class Corrections:
         self._withdraw = withdraw
 
     def known(self, text: str, html: bool = False) -> str | None:
-        """Return what the newest correction of this very text says, as it is written; None without one.
+        """Return the newest correction of exactly this text, or None.
 
-        A capital letter begins what it begins in the text. In `html`, what says the same as text is text.
+        It begins with a capital if the text does. In `html` a correction without markup is escaped.
         """
-        # Whoever only corrects needs none of it.
-        from hierogram.tools.translation.casing import capitalized, first_cased
+        # Storing corrections does not need these modules.
+        from hierogram.tools.translation.casing import casing_of, first_cased
 
         found = self._found(text)
         if not found:
             return None
-        written = pipeline_of(self._store.settings()).running().target.text_of(found[0].target)
-        if first_cased(text).isupper():
-            written = capitalized(written)
+        target = pipeline_of(self._store.settings()).running().target
+        written = target.text_of(found[0].target)
+        if first_cased(TAG.sub("", text) if html else text).isupper():
+            written = casing_of(target.language).capitalize(written)
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
     def put(self, text: str, translation: str, origin: str) -> Correction:

@@ -1,4 +1,4 @@
-"""Running text as paragraphs to translate, and what stands between them: plain text by lines, HTML by its blocks."""
+"""Division of running text into paragraphs and the parts between them: plain text by lines, HTML by its blocks."""
 
 import html
 import re
@@ -14,9 +14,16 @@ TEXT, HTML = "text", "html"
 """What running text is written in."""
 
 
+class AttachedTag(str):
+    """Markup without words that belongs to the word before it, such as the mark of a footnote."""
+
+
 @dataclass
 class Pair:
-    """A beginning and an ending tag, where they stand in a paragraph's text, and the pairs between them."""
+    """A beginning and an ending tag, their positions in a paragraph's text, and the pairs between them.
+
+    Markup without words, such as a comment, is a pair whose `closing` is empty.
+    """
 
     opening: str
     closing: str
@@ -65,7 +72,7 @@ _TEXT, _OPEN, _CLOSE, _KEPT, _GIVEN = range(5)
 
 
 class _Piece(NamedTuple):
-    """A stretch of a paragraph: text, a tag by its name, what is kept, or what has given translations."""
+    """Part of a paragraph: text, a tag with its name, kept markup, or words with given translations."""
 
     kind: int
     written: str
@@ -95,7 +102,7 @@ def _given(match: re.Match[str]) -> _Piece:
 def _tag(match: re.Match[str]) -> _Piece:
     name = match["name"].lower()
     if match["empty"] or (name in _VOID and not match["close"]):
-        return _Piece(_KEPT, match.group())
+        return _Piece(_KEPT, match.group(), name)
     return _Piece(_CLOSE if match["close"] else _OPEN, match.group(), name)
 
 
@@ -133,26 +140,101 @@ def _partners(pieces: list[_Piece]) -> dict[int, int]:
 def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], is_html: bool) -> Iterator[Part]:
     made = Paragraph("", is_html=is_html)
     opened: list[Pair] = []
-    for k in range(start, end):
+    attached: list[Pair] = []
+    tagged = closed = reopened = False
+    k = start
+    while k < end:
         piece, at = pieces[k], len(made.text)
+        around = opened[-1].inside if opened else made.pairs
+        after = partner[k] + 1 if k in partner and piece.kind == _OPEN else k + 1
+        if _has_no_words(pieces, k, after, partner, made.text):
+            attached.append(Pair("".join(one.written for one in pieces[k:after]), "", at, at))
+            around.append(attached[-1])
+            k = after
+            continue
         if piece.kind == _TEXT:
             text = unicodedata.normalize("NFC", html.unescape(piece.written) if is_html else piece.written)
+            if _are_apart(made.text, text, tagged, reopened):
+                made.text += " "
+                at += 1
+            tagged = closed = reopened = False
             found = kept_in(text, tags=False)
             made.kept += [Kept(at + one.start, at + one.end, made.written(one.written)) for one in found]
             made.text += text
         elif k in partner and piece.kind == _OPEN:
             pair = Pair(piece.written, pieces[partner[k]].written, at)
-            (opened[-1].inside if opened else made.pairs).append(pair)
+            around.append(pair)
             opened.append(pair)
+            reopened |= closed and piece.name != "rb"
+            tagged = True
         elif k in partner:
             opened.pop().end = at
+            tagged = closed = True
         else:
             made.kept.append(Kept(at, at + len(piece.written), piece.written))
             if piece.kind == _GIVEN:
                 made.given[at] = list(piece.given)
             made.text += piece.written
+            tagged = closed = reopened = False
+        k += 1
+    for pair in attached:
+        before, behind = made.text[pair.start - 1 : pair.start], made.text[pair.start : pair.start + 1]
+        if behind.isspace() or (before and not before.isspace()):
+            pair.opening = AttachedTag(pair.opening)
     if made.text or made.pairs:
         yield made
+
+
+_MARK = re.compile(
+    r"\s*(?:[\[(]\s*(?:\w+\s)?\w{1,4}(?:\s*[,;–-]\s*\w{1,4})*\s*[\])]|\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*|[^\w\s]{1,3})\s*"
+)
+"""The mark of a footnote: `1`, `[2]`, `[note 3]`, `4, 5`, `*`."""
+_LETTER_MARK = re.compile(r"\s*[^\W\d_]\s*")
+"""A mark as well, except directly after a word or number, where it is an ordinal's ending."""
+_READINGS = frozenset(("rt", "rtc", "rp"))
+"""Elements of ruby text with the pronunciation of the text before them."""
+
+
+def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], before: str) -> bool:
+    """Return whether an element has no words to translate: a comment, the mark of a footnote, a pronunciation.
+
+    `before` is the text before the element.
+    """
+    first = pieces[start]
+    if end == start + 1:
+        return first.kind == _KEPT and (first.name == "wbr" or first.written.startswith("<!"))
+    if first.name in _READINGS:
+        return True
+    inside = pieces[start + 1 : end - 1]
+    if first.name == "sup":
+        text = "".join(one.written for one in inside if one.kind == _TEXT)
+        is_mark = _MARK.fullmatch(text) or (_LETTER_MARK.fullmatch(text) and not before[-1:].isalnum())
+        return bool(is_mark) and all(one.kind in (_TEXT, _OPEN, _CLOSE) for one in inside)
+    # An empty element, or one around such elements, as a link is around the mark of a footnote.
+    k, found = start + 1, not inside
+    while k < end - 1:
+        after = partner[k] + 1 if k in partner and pieces[k].kind == _OPEN else k + 1
+        is_blank = pieces[k].kind == _TEXT and not pieces[k].written.strip()
+        if not is_blank:
+            if not _has_no_words(pieces, k, after, partner, before):
+                return False
+            found = True
+        k = after
+    return found
+
+
+def _are_apart(before: str, text: str, tagged: bool, reopened: bool) -> bool:
+    """Return whether text begins a new word although no space is before it.
+
+    This is so if the text is in the element after that of the text `before`, like the links of a menu, or if a tag is
+    between the texts and the text before ends a sentence.
+    """
+    if reopened and before[-1:].isalnum() and text[:1].isalnum():
+        return True
+    return tagged and before[-1:] in _FINAL and text[:1].isalpha() and not text[:1].islower()
+
+
+_FINAL = tuple(".!?…")
 
 
 def _names(*lines: str) -> frozenset[str]:
@@ -198,7 +280,7 @@ class _Blocks:
                 continue
             name = (match["name"] or "").lower()
             if not name:
-                # A comment, or a declaration.
+                # A comment or a declaration.
                 self._add(_KEPT, match.group())
             elif name in _AS_IT_IS or _NOT_TRANSLATED.search(match["rest"]):
                 if not match["close"] and not match["empty"] and name not in _VOID:

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from hierogram.daemon.cli.common import interruptible, note, plural, print_json, print_table
+from hierogram.daemon.cli.common import files_or_input, interruptible, note, plural, print_json, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.shared_options import REFERENCE, AsJson
@@ -20,15 +20,16 @@ _KINDS = {
 
 @with_options
 def evaluate(
+    reference: Annotated[list[str], REFERENCE],
     files: Annotated[
-        list[str],
+        list[str] | None,
         Option(
-            "Translations, links or trees, line for line; other translations are tested against the first.",
-            metavar="FILE...",
+            "Translations, links or trees, line for line; other translations are tested against the first. Without a "
+            "file, or with -, standard input.",
+            metavar="[FILE]...",
             positional=True,
         ),
-    ],
-    reference: Annotated[list[str], REFERENCE],
+    ] = None,
     *,
     of: Annotated[str, Option("What the files hold", values=_KINDS)] = TRANSLATIONS,
     one_based: Annotated[bool, Option("Links: the reference counts words from 1.")] = False,
@@ -44,6 +45,7 @@ def evaluate(
     """
     if one_based and of != LINKS:
         raise UsageError(f"--one-based needs --of {LINKS}")
+    files = files_or_input(files, of)
     if of == TRANSLATIONS:
         _evaluate_translations(files, reference, options, as_json)
         return

@@ -29,7 +29,7 @@ def _check(configuration: "Configuration") -> None:
     section = configuration.section(DecodingOptions)
     for key in ("lm", "weights", "glossary"):
         file = getattr(section, key)
-        if file is not None and not Path(file).is_file():
+        if file not in (None, "none") and not Path(file).is_file():
             raise UsageError(f"translating.{key}: {file}: file not found")
 
 

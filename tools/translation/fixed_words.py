@@ -8,7 +8,7 @@ from html import unescape
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import numbered_lines
 from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
-from hierogram.tools.translation.casing import all_capital, uncapitalized
+from hierogram.tools.translation.casing import NO_CASING, Casing, all_capital, casing_of
 
 MARKED = re.compile(
     r"<(?P<tag>[A-Za-z][\w-]*)\s+translation=(?P<quote>[\"'])(?P<given>.*?)(?P=quote)\s*>(?P<inside>.*?)</(?P=tag)\s*>"
@@ -61,14 +61,21 @@ class Glossary:
     capital ones; in a sentence of capital letters alone any entry matches.
     """
 
-    def __init__(self, entries: Mapping[Words, tuple[Words, ...]] | None = None, *, tokens: bool = False) -> None:
-        """With `tokens` the entries are tokens, whatever sentences are."""
+    def __init__(
+        self,
+        entries: Mapping[Words, tuple[Words, ...]] | None = None,
+        *,
+        tokens: bool = False,
+        casing: Casing = NO_CASING,
+    ) -> None:
+        """`casing` is that of the source language. With `tokens` the entries are tokens, whatever sentences are."""
         self._entries = dict(entries or {})
         self._tokens = tokens
+        self._casing = casing
         self._longest = max(map(len, self._entries), default=0)
         self._small: dict[Words, tuple[Words, ...]] = {}
         for words, given in self._entries.items():
-            self._small.setdefault(_small(words), given)
+            self._small.setdefault(self._lower(words), given)
 
     def through(self, texts: TextPipeline) -> "Glossary":
         """Return the same glossary, its words as text of sentences becomes."""
@@ -79,7 +86,7 @@ class Glossary:
             own = split_words(texts.source.tokens(" ".join(words)))
             found = (split_words(texts.target.tokens(" ".join(choice))) for choice in given)
             entries[own] = tuple(dict.fromkeys((*entries.get(own, ()), *found)))
-        return Glossary(entries)
+        return Glossary(entries, casing=casing_of(texts.source.language))
 
     def divided(self, parts: Sequence[SentencePart]) -> Iterator[SentencePart]:
         """Yield the parts, those without a given translation divided where the glossary has one."""
@@ -108,15 +115,14 @@ class Glossary:
 
     def _given(self, words: Words, shouted: bool) -> tuple[Words, ...]:
         """Return the translations of words as they are written, of a sentence that may be `shouted`; none: no entry."""
-        begun = tuple(map(uncapitalized, words))
+        begun = tuple(map(self._casing.uncapitalize, words))
         for form in (words, (begun[0], *words[1:]), begun):
             if given := self._entries.get(form):
                 return given
-        return self._small.get(_small(words), ()) if shouted else ()
+        return self._small.get(self._lower(words), ()) if shouted else ()
 
-
-def _small(words: Words) -> Words:
-    return tuple(word.lower() for word in words)
+    def _lower(self, words: Words) -> Words:
+        return tuple(map(self._casing.lower, words))
 
 
 def read_glossary(path: str) -> Glossary:

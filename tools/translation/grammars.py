@@ -5,7 +5,7 @@ import math
 import re
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +32,14 @@ from hierogram.samplers.grammar.columns import join_texts, lines_of
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, notation_of
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.store import Store
-from hierogram.tools.translation.casing import NO_CASING, Casing, learn_casing
+from hierogram.tools.translation.casing import (
+    NO_CASING,
+    Casing,
+    casing_of,
+    learn_casing,
+    learn_casing_of_rules,
+    may_begin,
+)
 from hierogram.tools.translation.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
 
 
@@ -71,12 +78,12 @@ def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
 _json = partial(json.dumps, ensure_ascii=False)
 
 
-_KIND, _VERSION = "grammar", 6
+_KIND, _VERSION = "grammar", 7
 _TEXTS = ("source_words", "target_words")
 _TABLE = "parquet"
 """The format whose features a store's grammar has."""
-_CASED_PAIRS = 100_000
-"""Pairs whose target sides say which words have capital letters."""
+_SAMPLED_PAIRS = 100_000
+"""Pairs from which the case of words and the lengths of texts are learned."""
 _USUAL = 0.9
 """The share of pairs that have no more sentences than are translated together."""
 _SENTENCE_END, _NO_WORD = re.compile(r" [.!?…。！？]+(?= )"), re.compile(r"[\W_]+\Z")
@@ -101,13 +108,30 @@ UNKNOWN_LENGTHS = TextLengths(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class TranslationGrammar:
-    """A packed grammar, the words of each side by their numbers, the names of its labels and features, and what was
-    left out.
+    """A packed grammar with its vocabularies.
 
-    `texts` is what the store that the grammar comes from does to text, and so what is done to sentences; `casing` is
-    that of its target sides, `lengths` are those of its pairs. `circular` rules have a source side that is empty or a
-    single nonterminal, `wide` ones a scope beyond the limit. `alone` are the words, by their numbers, that are all of
-    a rule's source side.
+    Attributes
+    ----------
+    packed
+        The rules.
+    source_words, target_words
+        The words of each side, by their numbers.
+    labels, features
+        Names of the labels and features.
+    circular
+        Number of rules left out because their source side is empty or a single nonterminal.
+    wide
+        Number of rules left out because their scope is beyond the limit.
+    texts
+        Text pipeline of the store that the grammar comes from; sentences go through it.
+    source_casing, casing
+        Casing of the source and of the target side.
+    lengths
+        Lengths of the store's pairs.
+    source_numbers, target_numbers
+        Numbers of the words.
+    alone
+        Numbers of the source words that have a rule of their own.
     """
 
     packed: Grammar
@@ -118,6 +142,7 @@ class TranslationGrammar:
     circular: int = 0
     wide: int = 0
     texts: TextPipeline = AS_IT_IS
+    source_casing: Casing = NO_CASING
     casing: Casing = NO_CASING
     lengths: TextLengths = UNKNOWN_LENGTHS
     source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
@@ -133,7 +158,10 @@ class TranslationGrammar:
 
 
 def packed(
-    table: WordedRules, max_scope: int, texts: TextPipeline = AS_IT_IS, casing: Casing = NO_CASING
+    table: WordedRules,
+    max_scope: int,
+    texts: TextPipeline = AS_IT_IS,
+    casings: tuple[Casing, Casing] = (NO_CASING, NO_CASING),
 ) -> TranslationGrammar:
     """Return the grammar of the rules up to a scope, for text that goes through `texts`."""
     usable = is_usable(table.columns)
@@ -147,7 +175,7 @@ def packed(
         int((~usable).sum()),
         int((usable & ~narrow).sum()),
         texts,
-        casing,
+        *casings,
     )
 
 
@@ -159,7 +187,29 @@ def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None 
     if is_of_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), shown, format)
-    return packed(table, max_scope, pipeline_of(settings))
+    texts = pipeline_of(settings)
+    return packed(table, max_scope, texts, _casings_of_rules(table, texts))
+
+
+def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, Casing]:
+    """Return the casing of both sides of rules, in which words that follow another symbol are within sentences."""
+    languages = texts.languages or (None, None)
+    if texts.lower or texts.joins:
+        return casing_of(languages[0]), casing_of(languages[1])
+    rules = table.columns
+    found = []
+    for words, symbols, start, language in (
+        (table.source_words, rules.source, rules.source_start, languages[0]),
+        (table.target_words, rules.target, rules.target_start, languages[1]),
+    ):
+        follows = np.ones(len(symbols), bool)
+        follows[start[:-1][start[:-1] < start[1:]]] = False
+        begins = np.array([may_begin(word) for word in words], bool)
+        before = np.roll(symbols, 1)
+        follows &= (symbols >= 0) & ~((before >= 0) & begins[np.maximum(before, 0)])
+        within = np.bincount(symbols[follows], minlength=len(words))
+        found.append(learn_casing_of_rules(words, within.tolist(), language))
+    return found[0], found[1]
 
 
 def is_grammar(path: str) -> bool:
@@ -178,7 +228,8 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
         "circular": grammar.circular,
         "wide": grammar.wide,
     }
-    values |= {"texts": grammar.texts.as_plain(), "casing": grammar.casing.forms, "lengths": grammar.lengths}
+    casings = [grammar.source_casing.as_plain(), grammar.casing.as_plain()]
+    values |= {"texts": grammar.texts.as_plain(), "casings": casings, "lengths": grammar.lengths}
     write_arrays(path, _KIND, _VERSION, values, arrays)
 
 
@@ -188,6 +239,7 @@ def read_grammar(path: str) -> TranslationGrammar:
     try:
         grammar = Grammar(**{name: arrays[name] for name in Grammar._fields})
         source, target = (lines_of(arrays[name].tobytes()).strings() for name in _TEXTS)
+        source_casing, casing = map(Casing.of_plain, values["casings"])
         return TranslationGrammar(
             grammar,
             source,
@@ -197,7 +249,8 @@ def read_grammar(path: str) -> TranslationGrammar:
             values["circular"],
             values["wide"],
             pipeline_of(values["texts"]),
-            Casing({small: tuple(forms) for small, forms in values["casing"].items()}),
+            source_casing,
+            casing,
             TextLengths(*values["lengths"]),
         )
     except KeyError as error:
@@ -241,13 +294,13 @@ class StoreGrammar:
             if not self._reader.rules:
                 raise InputError("the filters leave no rule: widen them")
             texts = pipeline_of(snapshot.settings())
-            casing = NO_CASING if texts.lower else learn_casing(_target_sides(snapshot))
-            lengths = _lengths(snapshot)
+            sides = _sample(snapshot)
+            casings, lengths = _casings(*sides, texts), _lengths(*sides)
             self.position = snapshot.position()
             self._since = ReadState(*snapshot.newest(), seen)
         # The scratch database and what it holds are gone by now.
         table = self._reader.table(self._values)
-        self.grammar = replace(packed(table, max_scope, texts, casing), lengths=lengths)
+        self.grammar = replace(packed(table, max_scope, texts, casings), lengths=lengths)
 
     def add_new_pairs(self) -> bool:
         """Add the rules that pairs have brought since the last time, with features of now; returns whether there are.
@@ -267,7 +320,8 @@ class StoreGrammar:
         if self._reader.rules == before:
             return False
         whole = self.grammar
-        grown = packed(self._reader.table(self._values), self._max_scope, whole.texts, whole.casing)
+        casings = whole.source_casing, whole.casing
+        grown = packed(self._reader.table(self._values), self._max_scope, whole.texts, casings)
         self.grammar = replace(grown, lengths=whole.lengths)
         return True
 
@@ -291,28 +345,29 @@ class StoreGrammar:
         return float(database.numbers("sorted", ["all_seen"]).max(initial=0.0))
 
 
-def _lengths(snapshot: Snapshot) -> TextLengths:
-    """Return how long the pairs' texts are; of very many pairs, of the first ones."""
-    taken = source = target = words = 0
-    sentences: list[int] = []
-    for pairs, (sources, targets, _) in snapshot.pair_blocks():
-        sides = [joined(side) for side in sources.split("\n")]
-        source += sum(len(side.replace(" ", "")) for side in sides)
-        sentences += [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", side))) for side in sides]
-        lines = [joined(side) for side in targets.split("\n")]
-        target += sum(len(line.replace(" ", "")) for line in lines)
-        words += sum(line.count(" ") + 1 for line in lines)
-        taken += pairs
-        if taken > _CASED_PAIRS:
+def _sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:
+    """Return both sides of the store's first pairs, in words."""
+    sources: list[str] = []
+    targets: list[str] = []
+    for _, lines in snapshot.pair_blocks(columns=("source", "target")):
+        sources += map(joined, lines[0].split("\n"))
+        targets += map(joined, lines[1].split("\n"))
+        if len(sources) > _SAMPLED_PAIRS:
             break
+    return sources, targets
+
+
+def _casings(sources: Sequence[str], targets: Sequence[str], texts: TextPipeline) -> tuple[Casing, Casing]:
+    """Return the casing of both sides of a store."""
+    languages = texts.languages or (None, None)
+    if texts.lower:
+        return casing_of(languages[0]), casing_of(languages[1])
+    return learn_casing(sources, languages[0]), learn_casing(targets, languages[1])
+
+
+def _lengths(sources: Sequence[str], targets: Sequence[str]) -> TextLengths:
+    """Return the lengths of the pairs' texts."""
+    source, target = (sum(len(line.replace(" ", "")) for line in lines) for lines in (sources, targets))
+    words = sum(line.count(" ") + 1 for line in targets)
+    sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
     return TextLengths(target / source, target / words, int(np.quantile(sentences, _USUAL, method="inverted_cdf")))
-
-
-def _target_sides(snapshot: Snapshot) -> Iterator[str]:
-    """Yield the target sides of a store's pairs, of very many the first ones."""
-    taken = 0
-    for pairs, (_, targets, _) in snapshot.pair_blocks():
-        yield from map(joined, targets.split("\n"))
-        taken += pairs
-        if taken > _CASED_PAIRS:
-            return

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
@@ -20,20 +20,29 @@ from hierogram.tools.translation.grammars import StoreGrammar, TranslationGramma
 from hierogram.tools.translation.language_models.arpa import NamedModel
 from hierogram.tools.translation.language_models.files import open_language_model
 from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.store_models import StoreModel, model_of_store
 from hierogram.tools.translation.translating import MAX_WORDS, Translator
 
 _ALIKE_IN_SMALL_STORES = 0.75
 """Share of its letters by which a known word stands in for an unknown one there, where nobody says another."""
 
 
+NO_MODEL = "none"
+"""The language model's name in options of those who want none."""
+
+
 @dataclass(frozen=True)
 class TranslationResources:
-    """All but the grammar, read once: options, weights, language model, glossary."""
+    """All resources of a translator except the grammar: options, weights, language model, glossary.
+
+    `store_model` is the language model if it is that of the store's target side.
+    """
 
     options: TranslateOptions
     weights: dict[str, float]
     model: NamedModel | None
     glossary: Glossary
+    store_model: StoreModel | None = None
     max_words: int = MAX_WORDS
     """Longer sentences are translated in parts."""
     _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
@@ -86,6 +95,21 @@ class TranslationResources:
         with progress("read the grammar", "rules") as shown:
             return StoreGrammar(store, taken, own.max_scope, shown)
 
+    def with_model_of(self, store: Store) -> "TranslationResources":
+        """Return the same resources with the language model of the store's target side if the options name none."""
+        if self.options.lm is not None:
+            return self
+        classes = self.options.small or bool(store.settings().joins)
+        with progress("build the language model", "n-grams") as shown:
+            found = model_of_store(store, classes, shown, self.store_model)
+        return replace(self, model=None if found is None else found.model, store_model=found)
+
+    def model_name(self) -> str:
+        """Return the language model as users know it: its file, the store's sentences, or `none`."""
+        if self.store_model is not None:
+            return f"{self.store_model.sentences:,} target sentences of the store"
+        return self.options.lm or NO_MODEL
+
     def unused(self, grammar: TranslationGrammar) -> list[str]:
         """Return the names that weigh something in the file of weights and are no feature."""
         if self.options.weights is None:
@@ -99,7 +123,7 @@ def equip(options: TranslateOptions) -> TranslationResources:
     weights = dict(DEFAULT_WEIGHTS) if options.weights is None else read_weights(options.weights)
     glossary = Glossary() if options.glossary is None else read_glossary(options.glossary)
     model = None
-    if options.lm is not None:
+    if options.lm not in (None, NO_MODEL):
         with progress("read the language model", "n-grams") as shown:
             model = open_language_model(options.lm, shown)
     return TranslationResources(options, weights, model, glossary)
@@ -125,7 +149,8 @@ class Follower:
 
     def __init__(self, store: Store, resources: TranslationResources) -> None:
         self._store = store
-        self._resources = resources
+        self.resources = resources
+        """Resources of the newest translator."""
         self._lock = threading.Lock()
         self._first = threading.Lock()
         self._showing = threading.Lock()
@@ -202,7 +227,8 @@ class Follower:
 
     def _read_whole(self) -> None:
         started = time.monotonic()
-        read = self._resources.of_store(self._store)
+        read = self.resources.of_store(self._store)
+        self.resources = self.resources.with_model_of(self._store)
         derived = self._store.count_pairs(DERIVED)
         # What has come meanwhile, and may be shown already.
         self._grown(read)
@@ -215,7 +241,7 @@ class Follower:
         """Translate with what was read when so many pairs had a derivation; not where another one than that before is
         shown meanwhile.
         """
-        translator = self._resources.translator(read.grammar)
+        translator = self.resources.translator(read.grammar)
         with self._showing:
             if instead_of in (None, self._read):
                 self._read, self._derived = read, derived

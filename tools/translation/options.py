@@ -20,7 +20,12 @@ class DecodingOptions(Options):
     """Resources and search of the decoder: those of a command, and of the daemon."""
 
     lm: Annotated[
-        str | None, Option("Language model of the target side, ARPA or binary.", metavar="FILE", shown="none")
+        str | None,
+        Option(
+            "Language model of the target side, ARPA or binary; `none`: translate without one.",
+            metavar="FILE",
+            shown="built from the store's target side",
+        ),
     ] = None
     weights: Annotated[
         str | None, Option("Weights of features, as `hierogram tune` writes them.", metavar="FILE", shown="built in")

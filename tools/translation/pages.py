@@ -67,6 +67,7 @@ def translation_routes(page: PageContext, translations: Translations, correction
             "paragraphs": [],
             "corrections": [],
             "position": None,
+            "language_model": None,
             "sql": [],
             "_trouble": None,
             "_most": MOST_LETTERS,
@@ -91,6 +92,7 @@ def translation_routes(page: PageContext, translations: Translations, correction
                         "paragraphs": _paragraphs(look, found),
                         "corrections": [corrections.known(one.text) for one in found.paragraphs],
                         "position": position,
+                        "language_model": translations.language_model(),
                         "_symbols": lambda side: symbols_of(side, settings),
                         "sql": look.asked,
                     }

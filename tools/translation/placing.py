@@ -87,7 +87,7 @@ def _longest(owner: dict[int, int], number: int) -> Span | None:
 
 def _between(source: Span, linked: Sequence[Sequence[int]], within: Span, taken: Sequence[Span]) -> Span:
     """Return where tags stand that have no words between them: behind the words that come before them in the source."""
-    before = (target + 1 for word in range(source[0] - 1, -1, -1) for target in linked[word])
+    before = (target + 1 for word in range(source[0] - 1, -1, -1) for target in sorted(linked[word], reverse=True))
     after = (target for word in range(source[1], len(linked)) for target in linked[word])
     place = next((found for some in (before, after) for found in some if within[0] <= found <= within[1]), within[0])
     for start, end in taken:

@@ -60,6 +60,11 @@ class FollowedGrammar:
         return TextTranslator(translator, self._corrections.known), position
 
 
+    def language_model(self) -> str | None:
+        """Return the name of the language model; None until the first translation."""
+        return None if self._follower is None else self._follower.resources.model_name()
+
+
 class PlainTranslator:
     """Translates texts as people write them; may be used from several threads at once."""
 

@@ -2,19 +2,21 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
-from hierogram.daemon.text.kept import Kept
+from hierogram.daemon.text.kept import TAG, Kept
 from hierogram.daemon.text.languages import Spot
+from hierogram.daemon.text.texts import TextWord
 from hierogram.samplers.grammar.rules import RuleUse, Span
-from hierogram.tools.translation.casing import all_capital, capitalized, first_cased, may_begin
-from hierogram.tools.translation.documents import HTML, TEXT, Paragraph, divide
+from hierogram.tools.translation.casing import all_capital
+from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Pair, Paragraph, divide
 from hierogram.tools.translation.fixed_words import SentencePart, Words, split_words
 from hierogram.tools.translation.placing import Event, with_tags
+from hierogram.tools.translation.recasing import Recaser, SourceWord
 from hierogram.tools.translation.translating import Candidate, Piece, Translation, Translator, in_threads
 
 Corrected = Callable[[str, bool], str | None]
@@ -116,7 +118,7 @@ class TextTranslator:
         self.texts = translator.texts.running()
         self.usual = TOKENS if translator.texts.rules is None else TEXT
         """The format of what is to be translated, where nobody says it: text where the pipeline divides text."""
-        self._casing = translator.grammar.casing
+        self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.casing)
         self._together = translator.grammar.lengths.sentences
         self._corrected = corrected
 
@@ -183,35 +185,53 @@ class TextTranslator:
         return in_threads(translate, texts, threads)
 
     def _sentences(self, paragraph: Paragraph) -> Iterator[tuple[str, list[_Unit]]]:
-        """Yield the sentences of a paragraph, and what stands before each."""
+        """Yield the sentences of a paragraph, each with the text before it."""
         end = 0
         for start, stop in self._spots(paragraph):
             kept = [one for one in paragraph.kept if start <= one.start < stop]
-            # Of control characters, say, nothing is left.
-            if units := list(self._units(paragraph, start, paragraph.text[start:stop], kept)):
+            # A sentence of control characters has no words.
+            if units := list(self._units(paragraph, start, stop, kept)):
                 yield paragraph.written(paragraph.text[end:start]), units
                 end = stop
 
     def _spots(self, paragraph: Paragraph) -> list[Spot]:
-        """Return where sentences stand, as many together as the store's pairs have; none ends within what is kept."""
+        """Return the spans of the sentences, as many in each as the store's pairs have. None ends within kept text.
+
+        Tags such as line breaks are at the beginning of the sentence after them.
+        """
+        text = paragraph.text
+        tags = [one for one in paragraph.kept if _is_tag(one.written)]
+        kept = [one for one in paragraph.kept if not _is_tag(one.written)]
+        for one in tags:
+            text = text[: one.start] + " " * (one.end - one.start) + text[one.end :]
         spots: list[Spot] = []
-        for start, end in self.texts.source.rules.sentences(paragraph.text):
-            if spots and any(one.start < spots[-1][1] < one.end for one in paragraph.kept):
+        for start, end in self.texts.source.rules.sentences(text):
+            if spots and any(one.start < spots[-1][1] < one.end for one in kept):
                 start = spots.pop()[0]
-            spots.append((start, end))
+            before = spots[-1][1] if spots else 0
+            spots.append((min([start, *(one.start for one in tags if before <= one.start)]), end))
+        if spots:
+            spots[-1] = (spots[-1][0], max([spots[-1][1], *(one.end for one in tags)]))
         together = [spots[k : k + self._together] for k in range(0, len(spots), self._together)]
         return [(some[0][0], some[-1][1]) for some in together]
 
-    def _units(self, paragraph: Paragraph, offset: int, text: str, kept: Sequence[Kept]) -> Iterator[_Unit]:
+    def _units(self, paragraph: Paragraph, start: int, stop: int, kept: Sequence[Kept]) -> Iterator[_Unit]:
         source, target = self.texts.source, self.texts.target
         written = {one.start: one.written for one in kept}
-        inner = [
-            Kept(one.start - offset, one.end - offset, text[one.start - offset : one.end - offset]) for one in kept
-        ]
-        words = source.words(text, inner)
-        shouted = all_capital([word.token for word in words if not word.stays])
-        for word in words:
-            spot = (word.start + offset, word.end + offset)
+        words: list[tuple[TextWord, Spot]] = []
+        # Text on both sides of a tag is divided into tokens separately.
+        tags = [one for one in kept if _is_tag(one.written)]
+        bounds = [start, *(place for one in tags for place in (one.start, one.end)), stop]
+        for offset, end in pairwise(bounds):
+            inner = [
+                Kept(one.start - offset, one.end - offset, paragraph.text[one.start : one.end])
+                for one in kept
+                if offset <= one.start and one.end <= end
+            ]
+            found = source.words(paragraph.text[offset:end], inner)
+            words += [(word, (word.start + offset, word.end + offset)) for word in found]
+        shouted = all_capital([word.token for word, _ in words if not word.stays])
+        for word, spot in words:
             if not word.stays:
                 yield _Unit(self._known(word.token, shouted), word.token, spot)
             elif (choices := paragraph.given.get(spot[0])) is not None:
@@ -221,11 +241,13 @@ class TextTranslator:
                 yield _Unit(word.token, word.token, spot, written[spot[0]], ((word.token,),))
 
     def _known(self, word: str, shouted: bool) -> str:
-        """Return a source word as the grammar has it: in other letters where it does not know these."""
+        """Return the form of a source word that the grammar knows, else the word, in lowercase if it is `shouted`."""
         numbers, alone = self.translator.grammar.source_numbers, self.translator.grammar.alone
-        forms = [word.lower(), capitalized(word.lower()), word] if shouted else [word, word.lower(), capitalized(word)]
+        casing = self.translator.grammar.source_casing
+        small = casing.lower(word)
+        forms = [small, casing.capitalize(small), word] if shouted else [word, small, casing.capitalize(word)]
         known = [form for form in forms if form in numbers]
-        return next((form for form in known if numbers[form] in alone), known[0] if known else word)
+        return next((form for form in known if numbers[form] in alone), known[0] if known else forms[0])
 
     def _decoded(self, units: Sequence[_Unit], best: int) -> tuple[list[Piece], list[list[int]]]:
         """Return a sentence decoded, and those derivations of each part that keep its numbers.
@@ -272,7 +294,8 @@ class TextTranslator:
                 source += len(sentence.units)
                 piece += sentence.pieces
             pairs = [(i - first, j - begin) for i in range(first, source) for j in links[i]]
-            out += _assembled(with_tags(part.pairs, spots, pairs, len(written)), written)
+            tags, tagged = _tagged_words(part, spots, pairs, written)
+            out += _assembled(with_tags(tags, spots, pairs, len(written)), tagged)
             out.append(part.written(part.text[spots[-1][1] :]))
             found.append(TextParagraph(part.text, (first, source), (begin, ends[piece]), spots, written))
         return "".join(out), found
@@ -283,10 +306,10 @@ class TextTranslator:
         """Yield the target words of a sentence as they are written, each with what stands before it."""
         units = sentence.units
         stays = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
-        cased = self._cased(paragraph, units, words, stays)
+        cased = self._cased(units, words, linked, stays)
         separators = self.texts.target.separators(cased)
         if separators:
-            separators[0] = self._between(sentence)
+            separators[0] = self._before(sentence)
         for first, second in pairwise(range(len(units))):
             if units[first].spot[1] == units[second].spot[0]:
                 self._touch(units[first], units[second], linked[first], linked[second], cased, separators)
@@ -294,12 +317,14 @@ class TextTranslator:
             written = units[stays[j]].written if j in stays else None
             yield separator, paragraph.written(word) if written is None else written
 
-    def _between(self, sentence: _Sentence) -> str:
-        """Return what stands before a sentence: the spaces of the source, as far as both languages have some."""
-        spaced = self.texts.target.rules.spaced
-        if sentence.before.strip(" ") == "" and spaced != self.texts.source.rules.spaced:
-            return " " if spaced and sentence.follows else ""
-        return sentence.before
+    def _before(self, sentence: _Sentence) -> str:
+        """Return the text before a sentence, with spaces only if the target language separates words by spaces."""
+        before, spaced = sentence.before, self.texts.target.rules.spaced
+        if spaced == self.texts.source.rules.spaced:
+            return before
+        if not spaced:
+            return before.strip(" ")
+        return before if before[-1:].isspace() or not sentence.follows else f"{before} "
 
     def _touch(
         self,
@@ -326,24 +351,17 @@ class TextTranslator:
                     separators[j] = ""
 
     def _cased(
-        self, paragraph: Paragraph, units: Sequence[_Unit], words: Sequence[str], stays: Collection[int]
+        self, units: Sequence[_Unit], words: Sequence[str], linked: Sequence[Sequence[int]], stays: Mapping[int, int]
     ) -> list[str]:
-        """Return the target words of a sentence in the letters that they have in it."""
-        start, end = units[0].spot[0], units[-1].spot[1]
-        own = [paragraph.text[slice(*unit.spot)] for unit in units if unit.written is None]
-        if all_capital(own):
-            return [word if j in stays else word.upper() for j, word in enumerate(words)]
-        begins = next((j for j, word in enumerate(words) if j not in stays and any(map(str.isalpha, word))), None)
-        # Behind a quotation mark, say, a word stays as the grammar has it.
-        own_case = {j for j, (before, _) in enumerate(pairwise(words), 1) if may_begin(before)} | {begins, *stays}
-        cased = [word if j in own_case else self._casing.within(word) for j, word in enumerate(words)]
-        if begins is not None:
-            first = first_cased(paragraph.text[start:end])
-            if not first.islower():
-                cased[begins] = capitalized(cased[begins])
-            else:
-                cased[begins] = self._casing.within(cased[begins])
-        return cased
+        """Return the target words of a sentence in their case. `stays` has the kept words and their units."""
+        sources = [SourceWord(unit.token, unit.word, unit.written is not None, _is_tag(unit.written)) for unit in units]
+        tags = {j for j, k in stays.items() if sources[k].is_tag}
+        return self._recaser.recase(words, sources, linked, stays, tags)
+
+
+def _is_tag(written: str | None) -> bool:
+    """Return whether kept text is markup without visible words, such as a line break."""
+    return written is not None and written.startswith("<") and not any(map(str.isalnum, TAG.sub("", written)))
 
 
 def of_tokens(line: str, translation: Translation) -> TextTranslation:
@@ -406,17 +424,77 @@ def _as_it_is(paragraph: Paragraph) -> str:
 
 
 def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield words, tags, and what stands before each word: behind an ending tag, before a beginning one."""
+    """Yield words, tags, and the text before each word. It follows ending tags and attached ones."""
     tags: list[str] = []
     for event in events:
         if isinstance(event, str):
-            tags.append(event)
+            tags += [event] if event else []
             continue
         separator, word = written[event]
-        opening = next((k for k, tag in enumerate(tags) if not tag.startswith("</")), len(tags))
+        opening = next((k for k, tag in enumerate(tags) if not _is_behind(tag)), len(tags))
         yield from (*tags[:opening], separator, *tags[opening:], word)
         tags = []
     yield from tags
+
+
+def _is_behind(tag: str) -> bool:
+    return tag.startswith("</") or isinstance(tag, AttachedTag)
+
+
+def _tagged_words(
+    paragraph: Paragraph, spots: Sequence[Spot], links: Sequence[tuple[int, int]], written: Sequence[tuple[str, str]]
+) -> tuple[list[Pair], list[tuple[str, str]]]:
+    """Put tags that are within a source word into its translation if that is the same word.
+
+    Returns the other tags, and the target words.
+    """
+    targets: dict[int, list[int]] = {}
+    for i, j in links:
+        targets.setdefault(i, []).append(j)
+    words = list(written)
+    inner: dict[int, list[Pair]] = {}
+
+    def others(pairs: Sequence[Pair]) -> list[Pair]:
+        left = []
+        for pair in pairs:
+            k = next((k for k, spot in enumerate(spots) if _is_within(pair, spot)), None)
+            if k is not None and _is_same(paragraph, spots[k], [written[j][1] for j in targets.get(k, [])]):
+                inner.setdefault(k, []).append(pair)
+            else:
+                left.append(replace(pair, inside=others(pair.inside)))
+        return left
+
+    outer = others(paragraph.pairs)
+    for k, pairs in inner.items():
+        [j] = targets[k]
+        words[j] = (written[j][0], "".join(_with_inner(paragraph, pairs, *spots[k])))
+    return outer, words
+
+
+def _is_within(pair: Pair, spot: Spot) -> bool:
+    """Return whether tags are within a word and not around it."""
+    return (
+        spot[0] <= pair.start
+        and pair.end <= spot[1]
+        and spot[0] < pair.end
+        and pair.start < spot[1]
+        and ((pair.start, pair.end) != spot)
+    )
+
+
+def _is_same(paragraph: Paragraph, spot: Spot, translations: Sequence[str]) -> bool:
+    return translations == [paragraph.written(paragraph.text[slice(*spot)])]
+
+
+def _with_inner(paragraph: Paragraph, pairs: Sequence[Pair], start: int, end: int) -> Iterator[str]:
+    """Yield a part of a word and the tags in it."""
+    for pair in pairs:
+        yield paragraph.written(paragraph.text[start : pair.start])
+        yield pair.opening
+        yield from _with_inner(paragraph, pair.inside, pair.start, pair.end)
+        yield pair.closing
+        start = pair.end
+    yield paragraph.written(paragraph.text[start:end])
 
 
 def _parts(units: Sequence[_Unit], fixed: bool) -> list[SentencePart]:

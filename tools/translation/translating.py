@@ -282,8 +282,9 @@ class Translator:
         self._glossary = glossary or Glossary()
         self.texts = texts
         self._segmenters: list[Segmenter] = [segmenter_of(joins) for joins in grammar.texts.joins]
+        known = grammar.source_numbers, grammar.alone, alike, grammar.source_casing, grammar.target_numbers
         stand_in = alike and not any(grammar.texts.joins[:1])
-        self._stand_ins = StandIns(grammar.source_numbers, grammar.alone, alike) if stand_in else None
+        self._stand_ins = StandIns(*known) if stand_in else None
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
         else:

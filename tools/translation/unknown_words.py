@@ -1,12 +1,15 @@
-"""Words that a grammar does not know: known words that stand in for them.
+"""Known words that stand in for words that a grammar does not know.
 
-Most are inflected forms of words that are known, or begin a sentence with a capital letter. So the known word that is
-spelled alike is taken in their place, with all its rules, in phrases, too. Names are left as they are: one that is
-spelled almost so is another.
+Most unknown words are inflected forms of known words, or are capitalized because they begin a sentence. The known word
+with the most similar spelling is used instead, with all its rules. Names are not replaced, since a similar name is
+another name. If the language capitalizes nouns, a capitalized word may be a noun or a name: it is replaced by another
+capitalized word if only their endings differ. That word must not be a name either: names are the same on both sides.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+
+from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 
 SHARED = 4
 """Letters that two words share at least, at their beginnings and ends together."""
@@ -29,56 +32,83 @@ def shared_letters(one: str, other: str) -> int:
 
 
 def is_name(word: str, before: str) -> bool:
-    """Return whether a word has a capital letter though it begins no sentence: a word or a comma is before it."""
-    return word[:1].isupper() and (before == "," or any(map(str.isalnum, before)))
+    """Return whether a word is capitalized within a sentence, which it is if a word or a comma is before it."""
+    return first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
 
 
 class StandIns:
     """Find known words for unknown ones; may be used from several threads."""
 
-    def __init__(self, numbers: Mapping[str, int], translated: Collection[int], alike: float) -> None:
-        """`numbers` of known words; those stand in for others whose number is among the `translated`.
+    def __init__(
+        self,
+        numbers: Mapping[str, int],
+        translated: Collection[int],
+        alike: float,
+        casing: Casing = NO_CASING,
+        target_words: Collection[str] = (),
+    ) -> None:
+        """Index the known words that are among the `translated`.
 
-        They have at least the share `alike` of the letters of the longer of the two words; where they begin otherwise,
-        half of the letters that may differ.
+        Parameters
+        ----------
+        numbers
+            Numbers of the known words.
+        translated
+            Numbers of the words that have a rule of their own.
+        alike
+            Minimum share of the letters of the longer word that both words have in common. If their beginnings differ,
+            only half of the difference is allowed.
+        casing
+            Casing of the source language.
+        target_words
+            Words of the target side.
         """
         self._numbers = numbers
+        self._casing = casing
+        self._target_words = target_words
         self._least = alike
         self._folded: dict[str, str] = {}
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word, number in numbers.items():
             if number in translated and any(map(str.isalpha, word)) and not any(map(str.isdigit, word)):
-                folded = word.lower()
-                # Where there are both, the one in small letters is the commoner.
+                folded = casing.lower(word)
+                # If both are known, the lowercase word is more frequent.
                 if folded not in self._folded or word == folded:
                     self._folded[folded] = word
         for folded in self._folded:
             if len(folded) >= SHARED:
                 for key in {f"{folded[:_INDEXED]}-", f"-{folded[-_INDEXED:]}"}:
                     self._alike[key].append(folded)
-        self._found: dict[str, int | None] = {}
+        self._found: dict[tuple[str, bool], int | None] = {}
 
     def number(self, word: str, before: str = "") -> int | None:
-        """Return the number of the word that stands in for an unknown one behind another; None where none does."""
-        folded = word.lower()
+        """Return the number of the word that stands in for an unknown word after another word, if there is one."""
+        folded = self._casing.lower(word)
         if folded in self._folded:
             return self._numbers[self._folded[folded]]
-        if is_name(word, before):
+        noun = is_name(word, before)
+        if noun and not self._casing.nouns:
             return None
-        if folded not in self._found:
-            known = self._word(folded)
-            self._found[folded] = None if known is None else self._numbers[known]
-        return self._found[folded]
+        if (folded, noun) not in self._found:
+            known = self._word(folded, noun)
+            self._found[folded, noun] = None if known is None else self._numbers[known]
+        return self._found[folded, noun]
 
-    def _word(self, folded: str) -> str | None:
+    def _word(self, folded: str, noun: bool) -> str | None:
+        """Return the most similar known word. For a noun it is a noun that differs in its ending only."""
         if len(folded) < SHARED or any(map(str.isdigit, folded)):
             return None
         near = {*self._alike.get(f"{folded[:_INDEXED]}-", ()), *self._alike.get(f"-{folded[-_INDEXED:]}", ())}
         best: tuple[float, int, str] | None = None
         for known in near:
-            shared = shared_letters(folded, known)
+            if noun and not self._is_noun(self._folded[known]):
+                continue
+            shared = shared_beginning(folded, known) if noun else shared_letters(folded, known)
             alike = shared / max(len(folded), len(known))
             least = self._least if shared_beginning(folded, known) >= _INDEXED else (1 + self._least) / 2
             if shared >= SHARED and alike >= least and (best is None or (alike, shared, known) > best):
                 best = alike, shared, known
         return None if best is None else self._folded[best[2]]
+
+    def _is_noun(self, word: str) -> bool:
+        return first_cased(word).isupper() and word not in self._target_words

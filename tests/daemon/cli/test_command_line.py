@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -222,6 +223,34 @@ def test_ingest_reads_standard_input(hierogram: Run, monkeypatch: pytest.MonkeyP
     content = "".join(line + "\n" for line in LINES).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(zstandard.compress(content))))
     assert json.loads(hierogram("ingest", "-", "--json").out)["accepted"] == 9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["ingest"], "a b ||| c d\n"),
+        (["align"], "a b ||| c d\n"),
+        (["lm", "-o", "small.lm"], "a b c\n"),
+        (["evaluate", "-r", "reference", "--metrics", "bleu", "--set", "resamples=100"], "a b c d\n"),
+    ],
+)
+def test_commands_read_standard_input_without_a_file(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], text: str
+) -> None:
+    (tmp_path / "reference").write_text("a b c d\n")
+    for terminal in (True, False):
+        typed = io.TextIOWrapper(io.BytesIO(text.encode()))
+        monkeypatch.setattr(typed, "isatty", partial(bool, terminal))
+        monkeypatch.setattr(sys, "stdin", typed)
+        ran = hierogram(*arguments)
+        assert ran.code == 0, ran.err
+        assert ("from standard input; Ctrl-D ends them" in ran.err) is terminal
+
+
+def test_a_missing_text_is_noticed_before_a_language_model_is_begun(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"\xff\n")
+    ran = hierogram("lm", "text", "missing", "-o", "x.lm")
+    assert (ran.code, ran.err) == (3, "hierogram: missing: cannot be opened: No such file or directory\n")
 
 
 def test_rejected_lines_are_told_and_strictness_makes_them_an_error(hierogram: Run, tmp_path: Path) -> None:

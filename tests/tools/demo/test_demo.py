@@ -10,8 +10,9 @@ import pytest
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.files import cache_folder
 from hierogram.tools.demo import data as demo_data
-from hierogram.tools.demo.data import WHEEL, cache_folder, check, fetch, plain, read_verses, verse_name
+from hierogram.tools.demo.data import WHEEL, check, fetch, plain, read_verses, verse_name
 
 GREEK = {
     "43001001": "Ἐν ἀρχῇ ἦν ὁ λόγος",

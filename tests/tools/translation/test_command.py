@@ -94,6 +94,37 @@ def test_standard_input_is_translated_as_it_comes(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
     ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
     assert ran.out == "she does not come\n\nwhite the house Xyz\n"
+    assert "standard input" not in ran.err
+
+
+@pytest.mark.database("sqlite")
+def test_without_a_file_standard_input_is_translated(
+    hierogram: Run, learned_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grammar = str(grammar_file(tmp_path))
+    for named, arguments in (
+        (grammar, ["translate", grammar]),
+        (learned_url, ["--store", learned_url, "translate"]),
+        (learned_url, ["translate", learned_url]),
+    ):
+        typed = io.TextIOWrapper(io.BytesIO(b"la maison\n"))
+        monkeypatch.setattr(typed, "isatty", lambda: True)
+        monkeypatch.setattr(sys, "stdin", typed)
+        ran = hierogram(*arguments)
+        assert (ran.code, ran.out) == (0, "the house\n")
+        assert f"reading sentences for {named} from standard input; Ctrl-D ends them\n" in ran.err
+
+
+def test_a_missing_file_is_noticed_before_the_grammar_is_read(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hierogram.tools.translation.opening.open_grammar", None)
+    monkeypatch.setattr("hierogram.tools.treebanks.grammars.read_grammar", None)
+    (tmp_path / "folder").mkdir()
+    for command, *more in (["translate"], ["parse"], ["tune", "-r", "ref", "-o", "w.toml"]):
+        for name, reason in (("missing", "No such file or directory"), ("folder", "Is a directory")):
+            ran = hierogram(command, str(grammar_file(tmp_path)), name, *more)
+            assert (ran.code, ran.err) == (3, f"hierogram: {name}: cannot be opened: {reason}\n")
 
 
 @pytest.mark.parametrize("content", ["\ufeff" + LINES, LINES.replace("\nla", "\n\ufeffla")])

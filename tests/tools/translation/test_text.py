@@ -14,7 +14,7 @@ from tests.tools.translation.small import equipment, grammar_file
 
 import hierogram as hg
 from hierogram.daemon.text.texts import TextPipeline
-from hierogram.tools.translation.casing import Casing, learn_casing
+from hierogram.tools.translation.casing import Casing
 from hierogram.tools.translation.documents import Pair
 from hierogram.tools.translation.fixed_words import Glossary
 from hierogram.tools.translation.grammars import TextLengths, TranslationGrammar
@@ -50,7 +50,7 @@ def translator(tmp_path: Path) -> Translator:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
     grammar = made.grammar(str(path))
-    casing = Casing({"london": ("London",), "she": ("she",)})
+    casing = Casing({"london": ("London",), "may": ("May",), "she": ("she",)})
     texts = TextPipeline(("fr", "en"), ("fr", "en"))
     return made.translator(replace(grammar, texts=texts, casing=casing))
 
@@ -163,6 +163,82 @@ def test_what_is_kept_stands_where_the_links_say(texts: TextTranslator, source: 
     ],
 )
 def test_html_is_translated_to_html(texts: TextTranslator, source: str, target: str) -> None:
+    assert texts.translate(source, format="html").text == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("La maison.<sup>1</sup> Elle vient.", "The house.<sup>1</sup> She come."),
+        ("La maison<sup>1</sup>. Elle", "The house<sup>1</sup>. She"),
+        ("La maison<sup>[note 2]</sup> blanche.", "White the house<sup>[note 2]</sup>."),
+        ("La maison.<sup>1, 2</sup><sup>*</sup> Elle", "The house.<sup>1, 2</sup><sup>*</sup> She"),
+        ("La maison.<sup><a href='#n'>3</a></sup> Elle", "The house.<sup><a href='#n'>3</a></sup> She"),
+        ("La maison.<a href='#n'><sup>3</sup></a> Elle", "The house.<a href='#n'><sup>3</sup></a> She"),
+        ("<sup>1</sup> La maison. <sup>2</sup>Elle", "<sup>1</sup> The house. <sup>2</sup>She"),
+        ("<sup>1</sup>", "<sup>1</sup>"),
+        ("Elle.<sup>a</sup> La maison", "She.<sup>a</sup> The house"),
+    ],
+)
+def test_marks_of_footnotes_stay_behind_the_same_word(texts: TextTranslator, source: str, target: str) -> None:
+    assert texts.translate(source, format="html").text == target
+    assert texts.translate(source).text == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("<ruby>maison<rt>home</rt></ruby> la", "<ruby>house<rt>home</rt></ruby> the"),
+        (
+            "<ruby><rb>maison</rb><rp>(</rp><rt>home <b>x</b></rt><rp>)</rp></ruby>",
+            "<ruby><rb>house</rb><rp>(</rp><rt>home <b>x</b></rt><rp>)</rp></ruby>",
+        ),
+        ("<ruby>mai<rt>a</rt>son<rt>b</rt></ruby>", "<ruby><rt>a</rt>house<rt>b</rt></ruby>"),
+        ("<ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby>", "<ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby>"),
+    ],
+)
+def test_the_pronunciation_of_ruby_text_is_not_translated(texts: TextTranslator, source: str, target: str) -> None:
+    assert texts.translate(source, format="html").text == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("la <b>maison <i>blanche</i></b>", "<b><i>white</i> the house</b>"),
+        ("<b>La <i>maison <u>blanche</u></i></b>", "<b><i><u>White</u> the house</i></b>"),
+        ("<s>la</s><u>maison</u>", "<s>the</s> <u>house</u>"),
+        ("<a>La maison</a><a>Elle</a><a>la</a>", "<a>The house</a> <a>she</a> <a>the</a>"),
+        ("<b>La maison.</b>Elle", "<b>The house.</b> She"),
+        ("La maison.<b>Elle</b>", "The house. <b>She</b>"),
+        ("www.<b>elle</b>.fr", "www.<b>elle</b>.fr"),
+        ("la <b>mai</b>son", "the <b>house</b>"),
+        ("H<sub>2</sub>O la", "H<sub>2</sub>O the"),
+        ("mc<sup>2</sup> la", "mc<sup>2</sup> the"),
+        ("le 1<sup>er</sup> mai", "le 1<sup>er</sup> mai"),
+        ("z<i>u<u>t</u></i> &amp; la", "z<i>u<u>t</u></i> &amp; the"),
+    ],
+)
+def test_inline_tags_keep_their_words(texts: TextTranslator, source: str, target: str) -> None:
+    assert texts.translate(source, format="html").text == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("La maison.<br>Elle vient.<br/>", "The house.<br>She come.<br/>"),
+        ("<br>La maison.<img src=x> Elle", "<br>The house.<img src=x> She"),
+        ("<a><img src=x></a> la <a><img src=y> maison</a>", "<a><img src=x></a> the <a><img src=y> house</a>"),
+        ("La maison.<!-- a --> Elle<!-- b -->", "The house.<!-- a --> She<!-- b -->"),
+        ("mai<!-- a -->son", "<!-- a -->house"),
+        ("la mai<wbr>son", "the<wbr> house"),
+        ("<b></b>la <i class='x'></i>maison", "<b></b>the <i class='x'></i>house"),
+        ("<i class='x'></i> La maison <b><i></i></b>elle", "<i class='x'></i> The house <b><i></i></b>she"),
+        ("<span translate=no>Foo</span> vient", "<span translate=no>Foo</span> come"),
+        ("La <code>x</code>.<sup>1</sup> Elle &eacute;t&eacute;", "The <code>x</code>.<sup>1</sup> She été"),
+        ("<p>elle&nbsp;vient</p><!-- la", "<p>she come</p><!-- la"),
+    ],
+)
+def test_tags_without_words_stay_between_the_same_words(texts: TextTranslator, source: str, target: str) -> None:
     assert texts.translate(source, format="html").text == target
 
 
@@ -284,6 +360,11 @@ def test_tags_that_are_crossed_by_links_stay_nested() -> None:
         Tags("".join(map(str, events)))
 
 
+def test_a_mark_is_behind_all_words_of_the_translation_of_its_word() -> None:
+    marks = [Pair("<sup>1</sup>", "", 3, 3)]
+    assert "".join(map(str, with_tags(marks, [(0, 3), (4, 7)], [(0, 0), (0, 1), (1, 2)], 3))) == "01<sup>1</sup>2"
+
+
 def test_alternatives_are_other_texts(texts: TextTranslator) -> None:
     found = texts.translate("La maison. Maison!", alternatives=3)
     assert found.texts[0] == "The house. House!"
@@ -333,27 +414,6 @@ def test_threads_do_not_change_texts(texts: TextTranslator) -> None:
     lines = [made_up(source, False) for _ in range(40)]
     one, three = ([found.text for found in texts.translate_all(lines, threads=k)] for k in (1, 3))
     assert one == three
-
-
-def test_casing_is_that_within_sentences() -> None:
-    casing = learn_casing(
-        ["The man saw The Hague .", "the man and Tom", "Tom : The end", "a the", "a the", "see the May"]
-    )
-    assert casing.within("The") == "The"
-    assert casing.within("tom") == "Tom"
-    assert casing.within("may") == "May"
-    assert casing.within("THE") == "the"
-    assert casing.within("Man") == "Man"
-    often = learn_casing(["x the"] * 50 + ["x The"])
-    assert often.within("The") == "the"
-
-
-def test_a_word_behind_a_colon_keeps_the_letters_that_the_grammar_has(translator: Translator) -> None:
-    shouting = replace(translator.grammar, casing=Casing({"the": ("THE",)}))
-    texts = TextTranslator(_with_grammar(translator, shouting))
-    assert texts.translate("Zut, la maison").text == "Zut, THE house"
-    assert texts.translate("Zut: la maison").text == "Zut: the house"
-    assert texts.translate("Zut: «la maison»").text == "Zut: «the house»"
 
 
 def test_as_many_sentences_are_translated_together_as_pairs_have(translator: Translator) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hierogram.tools.translation.casing import casing_of
 from hierogram.tools.translation.unknown_words import StandIns, shared_letters
 
 KNOWN = ["walimwambia", "tura", "Tura", "wonder", "manner", "wrapped", "12", "never"]
@@ -46,6 +47,25 @@ def test_words_that_are_spelled_alike_stand_in(word: str, known: str | None) -> 
 )
 def test_names_are_left_as_they_are(word: str, before: str, known: str | None) -> None:
     assert _stand_in(word, before=before) == known
+
+
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [
+        ("Häusern", "Häuser"),
+        ("Martinez", None),
+        ("Schmitt", None),
+        ("Läufern", None),
+        ("Häuser", "Häuser"),
+    ],
+)
+def test_a_german_noun_stands_in_for_one_with_another_ending(word: str, known: str | None) -> None:
+    words = ["Häuser", "Martini", "Schritt", "läufer"]
+    numbers = {word: number for number, word in enumerate(words)}
+    stand_ins = StandIns(numbers, set(numbers.values()), 0.75, casing_of("de"), {"Martini", "step"})
+    found = stand_ins.number(word, "der")
+    assert (None if found is None else words[found]) == known
+    assert StandIns(numbers, set(numbers.values()), 0.75).number("Häusern", "der") is None
 
 
 def test_the_share_of_letters_decides() -> None:

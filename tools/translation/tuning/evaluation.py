@@ -1,11 +1,12 @@
-"""Translations of a text beside its references: BLEU, chrF, TER and paired bootstrap tests, by sacrebleu.
+"""BLEU, chrF, TER and paired bootstrap tests of translations, computed by sacrebleu.
 
-Scores come with sacrebleu's signatures, so that others can make them again.
+Scores have sacrebleu's signatures, so that others can reproduce them.
 """
 
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unicodedata import normalize
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import Progress
@@ -47,19 +48,28 @@ def evaluate(
     shown: Progress,
     resamples: int = _RESAMPLES,
 ) -> list[MetricScores]:
-    """Compare translations, named lists of lines, with references; those after the first are tested against the first.
+    """Score translations, given as named lists of lines, and test the second and further ones against the first.
 
-    A line that is empty in a reference has one reference less. Raises `InputError` where numbers of lines differ or a
-    line has no reference, and `UsageError` where sacrebleu is not installed.
+    All text is compared in NFC. A reference that is empty in a line is left out if another reference has text there;
+    a line whose references are all empty has an empty reference. Raises `InputError` if numbers of lines differ, and
+    `UsageError` if sacrebleu is not installed.
     """
     check_lines(translations, references)
-    # sacrebleu leaves out what is None.
-    lines = [[line if line.strip() else None for line in texts] for _, texts in references]
+    translations = [(name, [normalize("NFC", line) for line in texts]) for name, texts in translations]
+    rows = zip(*(texts for _, texts in references), strict=True)
+    lines: list[list[str | None]] = [[*column] for column in zip(*map(_given, rows), strict=True)]
     found = []
     for number, name in enumerate(options.metrics):
         shown.update(number, len(options.metrics), number, name)
         found.append(_evaluate(name, translations, lines, options, resamples))
     return found
+
+
+def _given(row: Sequence[str]) -> list[str | None]:
+    """Return the references of a line in NFC, None for those that sacrebleu is to leave out."""
+    if not any(map(str.strip, row)):
+        return [""] * len(row)
+    return [normalize("NFC", line) if line.strip() else None for line in row]
 
 
 def _evaluate(
@@ -108,13 +118,12 @@ def _metric(name: str, options: EvaluationOptions) -> "Metric":
 
 
 def check_lines(texts: Sequence[tuple[str, list[str]]], references: Sequence[tuple[str, list[str]]]) -> None:
-    """Raise `InputError` where named lists of lines do not go together, or a line has no reference."""
+    """Raise `InputError` if named lists of lines have different lengths, or there is no text to compare with."""
     first, lines = texts[0]
     for name, others in (*texts[1:], *references):
         if len(others) != len(lines):
             raise InputError(f"{name} has {len(others):,} lines, {first} has {len(lines):,}: their numbers differ")
     if not lines:
         raise InputError(f"{first} is empty: there is nothing to evaluate")
-    for number in range(len(lines)):
-        if not any(own[number].strip() for _, own in references):
-            raise InputError(f"{', '.join(name for name, _ in references)}: line {number + 1}: there is no reference")
+    if not any(line.strip() for _, others in references for line in others):
+        raise InputError(f"{', '.join(name for name, _ in references)}: all lines are empty: there is no reference")

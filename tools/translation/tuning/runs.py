@@ -6,6 +6,7 @@ The file is what `translate` reads, and says beside the weights how they were fo
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +62,9 @@ class GrammarDecoder:
         return dict(zip(self.names, weights.tolist(), strict=True))
 
     def tokens(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return the tokens of target words."""
-        return split_words(self._view.parts(1, " ".join(words))) if self._view.joins else tuple(words)
+        """Return the tokens of target words, in NFC."""
+        line = normalize("NFC", " ".join(words))
+        return split_words(self._view.parts(1, line) if self._view.joins else line)
 
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
         """Yield the candidates of each line, best first; none of a line without words."""
@@ -82,13 +84,16 @@ class GrammarDecoder:
 def split_references(
     references: Iterable[Sequence[str]], sentences: int, tokens: Callable[[Sequence[str]], tuple[str, ...]]
 ) -> list[list[tuple[str, ...]]]:
-    """Return the references of each sentence as `tokens` of words, from lists of lines; empty lines are left out."""
+    """Return the references of each sentence as `tokens` of words, from lists of lines.
+
+    Empty lines are left out. A sentence without any other line has an empty reference.
+    """
     split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
     for lines in references:
         for own, line in zip(split, lines, strict=True):
             if words := split_words(line):
                 own.append(tokens(words))
-    return split
+    return [own or [()] for own in split]
 
 
 def write_tuned(

@@ -6,6 +6,7 @@ import shlex
 import sys
 import tomllib
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from tests.daemon.conftest import Run
@@ -105,11 +106,22 @@ def test_without_scipy_it_ends_before_anything_is_read(
 def test_what_does_not_go_together_is_told(hierogram: Run, inputs: Path) -> None:
     ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "grammar.cdec", "-o", "weights.toml")
     assert (ran.code, "grammar.cdec has 6 lines, dev.fr has 5" in ran.err) == (3, True)
-    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "dev2.en", "-o", "weights.toml")
-    assert (ran.code, "dev2.en: line 1: there is no reference" in ran.err) == (3, True)
+    (inputs / "empty.en").write_text("\n" * 5)
+    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "empty.en", "-o", "weights.toml")
+    assert (ran.code, "empty.en: all lines are empty: there is no reference" in ran.err) == (3, True)
     ran = hierogram("tune", "grammar.cdec", "dev.fr", "-o", "weights.toml")
     assert (ran.code, "-r FILE" in ran.err) == (2, True)
     assert not (inputs / "weights.toml").exists()
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_references_in_another_normal_form_and_empty_ones_are_taken(hierogram: Run, inputs: Path, form: str) -> None:
+    (inputs / "uẓru.cdec").write_text(normalize("NFC" if form == "NFD" else "NFD", GRAMMAR.replace("house", "uẓru")))
+    reference = (inputs / "dev.en").read_text().replace("house", "uẓru").replace("x\n", "\n")
+    (inputs / "dev.kab").write_text(normalize(form, reference))
+    ran = hierogram("tune", "uẓru.cdec", "dev.fr", "-r", "dev.kab", "-o", "weights.toml", "--json")
+    assert ran.code == 0, ran.err
+    assert max(one["bleu"] for one in json.loads(ran.out)["rounds"]) == 100
 
 
 @pytest.mark.slow

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from unicodedata import normalize
 
 import pytest
+import sacrebleu
 from tests.daemon.conftest import Run
 
 WORDS = ["the", "a", "house", "door", "green", "white", "is", "was", "in", "of", "and", "he", "she", "not", "see"]
@@ -65,6 +67,35 @@ def test_several_references_some_of_them_missing(hierogram: Run, files: list[str
     assert metric["scores"][0]["score"] > alone["scores"][0]["score"]
 
 
+def theirs_of(translation: list[str], *references: list[str]) -> list[float]:
+    """What sacrebleu's library says of one translation."""
+    metrics = sacrebleu.BLEU(), sacrebleu.CHRF(), sacrebleu.TER()
+    return [metric.corpus_score(translation, references).score for metric in metrics]
+
+
+def test_empty_references_count_as_in_sacrebleu(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+    first, one = ((tmp_path / name).read_text().splitlines() for name in ("first", "one"))
+    for number, (reference, translation) in enumerate(
+        [(["", *one[1:]], ["", *first[1:]]), (["", *one[1:]], first), (one, ["", *first[1:]])]
+    ):
+        for name, lines in (("r", reference), ("t", translation)):
+            (tmp_path / f"{name}{number}").write_text("".join(line + "\n" for line in lines))
+        ran = hierogram("evaluate", f"t{number}", "-r", f"r{number}", "--json", "--set", "resamples=100")
+        found = [metric["scores"][0]["score"] for metric in json.loads(ran.out)]
+        assert found == pytest.approx(theirs_of(translation, reference))
+        ran = hierogram("evaluate", f"t{number}", "-r", f"r{number}", "-r", f"r{number}", "--json")
+        assert json.loads(ran.out)[0]["scores"][0]["score"] == pytest.approx(theirs_of(translation, reference)[0])
+
+
+def test_text_in_other_normal_forms_is_the_same_text(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+    text = "Tilelli ɣef uẓayer n tmeṭṭut\nḤemmleɣ adrar d uẓru\n"
+    for form in ("NFC", "NFD"):
+        (tmp_path / form).write_text(normalize(form, text))
+    for translation, reference in (("NFC", "NFD"), ("NFD", "NFC"), ("NFD", "NFD")):
+        ran = hierogram("evaluate", translation, "-r", reference, "--json", "--set", "resamples=100")
+        assert [metric["scores"][0]["score"] for metric in json.loads(ran.out)] == pytest.approx([100, 100, 0])
+
+
 def test_a_table_with_signatures(hierogram: Run, files: list[str]) -> None:
     lines = hierogram("evaluate", "first", "second", "-r", "one", "--metrics", "bleu,ter").out.splitlines()
     assert lines[0].split("\t") == ["translation", "BLEU", "±", "p", "TER", "±", "p"]
@@ -79,8 +110,9 @@ def test_lines_that_do_not_go_together(hierogram: Run, files: list[str], tmp_pat
     (tmp_path / "none").write_text("")
     ran = hierogram("evaluate", "first", "-r", "short")
     assert (ran.code, "short has 1 lines, first has 60" in ran.err) == (3, True)
-    ran = hierogram("evaluate", "first", "-r", "two")
-    assert (ran.code, "two: line 1: there is no reference" in ran.err) == (3, True)
+    (tmp_path / "empty").write_text("\n" * 60)
+    ran = hierogram("evaluate", "first", "-r", "empty")
+    assert (ran.code, "empty: all lines are empty: there is no reference" in ran.err) == (3, True)
     assert "there is nothing to evaluate" in hierogram("evaluate", "none", "-r", "none").err
     assert hierogram("evaluate", "first", "-r", "one", "--metrics", "meteor").code == 2
 

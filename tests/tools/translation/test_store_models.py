@@ -1,0 +1,150 @@
+"""The language model of a store's target side: built once, kept in the cache folder, rebuilt when the store grows."""
+
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.parts import make_parts
+from tests.tools.translation.small import grammar_file, lm_file
+
+import hierogram as hg
+from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.learning.residents import withdraw_all
+from hierogram.daemon.progress import progress
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.translation import store_models
+from hierogram.tools.translation.opening import Follower, equip
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.store_models import MAX_PAIRS, StoreModel, model_of_store, modelled_pairs
+
+NEW = [("zut la porte", "darn the door"), ("zut la maison", "darn the house"), ("zut", "darn")]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of the test's own; compiled samplers stay where they are."""
+    monkeypatch.setattr(store_models, "cache_folder", lambda: tmp_path / "cache")
+    return tmp_path / "cache" / "language-models"
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that models are built from."""
+    texts: list[str] = []
+    estimate = store_models.estimate
+
+    def counted(paths, *arguments, **options):
+        texts.append(Path(paths[0]).read_text())
+        return estimate(paths, *arguments, **options)
+
+    monkeypatch.setattr(store_models, "estimate", counted)
+    return texts
+
+
+def model_of(store: Store, known: StoreModel | None = None) -> StoreModel:
+    with progress("build", "n-grams") as shown:
+        found = model_of_store(store, False, shown, known)
+    assert found is not None
+    return found
+
+
+def test_a_model_has_nearly_all_pairs_and_is_built_again_after_a_tenth_more() -> None:
+    assert [modelled_pairs(pairs) for pairs in (0, 1, 2, 10, 11)] == [0, 1, 2, 10, 11]
+    assert len({modelled_pairs(pairs) for pairs in range(1_000, 2_000)}) < 10
+    for pairs in range(1, 20_000, 97):
+        assert pairs / 1.11 < modelled_pairs(pairs) <= pairs
+    assert modelled_pairs(10**9) == modelled_pairs(MAX_PAIRS) <= MAX_PAIRS
+
+
+def test_a_model_is_built_once_from_the_target_sides(learned: Store, built: list[str], cache: Path) -> None:
+    first = model_of(learned)
+    assert built == ["".join(row.target + "\n" for row in learned.pairs())]
+    assert (first.sentences, [path.stem for path in cache.iterdir()]) == (9, [first.digest])
+    second = model_of(learned)
+    assert second.digest == first.digest
+    assert model_of(learned, second) is second
+    assert len(built) == 1
+
+
+def test_a_model_is_built_again_when_the_text_changes(learned: Store, built: list[str], cache: Path) -> None:
+    first = model_of(learned)
+    with hg.open(learned.engine.url.render_as_string(hide_password=False)) as store:
+        store.add(NEW)
+    second = model_of(learned, first)
+    assert (second.sentences, len(built)) == (12, 2)
+    assert "darn the door" in built[1]
+    withdraw_all(learned, [row.id for row in learned.pairs() if row.source.startswith("zut")], lambda _: None)
+    third = model_of(learned, second)
+    assert (third.digest, len(built)) == (first.digest, 2)
+
+
+@pytest.mark.database("sqlite")
+def test_a_damaged_file_is_built_again_and_old_files_are_deleted(
+    learned: Store, built: list[str], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [path] = (model_of(learned), cache)[1].iterdir()
+    path.write_bytes(path.read_bytes()[:-100])
+    model_of(learned)
+    assert len(built) == 2
+    for number in range(10):
+        (cache / f"{number}.lm").write_bytes(b"")
+        (cache / f"{number}.lm").touch()
+    path.unlink()
+    model_of(learned)
+    assert len(list(cache.iterdir())) == 8
+    assert path.is_file()
+
+
+@pytest.mark.database("sqlite")
+def test_without_a_cache_folder_the_model_is_in_memory(learned: Store, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("no folder")
+    assert model_of(learned).model.model.order == 3
+
+
+@pytest.mark.database("sqlite")
+def test_if_no_model_can_be_built_the_store_translates_without_one(
+    learned: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_arguments, **_options):
+        raise ExportError("no room to work in")
+
+    monkeypatch.setattr(store_models, "estimate", fail)
+    follower = Follower(learned, equip(TranslateOptions()))
+    assert follower.now()[0].translate("la maison").text
+    assert follower.resources.model is None
+    assert "could be built: no room to work in" in caplog.text
+
+
+@pytest.mark.database("sqlite")
+def test_words_that_a_language_model_has_already_are_left_out(tmp_path: Path, built: list[str]) -> None:
+    with hg.open(tmp_path / "marks.db", create=True) as store:
+        store.add([("a", "b"), ("a c", "b </s>"), ("c", "<s>")])
+        assert model_of(store.store).sentences == 1
+    assert built == ["b\n"]
+
+
+@pytest.mark.database("sqlite")
+def test_a_store_in_parts_of_words_has_a_model_of_parts_and_of_classes(tmp_path: Path) -> None:
+    with open_store(make_parts(tmp_path)) as store:
+        resources = equip(TranslateOptions()).with_model_of(store)
+    assert resources.model is not None
+    assert resources.model.classes is not None
+
+
+@pytest.mark.database("sqlite")
+def test_every_door_says_which_language_model_it_has(
+    learned_url: str, hierogram: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "text").write_text("la maison\n")
+    told = "language model: 9 target sentences of the store (--lm names another)"
+    assert told in hierogram("--store", learned_url, "translate", "text").err
+    assert "language model:" not in hierogram("--store", learned_url, "translate", "text", "--lm", "none").err
+    lm = str(lm_file(tmp_path))
+    assert "language model:" not in hierogram("--store", learned_url, "translate", "text", "--lm", lm).err
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "text")
+    assert "no language model: translations are better with one" in ran.err
+    with hg.open(learned_url) as store, caplog.at_level("INFO"):
+        assert hg.Decoder(store).resources.store_model is not None
+        assert hg.Decoder(store, lm="none").resources.model is None
+        assert "translating with a language model of 9 target sentences" in caplog.text
+        assert store.translate("la maison").candidates[0].features["lm"] < 0

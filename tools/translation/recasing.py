@@ -1,0 +1,336 @@
+"""Case of a translated sentence, from the case of its source and the forms that the corpus has of its words."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NamedTuple
+
+from hierogram.tools.translation.casing import Casing, all_capital, is_capital, is_lower, is_mixed, is_upper
+
+_ENDS, _DOTS = frozenset(".!?…。！？؟।።։"), frozenset(".…")
+_OPENING, _CLOSING = frozenset("([{（［【〔"), frozenset(")]}）］】〕")
+_DOUBLE, _SINGLE = frozenset('"“”„«»「」『』《》〈〉'), frozenset("'‘’‚‹›`")
+_QUOTES = _DOUBLE | _SINGLE
+_DASHES, _COLONS, _COMMAS = frozenset("-–—―‐¿¡"), frozenset(":："), frozenset(",，、")
+_TITLE_WORD = 4
+"""Letters from which on a word is capitalized in a title."""
+_NUMBER = re.compile(r"\d+(?P<sign>[.)])?|[^\W\d_]")
+"""A number or letter of a list item, with or without its sign."""
+
+
+class Start(Enum):
+    """What precedes a word that may begin with a capital because of its place."""
+
+    SENTENCE = auto()
+    """Nothing: the word is the first of the text."""
+    NEXT_SENTENCE = auto()
+    """A final punctuation mark."""
+    QUOTE = auto()
+    BRACKET = auto()
+    ITEM = auto()
+    """A number with a sign after it, as in `1.` and `2)`."""
+    NUMBER = auto()
+    """A number that begins the sentence."""
+    SIGN = auto()
+    """A colon, a dash, an ellipsis, or a quotation that ends in a question mark."""
+
+
+class SourceWord(NamedTuple):
+    """A source word.
+
+    Attributes
+    ----------
+    text
+        The word as it is in the text.
+    known
+        The form in which the grammar knows the word.
+    kept
+        Whether the word is not translated, such as a placeholder.
+    is_tag
+        Whether the word is a tag, which is no word of the sentence.
+    """
+
+    text: str
+    known: str
+    kept: bool = False
+    is_tag: bool = False
+
+
+class _Case(Enum):
+    """What the case of a source word says about the case of its translation."""
+
+    NOTHING = auto()
+    LOWER = auto()
+    CAPITAL = auto()
+    UPPER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Recaser:
+    """Case of translations from a language into another one."""
+
+    source: Casing
+    target: Casing
+
+    def recase(
+        self,
+        words: Sequence[str],
+        units: Sequence[SourceWord],
+        linked: Sequence[Sequence[int]],
+        kept: Collection[int] = (),
+        tags: Collection[int] = (),
+    ) -> list[str]:
+        """Return the target words of a sentence in their case.
+
+        A word that is in none of these places has the form that the corpus has of it within sentences.
+
+        - At the beginning of the sentence, of a quotation or of a bracket, the case is that of the source word there if
+          that word is in lowercase elsewhere. Otherwise the punctuation decides.
+        - Within the sentence a capital is copied along the links if the source word has a capital that it has not in
+          the corpus, as in titles, unless one of the languages capitalizes nouns.
+        - Words that the source emphasizes by capitals are in capitals, and a source in capitals has a translation in
+          capitals.
+
+        Parameters
+        ----------
+        words
+            Target words.
+        units
+            Source words.
+        linked
+            For each source word, the positions of the target words that it is linked to.
+        kept
+            Positions of target words that stay as they are, tags among them.
+        tags
+            Positions of target words that are tags.
+        """
+        if all_capital([unit.text for unit in units if not unit.kept]):
+            return [word if j in kept else self.target.upper(word) for j, word in enumerate(words)]
+        sentence = _Sentence(self, words, units, linked, kept, tags)
+        return [word if j in kept else sentence.cased(j, word) for j, word in enumerate(words)]
+
+    def case_of(self, unit: SourceWord, start: Start | None) -> _Case:
+        """Return what the case of a source word says, given its place."""
+        word = unit.text
+        if unit.kept or any(map(str.isdigit, word)) or is_mixed(word):
+            return _Case.NOTHING
+        if is_lower(word):
+            return _Case.LOWER
+        forms = self.source.forms.get(self.source.lower(word))
+        if sum(map(str.isalpha, word)) > 1 and is_upper(word):
+            emphasized = word not in forms if forms else unit.known != word
+            return _Case.UPPER if emphasized else _Case.NOTHING
+        if not is_capital(word):
+            return _Case.NOTHING
+        if start is not None:
+            usual = forms[0] == word if forms else self.source.nouns and unit.known == word
+            return _Case.NOTHING if usual else _Case.CAPITAL
+        if self.source.nouns or sum(map(str.isalpha, word)) < 2:
+            return _Case.NOTHING
+        copied = word not in forms if forms else unit.known != word
+        return _Case.CAPITAL if copied else _Case.NOTHING
+
+
+class _Sentence:
+    """A sentence and its translation."""
+
+    def __init__(
+        self,
+        recaser: Recaser,
+        words: Sequence[str],
+        units: Sequence[SourceWord],
+        linked: Sequence[Sequence[int]],
+        kept: Collection[int],
+        tags: Collection[int],
+    ) -> None:
+        self._recaser = recaser
+        self._target = recaser.target
+        self._words = words
+        self._units = units
+        self._sources: list[list[int]] = [[] for _ in words]
+        for i, targets in enumerate(linked):
+            for j in targets:
+                self._sources[j].append(i)
+        fixed = [{i for i, unit in enumerate(units) if unit.kept}, {i for i, unit in enumerate(units) if unit.is_tag}]
+        self._source_starts = dict(_starts([unit.text for unit in units], *fixed))
+        self._starts = dict(_starts(words, kept, tags))
+        self._cases = [recaser.case_of(unit, self._source_starts.get(i)) for i, unit in enumerate(units)]
+        self._copied: dict[int, _Case] = {}
+        for i, targets in enumerate(linked):
+            spoken = [j for j in targets if j not in kept and _has_letter(words[j])]
+            if self._cases[i] is _Case.UPPER:
+                self._copied |= dict.fromkeys(spoken, _Case.UPPER)
+            elif self._cases[i] is _Case.CAPITAL and i not in self._source_starts and spoken and not self._target.nouns:
+                # The longest one, and no short word, because titles do not capitalize articles.
+                longest = max(spoken, key=lambda j: (len(words[j]), j))
+                if len(words[longest]) >= _TITLE_WORD:
+                    self._copied.setdefault(longest, _Case.CAPITAL)
+        self._shortened = [j for j, word in enumerate(words) if self._target.is_shortened(word)]
+
+    def cased(self, j: int, word: str) -> str:
+        """Return a target word in its case."""
+        if not _has_letter(word):
+            return word
+        found = self._within(j, word)
+        copied = self._copied.get(j)
+        if copied is _Case.UPPER:
+            return self._target.upper(found)
+        if j in self._shortened:
+            return found
+        start = self._starts.get(j)
+        if start is None and j - 1 in self._shortened:
+            start = self._starts.get(j - 1)
+        begins = start is not None and self._begins(j, start)
+        return self._target.capitalize(found) if begins or copied is _Case.CAPITAL else found
+
+    def _within(self, j: int, word: str) -> str:
+        """Return the form of a word within sentences."""
+        target, sources = self._target, self._sources[j]
+        if is_upper(word) and any(self._units[i].text == word for i in sources):
+            # An acronym such as IT.
+            return word
+        if not target.forms or target.nouns or target.lower(word) in target.forms or not is_capital(word):
+            return target.within(word)
+        # The corpus has the word at the beginning of sentences only.
+        translated = [i for i in sources if self._units[i].text != word and self._cases[i] is _Case.LOWER]
+        return target.lower(word) if sources and translated == sources else word
+
+    def _begins(self, j: int, start: Start) -> bool:
+        """Return whether a word at a place where a capital may be has one."""
+        place = self._source_place(j, start)
+        case = _Case.NOTHING if place is None else self._cases[place]
+        if case is not _Case.NOTHING:
+            return case is not _Case.LOWER
+        if start is Start.SENTENCE:
+            return self._target.capital_fragments or _is_end(self._words)
+        if start is Start.QUOTE:
+            return self._is_speech(j)
+        if start is Start.BRACKET:
+            inside = self._enclosed(j, _CLOSING)
+            return j + len(inside) < len(self._words) and _is_end(inside)
+        return start not in (Start.SIGN, Start.NUMBER)
+
+    def _source_place(self, j: int, start: Start) -> int | None:
+        """Return the source word whose place corresponds to that of a target word."""
+        places = self._source_starts
+        if start is Start.SENTENCE:
+            return next(iter(places), None) if places else None
+        places = {i: own for i, own in places.items() if own is not Start.SENTENCE}
+        before = j - 1
+        while before >= 0 and not _is_word(self._words[before]):
+            for i in self._sources[before]:
+                after = next((k for k in range(i + 1, len(self._units)) if _is_word(self._units[k].text)), None)
+                if not _is_word(self._units[i].text) and after in places:
+                    return after
+            before -= 1
+        same = [[k for k, own in some.items() if own is start] for some in (places, self._starts)]
+        if len(same[0]) == len(same[1]) and j in same[1]:
+            return same[0][same[1].index(j)]
+        return next((i for i in self._sources[j] if i in places), None)
+
+    def _enclosed(self, j: int, closing: Collection[str]) -> Sequence[str]:
+        """Return the words from one after an opening sign to the closing one, or to the end."""
+        end = next((k for k in range(j, len(self._words)) if _is_sign(self._words[k], closing)), len(self._words))
+        return self._words[j:end]
+
+    def _is_speech(self, j: int) -> bool:
+        """Return whether the quotation that begins with a word is a sentence."""
+        quoted = self._enclosed(j, _QUOTES)
+        after = self._words[j + len(quoted) :]
+        several = sum(map(_is_word, quoted)) > 1
+        before = next((word for word in reversed(self._words[:j]) if not _is_sign(word, _QUOTES)), "")
+        if _is_end(quoted):
+            return bool(several and after) or _is_sign(before, _COLONS | _COMMAS)
+        return several and _is_sign(before, _COLONS) and not any(map(_is_word, after))
+
+
+def _is_word(token: str) -> bool:
+    return any(map(str.isalnum, token))
+
+
+def _has_letter(token: str) -> bool:
+    return any(map(str.isalpha, token))
+
+
+def _is_sign(token: str, signs: Collection[str]) -> bool:
+    return bool(token) and all(letter in signs for letter in token)
+
+
+def _is_end(tokens: Sequence[str]) -> bool:
+    """Return whether the last token, except quotation marks and brackets, ends a sentence."""
+    for token in reversed(tokens):
+        if token[-1:] in _ENDS:
+            return True
+        if not _is_sign(token, _QUOTES | _CLOSING):
+            return False
+    return False
+
+
+def _starts(tokens: Sequence[str], kept: Collection[int], tags: Collection[int]) -> Iterator[tuple[int, Start]]:
+    """Yield the positions of words that may begin with a capital because of their place."""
+    state: Start | None = Start.SENTENCE
+    number: re.Match[str] | None = None
+    open_quotes: set[frozenset[str]] = set()
+    for k, token in enumerate(tokens):
+        if k in tags:
+            continue
+        if k in kept or _is_word(token):
+            first = state in (Start.SENTENCE, Start.NEXT_SENTENCE, Start.ITEM)
+            number = _NUMBER.fullmatch(token) if first and k not in kept else None
+            is_letter = number is not None and token.isalpha()
+            if state is not None and not (is_letter and tokens[k + 1 : k + 2] == [")"]):
+                yield k, state
+            is_item = number is not None and number["sign"]
+            state = Start.ITEM if is_item else Start.NUMBER if number is not None and not is_letter else None
+        elif number is not None and state in (None, Start.NUMBER) and _ends_number(token, number):
+            state, number = Start.ITEM, None
+        elif _is_sign(token, _QUOTES):
+            state = _after_quote(_opens(token, tokens[k + 1 :], open_quotes), state, tokens[k - 1] if k else "")
+        else:
+            state = _after(token, state)
+
+
+def _ends_number(token: str, number: re.Match[str]) -> bool:
+    return token == ")" or (number.group().isdigit() and (token in _COLONS or token in (".", "）")))
+
+
+def _opens(token: str, after: Sequence[str], open_quotes: set[frozenset[str]]) -> bool | None:
+    """Return whether a quotation mark opens a quotation; None for an apostrophe."""
+    kind = _SINGLE if _is_sign(token, _SINGLE) else _DOUBLE
+    if kind in open_quotes:
+        open_quotes.remove(kind)
+        return False
+    if token == "’" or (token == "'" and "'" not in after):
+        return None
+    open_quotes.add(kind)
+    return True
+
+
+def _after_quote(opens: bool | None, state: Start | None, before: str) -> Start | None:
+    """Return what a quotation mark makes of the place after it."""
+    if opens is None or state is Start.SENTENCE:
+        return state
+    if opens:
+        return state if state in (Start.NEXT_SENTENCE, Start.ITEM) else Start.QUOTE
+    if state is Start.NEXT_SENTENCE:
+        # "Who?" she asks. "Me."
+        return state if before == "." else Start.SIGN
+    return None
+
+
+def _after(token: str, state: Start | None) -> Start | None:
+    """Return what another sign makes of the place after it."""
+    if state in (Start.SENTENCE, Start.ITEM):
+        return state
+    if token == "…" or (len(token) > 1 and _is_sign(token, _DOTS)):
+        return Start.SIGN
+    if _is_sign(token, _ENDS):
+        return Start.NEXT_SENTENCE
+    if _is_sign(token, _OPENING):
+        return state if state is Start.NEXT_SENTENCE else Start.BRACKET
+    if _is_sign(token, _CLOSING):
+        return state if state is Start.NEXT_SENTENCE else None
+    if _is_sign(token, _COLONS | _DASHES):
+        return state or Start.SIGN
+    return None if state is Start.NUMBER else state
