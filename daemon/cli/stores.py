@@ -73,6 +73,7 @@ def init(
     A Dirichlet process gets the schedule `annealed`, from T = 10 over 280 sweeps, unless options say otherwise.
     """
     from hierogram.daemon.library.store import open
+    from hierogram.daemon.text.texts import words_advice
 
     chosen, url = given(context, Settings), store_url(context)
     if upgrade:
@@ -101,6 +102,10 @@ def init(
                 print(f"  {'labels':<17}{max(value, len(opened.settings().classes) + 1)}")
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
+        made = opened.settings()
+        languages = (made.languages[0], made.languages[1]) if made.tokenize and len(made.languages) == 2 else None
+        if languages and (advice := words_advice(languages, ())):
+            note(advice)
 
 
 def _make_parts(words: "GrammarStore", url: str) -> None:

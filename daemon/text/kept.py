@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from hierogram.daemon.text.languages import NO_BREAK
+from hierogram.daemon.text.detokenizer import NO_BREAK
 
 _VALUE = r"(?:\"[^\"]{0,4000}\"|'[^']{0,4000}'|[^\s<>\"'=]+)"
 # Bounds keep a line of nothing but beginnings from being read again for each of them.

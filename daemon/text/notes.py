@@ -9,11 +9,12 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hierogram.daemon.text.texts import LOOKS_DIVIDED, LOOKS_RUNNING, looks
+from hierogram.daemon.text.texts import LOOKS_DIVIDED, LOOKS_RUNNING, Languages, looks, words_advice
 from hierogram.daemon.text.validation import LineColumns
 
 RUNNING_TEXT = "running-text"
 TOKENS_DIVIDED = "tokens-divided"
+NO_WORD_DIVISION = "no-word-division"
 ESCAPED = "escaped"
 NOT_NFC = "not-nfc"
 QUOTED_FIELDS = "quoted-fields"
@@ -42,12 +43,15 @@ class Notes:
     """Collect notes on the text of an input, chunk by chunk.
 
     `divides` says whether lines without links are divided into tokens, None if the input is not text (a dictionary).
-    `quoting` says whether fields may have been quoted by a spreadsheet.
+    `quoting` says whether fields may have been quoted by a spreadsheet. `rules` are the languages whose rules divide
+    text.
     """
 
-    def __init__(self, divides: bool | None, quoting: bool = False) -> None:
+    def __init__(self, divides: bool | None, quoting: bool = False, rules: Languages | None = None) -> None:
         self._divides = divides
         self._quoting = quoting
+        self._rules = rules
+        self._undivided: Note | None = None
         self._looked = False
         self._looks: Note | None = None
         self._lines = self._escaped = self._quoted = self._doubled = 0
@@ -58,6 +62,7 @@ class Notes:
         if not self._looked:
             self._looked = True
             self._looks = self._look_at_tokens(fields)
+            self._undivided = self._look_at_words(fields)
         self._lines += len(fields.sources)
         self._count_escapes(fields)
         if self._quoting:
@@ -81,6 +86,14 @@ class Notes:
             "`hierogram init --languages fr,en --tokenize`, divides text into tokens",
         )
 
+    def _look_at_words(self, fields: LineColumns) -> Note | None:
+        if self._divides is None:
+            return None
+        raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
+        sides = ([side[k] for k in raw] for side in (fields.sources, fields.targets))
+        advice = words_advice(self._rules, sides) if raw else None
+        return None if advice is None else Note(NO_WORD_DIVISION, advice)
+
     def _count_escapes(self, fields: LineColumns) -> None:
         found: set[int] = set()
         for lines in (fields.sources, fields.targets):
@@ -101,7 +114,7 @@ class Notes:
 
     def found(self) -> list[Note]:
         """Return the notes on the lines so far."""
-        notes = [self._looks] if self._looks else []
+        notes = [one for one in (self._looks, self._undivided) if one is not None]
         if self._escaped > _SHARE_OF_ESCAPES * self._lines:
             notes.append(
                 Note(

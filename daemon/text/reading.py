@@ -266,7 +266,7 @@ class Checks:
         self._max_tokens = settings.max_tokens
         self._repeats = Repeats() if repeats is None else repeats
         divides = None if options.entries is not None else self._pipeline.rules is not None
-        self._notes = Notes(divides, quoting=format == TSV)
+        self._notes = Notes(divides, quoting=format == TSV, rules=self._pipeline.rules)
         # Words of another store are divided already, and their links count them as they are.
         self._positions = None if options.words else LinkPositions()
         self.languages = self._pipeline.languages

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from hierogram.daemon.compressing import plain_name
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.kept import Kept, kept_in
-from hierogram.daemon.text.languages import GENERAL, Language, Spot, language_of
+from hierogram.daemon.text.languages import GENERAL, Language, Spot, language_of, note_on_words
 from hierogram.daemon.text.segments import joined, segmenter_of, spread_links
+from hierogram.daemon.text.tokenizer import SPACE, ZERO_WIDTH_SPACE, has_long_words
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
@@ -31,6 +32,11 @@ LOOKS_RUNNING = "most sentences end in a word with its full stop, which makes an
 
 LOOKS_DIVIDED = "most sentences have spaces before full stops and commas, so they are tokens already"
 """What is said of text that is divided though it looks like tokens."""
+
+LOOKS_UNSPACED = (
+    "most sentences have no spaces between words: init --languages and --tokenize divide a language by its own package"
+)
+"""Note on text in a script without spaces that is stored as it is."""
 
 IN_REQUESTS = ("a store made by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
 """What answers to requests say that divides text, and that leaves it as it is."""
@@ -149,10 +155,15 @@ class TextSide:
 
 
 def _spot_of(token: str, text: str, at: int) -> Spot:
-    """Return where a token stands in a text, from a place on; there, soft hyphens may be in it."""
-    if SOFT_HYPHEN in text:
-        letters = (re.escape(letter) + SOFT_HYPHEN + "*" for letter in token)
-        if (found := re.compile("".join(letters)).search(text, at)) is not None:
+    """Return the span of a token in a text, from a position on. Characters that tokens leave out may be inside it."""
+    if token == SPACE and not text.startswith(SPACE, at):
+        start = at
+        while at < len(text) and (text[at].isspace() or text[at] == ZERO_WIDTH_SPACE):
+            at += 1
+        return start, at
+    if SOFT_HYPHEN in text or ZERO_WIDTH_SPACE in text:
+        between = f"[{SOFT_HYPHEN}{ZERO_WIDTH_SPACE}]*"
+        if (found := re.compile(between.join(map(re.escape, token)) + SOFT_HYPHEN + "*").search(text, at)) is not None:
             return found.span()
     place = text.find(token, at)
     start = place if place >= 0 else at
@@ -295,6 +306,20 @@ def looks(divided: bool, lines: Iterable[str | bytes]) -> bool:
     pattern = _DETACHED if divided else _ATTACHED
     texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in lines]
     return 2 * sum(pattern.search(text) is not None for text in texts) > len(texts)
+
+
+def words_advice(rules: Languages | None, sides: Iterable[Sequence[str | bytes]]) -> str | None:
+    """Return a note on text without spaces between words, or None.
+
+    `rules` are the languages whose rules divide the text; without them most lines show that they are not divided.
+    """
+    if rules is not None:
+        return "; ".join(note for code in dict.fromkeys(rules) if (note := note_on_words(code))) or None
+    for side in sides:
+        texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in side]
+        if 2 * sum(map(has_long_words, texts)) > len(texts):
+            return LOOKS_UNSPACED
+    return None
 
 
 def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, leave: str) -> str | None:

@@ -2,25 +2,33 @@
 
     python -m hierogram.tools.lab.raw_text doors ../shared/data/tatoeba-fr-en --work /tmp/raw
     python -m hierogram.tools.lab.raw_text joined ../shared/data/tatoeba-fr-en/corpus.* ../shared/data/bible-nt/nt.*
+    python -m hierogram.tools.lab.raw_text joined ../shared/data/udhr
 
 For `doors` the folder holds `corpus.fr` and `corpus.en`, tokens separated by spaces, of which raw text is made by
 sacremoses. One store takes the raw text and divides it, another one takes the same divided by hand. Tokens are compared
 with tokens, text with text (sacreBLEU's 13a). `joined` divides the lines of files into tokens and joins these again;
-the ending of a file's name is its language, and a line of tokens is joined first.
+the ending of a file's name is its language. For a folder of texts it prints a table by script.
 """
 
+import csv
 import json
 import random
+import statistics
 import unicodedata
 import urllib.request
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
+import regex
 import typer
 
-from hierogram.daemon.text.languages import NO_BREAK, language_of
+from hierogram.daemon.text.detokenizer import NO_BREAK
+from hierogram.daemon.text.languages import language_of
 from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.texts import looks
+from hierogram.daemon.text.tokenizer import Apostrophe
 from hierogram.tools.lab.measures.results import run_command, serving
 
 LANGUAGES = ("fr", "en")
@@ -64,18 +72,96 @@ def _served(folder: Path) -> None:
     write_lines(folder / "served.out", found)
 
 
+class RoundTrip(NamedTuple):
+    """Text of one language: its lines, those that are the same after dividing and joining, and its torn words.
+
+    A word is torn if a token begins or ends at a mark, a joiner or a letter-like sign inside it.
+    """
+
+    name: str
+    script: str
+    lines: int
+    same: int
+    torn: int
+
+    @property
+    def share(self) -> float:
+        """The share of lines that are the same, in percent."""
+        return 100 * self.same / max(1, self.lines)
+
+
+def round_trip(path: Path, language: str) -> RoundTrip:
+    """Divide the lines of a file into tokens and join them again; lines of tokens are joined first."""
+    rules = language_of(language)
+    lines = [line.rpartition("\t")[2].split() for line in path.read_text().splitlines()]
+    tokens = looks(True, [" ".join(words) for words in lines])
+    texts = [rules.join(words) if tokens else unicodedata.normalize("NFC", " ".join(words)) for words in lines]
+    same = torn = 0
+    scripts: Counter[str] = Counter()
+    for text in texts:
+        divided = rules.tokens(text)
+        same += rules.join(divided).replace(NO_BREAK, " ") == text.replace(NO_BREAK, " ")
+        torn += _torn(text, divided, rules.apostrophe is Apostrophe.LETTER)
+        scripts.update(unicodedata.name(letter, "?").split()[0].capitalize() for letter in text if letter.isalpha())
+    [(script, _)] = scripts.most_common(1) or [("?", 0)]
+    return RoundTrip(path.stem, script, len(texts), same, torn)
+
+
+_INSIDE = regex.compile(
+    r"(?<=[\p{L}\p{M}])(?:(?<mark>[\p{M}\u200c\u200d])|(?<sign>['’‘ʼʻ`´·׳״՛՜՞\p{Sk}]))(?=[\p{L}\p{M}])"
+)
+
+
+def _torn(text: str, tokens: Sequence[str], apostrophes: bool) -> int:
+    """Return the number of marks, joiners and signs inside words at which tokens begin or end."""
+    edges: set[int] = set()
+    at = 0
+    for token in tokens:
+        if (start := text.find(token, at)) >= 0:
+            at = start + len(token)
+            edges |= {start, at}
+    return sum(
+        match.start() in edges or (match["sign"] is not None and match.end() in edges)
+        for match in _INSIDE.finditer(text)
+        if apostrophes or match.group() not in "'’"
+    )
+
+
+def languages_in(folder: Path) -> dict[Path, str]:
+    """Return the language of each text of a folder: from the column `bcp47` of `index.tsv`, or from the file's name."""
+    index = folder / "index.tsv"
+    rows = csv.DictReader(index.open(), delimiter="\t") if index.exists() else ()
+    named = {row["code"]: row["bcp47"] for row in rows}
+    return {path: named.get(path.stem, path.stem) for path in sorted(folder.glob("*.txt"))}
+
+
+def by_script(found: Iterable[RoundTrip]) -> Iterator[str]:
+    """Yield the lines of a table of round trips, a script a line."""
+    scripts: dict[str, list[RoundTrip]] = {}
+    for one in found:
+        scripts.setdefault(one.script, []).append(one)
+    everything = [one for some in scripts.values() for one in some]
+    yield "| script | languages | lines | same, mean | lowest | torn |"
+    yield "|---|---|---|---|---|---|"
+    for script, some in [*sorted(scripts.items()), ("all", everything)]:
+        lines, torn = sum(one.lines for one in some), sum(one.torn for one in some)
+        mean, lowest = statistics.mean(one.share for one in some), min(some, key=lambda one: one.share)
+        yield (f"| {script} | {len(some)} | {lines:,} | {mean:.1f} % | {lowest.share:.1f} % ({lowest.name}) | {torn} |")
+
+
 @app.command()
-def joined(files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="Files of text.")]) -> None:
-    """Print for each file how many lines are the same when they are divided into tokens and joined again."""
-    for path in files:
-        rules = language_of(path.suffix[1:])
-        lines = [line.rpartition("\t")[2].split() for line in path.read_text().splitlines()]
-        tokens = looks(True, [" ".join(words) for words in lines])
-        texts = [rules.join(words) if tokens else unicodedata.normalize("NFC", " ".join(words)) for words in lines]
-        same = sum(
-            rules.join(rules.tokens(text)).replace(NO_BREAK, " ") == text.replace(NO_BREAK, " ") for text in texts
-        )
-        print(f"{path.name:12} {100 * same / len(texts):6.2f} % of {len(texts):,} lines")
+def joined(
+    paths: Annotated[
+        list[Path], typer.Argument(exists=True, help="Files whose ending is their language, or a folder.")
+    ],
+) -> None:
+    """Print how many lines are the same after dividing them into tokens and joining these: by file, or by script."""
+    for path in paths:
+        if path.is_dir():
+            print("\n".join(by_script(round_trip(text, language) for text, language in languages_in(path).items())))
+        else:
+            found = round_trip(path, path.suffix[1:])
+            print(f"{path.name:12} {found.share:6.2f} % of {found.lines:,} lines")
 
 
 @app.command()

@@ -4,16 +4,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
+from itertools import accumulate, groupby, pairwise
+
+import regex
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import numbered_lines
-from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
+from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline, TextWord
+from hierogram.daemon.text.tokenizer import SYLLABLE_ENDS, is_unspaced
 from hierogram.tools.translation.casing import NO_CASING, Casing, all_capital, casing_of
 
 MARKED = re.compile(
     r"<(?P<tag>[A-Za-z][\w-]*)\s+translation=(?P<quote>[\"'])(?P<given>.*?)(?P=quote)\s*>(?P<inside>.*?)</(?P=tag)\s*>"
 )
 _ALTERNATIVES = "||"
+_CLUSTER = regex.compile(r"\X")
 TOKENS_LINE = "# tokens"
 """The first line of a glossary whose words are tokens."""
 
@@ -58,7 +63,8 @@ class Glossary:
     """Given translations of words and phrases; the longest that matches is taken, from left to right.
 
     An entry matches words as they are written. Where it has small letters, the words, or the first one, may begin with
-    capital ones; in a sentence of capital letters alone any entry matches.
+    capital ones; in a sentence of capital letters alone any entry matches. In scripts that are written without spaces
+    entries are also found inside the text between two spaces, see `divide`.
     """
 
     def __init__(
@@ -67,11 +73,22 @@ class Glossary:
         *,
         tokens: bool = False,
         casing: Casing = NO_CASING,
+        segmented: bool = False,
     ) -> None:
-        """`casing` is that of the source language. With `tokens` the entries are tokens, whatever sentences are."""
+        """`casing` is that of the source language. With `tokens` the entries are tokens, whatever sentences are.
+
+        `segmented`: a package finds the words of sentences in a script without spaces.
+        """
         self._entries = dict(entries or {})
         self._tokens = tokens
         self._casing = casing
+        self._segmented = segmented
+        self._unspaced = {
+            "".join(words).rstrip(SYLLABLE_ENDS): words
+            for words in self._entries
+            if not tokens and all(map(is_unspaced, words))
+        }
+        self._letters = max(map(len, self._unspaced), default=0)
         self._longest = max(map(len, self._entries), default=0)
         self._small: dict[Words, tuple[Words, ...]] = {}
         for words, given in self._entries.items():
@@ -86,7 +103,65 @@ class Glossary:
             own = split_words(texts.source.tokens(" ".join(words)))
             found = (split_words(texts.target.tokens(" ".join(choice))) for choice in given)
             entries[own] = tuple(dict.fromkeys((*entries.get(own, ()), *found)))
-        return Glossary(entries, casing=casing_of(texts.source.language))
+        return Glossary(entries, casing=casing_of(texts.source.language), segmented=texts.source.rules.segmented)
+
+    def divide(self, words: Sequence[TextWord]) -> list[TextWord]:
+        """Divide words of scripts without spaces so that an entry inside them has the words that it has by itself.
+
+        If a package finds the words, entries are made of whole words, otherwise of whole syllables.
+        """
+        if not self._unspaced:
+            return list(words)
+        found: list[TextWord] = []
+        for unspaced, run in groupby(words, lambda word: not word.stays and is_unspaced(word.token)):
+            own = list(run)
+            found += self._divided_run(own) if unspaced else own
+        return found
+
+    def divide_words(self, words: Words) -> Words:
+        """Return the words of a sentence divided as by `divide`."""
+        return tuple(word.token for word in self.divide([TextWord(word, 0, 0, False) for word in words]))
+
+    def _divided_run(self, run: Sequence[TextWord]) -> Iterator[TextWord]:
+        """Yield words without spaces between them, divided at the entries in them."""
+        text = "".join(word.token for word in run)
+        starts = [word.start + k for word in run for k in range(len(word.token))]
+        ends = [end for word in run for end in (*range(word.start + 1, word.start + len(word.token)), word.end)]
+        begins = list(accumulate((len(word.token) for word in run), initial=0))
+
+        def cut(first: int, last: int) -> TextWord:
+            return TextWord(text[first:last], starts[first], ends[last - 1], False)
+
+        at = 0
+        for first, last, entry in [*self._within(text, self._places(run)), (len(text), len(text), ())]:
+            edges = [at, *(place for place in begins if at < place < first), first]
+            yield from (cut(*edge) for edge in pairwise(edges) if edge[0] < edge[1])
+            for number, word in enumerate(entry, 1):
+                following = first + len(word)
+                yield cut(first, last if number == len(entry) else following)._replace(token=word)
+                first = following
+            at = last
+
+    def _within(self, text: str, places: Sequence[int]) -> Iterator[tuple[int, int, Words]]:
+        """Yield the spans of entries in text that begin and end at certain places, the longest from left to right."""
+        at = 0
+        for first in places:
+            for last in reversed(places):
+                if at <= first < last <= first + self._letters + 1 and (
+                    entry := self._unspaced.get(text[first:last].rstrip(SYLLABLE_ENDS))
+                ):
+                    yield first, last, entry
+                    at = last
+                    break
+
+    def _places(self, run: Sequence[TextWord]) -> list[int]:
+        """Return the places in words without spaces between them where entries may begin and end."""
+        places, at = [], 0
+        for word in run:
+            whole = self._segmented or word.token[-1] in SYLLABLE_ENDS
+            places += [at] if whole else [at + cluster.start() for cluster in _CLUSTER.finditer(word.token)]
+            at += len(word.token)
+        return [*places, at]
 
     def divided(self, parts: Sequence[SentencePart]) -> Iterator[SentencePart]:
         """Yield the parts, those without a given translation divided where the glossary has one."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
@@ -86,7 +87,7 @@ _SAMPLED_PAIRS = 100_000
 """Pairs from which the case of words and the lengths of texts are learned."""
 _USUAL = 0.9
 """The share of pairs that have no more sentences than are translated together."""
-_SENTENCE_END, _NO_WORD = re.compile(r" [.!?…。！？]+(?= )"), re.compile(r"[\W_]+\Z")
+_SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
 """A token that ends a sentence, and what stands behind the last word of a line."""
 _MEMORY = 1 << 30
 """Bound of the scratch database's memory, bytes."""

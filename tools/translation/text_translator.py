@@ -8,9 +8,11 @@ from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
+from hierogram.daemon.text.detokenizer import written as as_written
 from hierogram.daemon.text.kept import TAG, Kept
 from hierogram.daemon.text.languages import Spot
 from hierogram.daemon.text.texts import TextWord
+from hierogram.daemon.text.tokenizer import is_unspaced
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.tools.translation.casing import all_capital
 from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Pair, Paragraph, divide
@@ -228,7 +230,7 @@ class TextTranslator:
                 for one in kept
                 if offset <= one.start and one.end <= end
             ]
-            found = source.words(paragraph.text[offset:end], inner)
+            found = self.translator.glossary.divide(source.words(paragraph.text[offset:end], inner))
             words += [(word, (word.start + offset, word.end + offset)) for word in found]
         shouted = all_capital([word.token for word, _ in words if not word.stays])
         for word, spot in words:
@@ -310,12 +312,20 @@ class TextTranslator:
         separators = self.texts.target.separators(cased)
         if separators:
             separators[0] = self._before(sentence)
-        for first, second in pairwise(range(len(units))):
-            if units[first].spot[1] == units[second].spot[0]:
-                self._touch(units[first], units[second], linked[first], linked[second], cased, separators)
+        usual = self.texts.source.separators([unit.word for unit in units])
+        for (first, second), to_first, to_second, separator in zip(
+            pairwise(units), linked, linked[1:], usual[1:], strict=False
+        ):
+            if first.spot[1] == second.spot[0]:
+                self._touch(first, second, to_first, to_second, cased, separators)
+            elif not separator:
+                # An unusual space of the source, between two words that are passed through.
+                for j in {*to_second} & {i + 1 for i in to_first}:
+                    if not separators[j] and (cased[j - 1], cased[j]) == (first.word, second.word):
+                        separators[j] = paragraph.written(paragraph.text[first.spot[1] : second.spot[0]])
         for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
             written = units[stays[j]].written if j in stays else None
-            yield separator, paragraph.written(word) if written is None else written
+            yield separator, paragraph.written(as_written(word)) if written is None else written
 
     def _before(self, sentence: _Sentence) -> str:
         """Return the text before a sentence, with spaces only if the target language separates words by spaces."""
@@ -335,11 +345,11 @@ class TextTranslator:
         words: Sequence[str],
         separators: list[str],
     ) -> None:
-        """Let two words touch that touch in the source, where they still stand beside each other.
+        """Join two words that are joined in the source, if their translations are next to each other.
 
-        This is for what is kept or passed through, and for signs; other words have the spaces of their language.
+        This is for text that is kept or passed through, and for signs; other words have the spaces of their language.
         """
-        if not self.texts.source.rules.spaced and (first.word[-1:].isalpha() or second.word[:1].isalpha()):
+        if is_unspaced(first.word) or is_unspaced(second.word):
             return
         for j in to_second:
             if j - 1 in to_first and separators[j] == " ":

@@ -279,7 +279,7 @@ class Translator:
         self.names = (*grammar.features, *COUNTED)
         self._model = model
         self._max_words = max_words
-        self._glossary = glossary or Glossary()
+        self.glossary = glossary or Glossary()
         self.texts = texts
         self._segmenters: list[Segmenter] = [segmenter_of(joins) for joins in grammar.texts.joins]
         known = grammar.source_numbers, grammar.alone, alike, grammar.source_casing, grammar.target_numbers
@@ -326,12 +326,13 @@ class Translator:
             parts = marked_parts(line, texts)
         else:
             parts = [SentencePart(words)] if (words := split_words(texts.source.tokens(line))) else []
+        parts = [part if part.given else SentencePart(self.glossary.divide_words(part.words)) for part in parts]
         source = tuple(word for part in parts for word in part.words)
         return self.joined(source, self.pieces(parts, best, distinct=distinct), best)
 
     def pieces(self, parts: list[SentencePart], best: int = 1, *, distinct: bool = False) -> list[Piece]:
         """Return a sentence decoded, piece by piece, with at most `best` derivations of each."""
-        divided = list(self._glossary.divided(parts))
+        divided = list(self.glossary.divided(parts))
         return [self._decode(piece, best, distinct) for piece in self._divided(divided)]
 
     def joined(

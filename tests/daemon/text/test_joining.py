@@ -9,8 +9,9 @@ from itertools import product
 import pytest
 
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.text.detokenizer import NO_BREAK
 from hierogram.daemon.text.kept import kept_in
-from hierogram.daemon.text.languages import NO_BREAK, UnspacedLanguage, language_of
+from hierogram.daemon.text.languages import Language, language_of
 from hierogram.daemon.text.texts import TextPipeline, TextSide
 
 SAME = {
@@ -98,28 +99,28 @@ def test_languages_without_rules_have_general_ones() -> None:
     ],
 )
 def test_sentences_are_found(language: str, text: str, sentences: list[str]) -> None:
-    rules = UnspacedLanguage("zh", list) if language == "zh" else language_of(language)
+    rules = Language("zh", segmenter=list) if language == "zh" else language_of(language)
     assert [text[start:end] for start, end in rules.sentences(text)] == sentences
 
 
 def test_languages_without_spaces_are_joined_without() -> None:
-    rules = UnspacedLanguage("zh", list)
+    rules = Language("zh", segmenter=list)
     assert rules.join(["我", "用", "Python", "3", "写", "。"]) == "我用Python 3写。"
     assert rules.join(["New", "York", "很", "大"]) == "New York很大"
-    assert UnspacedLanguage("th", list).join(["กิน", "ข้าว", "3", "จาน"]) == "กินข้าว 3 จาน"
+    assert Language("th", segmenter=list).join(["กิน", "ข้าว", "3", "จาน"]) == "กินข้าว 3 จาน"
     assert [one.written for one in kept_in("在http://x.org/a。好")] == ["http://x.org/a"]
 
 
 PACKAGES = {
-    "zh": ("jieba", {"setLogLevel": lambda level: None, "lcut": lambda text: list(text)}, "chinese"),
-    "ja": ("fugashi", {"Tagger": lambda: list}, "japanese"),
-    "th": ("pythainlp.tokenize", {"word_tokenize": lambda text, engine, keep_whitespace: list(text)}, "thai"),
+    "zh": ("jieba", {"setLogLevel": lambda level: None, "lcut": lambda text: list(text)}, "chinese", "你好"),
+    "ja": ("fugashi", {"Tagger": lambda: list}, "japanese", "はい"),
+    "th": ("pythainlp.tokenize", {"word_tokenize": lambda text, engine, keep_whitespace: list(text)}, "thai", "กข"),
 }
 
 
 @pytest.mark.parametrize("language", PACKAGES)
 def test_a_package_divides_what_has_no_spaces(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
-    name, values, extra = PACKAGES[language]
+    name, values, extra, word = PACKAGES[language]
     monkeypatch.setitem(sys.modules, name, None)
     language_of.cache_clear()
     with pytest.raises(UsageError, match=rf"needs {name.split('.')[0]}: pip install 'hierogram\[{extra}\]'"):
@@ -128,7 +129,7 @@ def test_a_package_divides_what_has_no_spaces(monkeypatch: pytest.MonkeyPatch, l
     vars(made).update(values)
     for part in {name, name.split(".")[0]}:
         monkeypatch.setitem(sys.modules, part, made)
-    assert language_of(language).tokens("ab c") == ["a", "b", "c"]
+    assert language_of(language).tokens(word + "ab c") == [*word, "ab", "c"]
     language_of.cache_clear()
 
 

@@ -152,3 +152,45 @@ def test_wrong_languages_are_told_and_no_store_is_made(
     assert refused.code == 2
     assert said in refused.err
     assert not (tmp_path / "hierogram.db").exists()
+
+
+@pytest.mark.database("sqlite")
+@pytest.mark.parametrize(
+    ("languages", "line", "tokens"),
+    [
+        ("bo,en", "ཆུ་དང་མེ། ||| Water and fire.", "each syllable is a token"),
+        ("en,my", "Water and fire. ||| ရေနှင့်မီး။", "text between spaces"),
+        ("hak,en", "人人平等。 ||| All are equal.", "each character is a token"),
+    ],
+)
+def test_a_language_whose_words_nothing_finds_is_noticed(
+    languages: str, line: str, tokens: str, hierogram: Run, store_url: str, tmp_path: Path
+) -> None:
+    chosen = ("--store", store_url)
+    assert tokens in hierogram(*chosen, "init", "--languages", languages, "--tokenize").err
+    (tmp_path / "a").write_text(f"{line}\n")
+    done = hierogram(*chosen, "ingest", "a", "--format", "pipes")
+    assert (done.code, f"a: {languages.replace('en', '').strip(',')} is written without spaces" in done.err) == (
+        0,
+        True,
+    )
+    assert tokens in done.err
+
+
+@pytest.mark.database("sqlite")
+@pytest.mark.parametrize(
+    ("line", "noticed"),
+    [
+        ("ພາສາລາວເປັນພາສາທາງການຂອງປະເທດລາວ ||| Lao is the official language", True),
+        ("All men are born free and equal ||| မင်္ဂလာပါကျွန်တော်လာတယ်အိမ်ကြီးတယ်", True),
+        ("人人生而自由在尊嚴和權利上一律平等 ||| all men are equal", True),
+        ("人人 生 而 自由 ||| all men are free", False),
+        ("소프트웨어를 ||| software", False),
+    ],
+)
+def test_text_without_spaces_is_noticed(
+    line: str, noticed: bool, hierogram: Run, store_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text(f"{line}\n")
+    done = hierogram("--store", store_url, "ingest", "a", "--format", "pipes")
+    assert (done.code, "most sentences have no spaces between words" in done.err) == (0, noticed)

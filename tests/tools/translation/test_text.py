@@ -127,6 +127,68 @@ def test_a_glossary_is_asked_by_the_letters_of_the_text(tmp_path: Path, source: 
 @pytest.mark.parametrize(
     ("source", "target"),
     [
+        ("ទឹកផ្ទះល្អ។", "ទឹកHOUSEល្អ។"),
+        ("ផ្ទះ​ល្អ ផ្ទះ", "HOUSEល្អ HOUSE"),
+        ("ផ្ទះស្រុក", "HOUSELAND"),
+        ("ស្រុកា", "ស្រុកា"),
+        ("ទឹក {x}ផ្ទះ", "ទឹក {x}HOUSE"),
+    ],
+)
+def test_a_glossary_is_found_inside_text_without_spaces(tmp_path: Path, source: str, target: str) -> None:
+    path = tmp_path / "text.cdec"
+    path.write_text(RULES)
+    texts = TextPipeline(("km", "en"), ("km", "en"))
+    glossary = Glossary({("ផ្ទះ",): (("HOUSE",),), ("ស្រុក",): (("LAND",),), ("ទឹក", "ផ្ទះ"): (("W",),)})
+    made = equipment(tmp_path, glossary.through(texts), with_lm=False)
+    translator = replace_texts(made.translator(made.grammar(str(path))), texts)
+    found = TextTranslator(translator).translate(source)
+    # Words of Khmer in English text have spaces around them.
+    assert found.text.replace(" ", "").replace("​", "") == target.replace(" ", "")
+    [paragraph] = found.paragraphs
+    spots = "".join(source[start:end] for start, end in paragraph.spots)
+    assert spots.replace(" ", "") == source.replace("\u200b", "").replace(" ", "")
+    tokens = TextTranslator(translator).translate(source, format="tokens")
+    assert ("HOUSE" in tokens.text, "LAND" in tokens.text) == ("HOUSE" in target, "LAND" in target)
+
+
+@pytest.mark.parametrize(
+    ("segmented", "words", "divided"),
+    [
+        (True, "中国 人", "中国 人"),
+        (True, "中 国 人", "中 国人"),
+        (False, "中国人", "中 国人"),
+        (False, "中国 人", "中 国人"),
+    ],
+)
+def test_entries_are_whole_words_where_a_package_finds_words(segmented: bool, words: str, divided: str) -> None:
+    glossary = Glossary({("国人",): (("compatriot",),)}, segmented=segmented)
+    assert glossary.divide_words(tuple(words.split())) == tuple(divided.split())
+
+
+def test_syllables_of_tibetan_are_found_with_the_sign_that_ends_them() -> None:
+    glossary = Glossary({("ཁྱི",): (("dog",),), ("བཀྲ་", "ཤིས"): (("luck",),)})
+    assert glossary.divide_words(("བཀྲ་", "ཤིས་", "ཁྱི་", "ཁྱིམ་")) == ("བཀྲ་", "ཤིས", "ཁྱི", "ཁྱིམ་")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "25 °C, 30°C, 68 °F",
+        "5€ 6 € €7 $ 8",
+        """7'6" x 9'6", 5' x 8'""",
+        "3 : 2, 10:30, 16:9",
+        "1939–1945, 10 – 20, 10-20",
+        "±5 ± 6 #7 № 8 §9 § 10",
+        "12 km/h 5GB 5 GB 2×4 2 × 4",
+    ],
+)
+def test_spaces_of_passed_through_text_are_kept(texts: TextTranslator, text: str) -> None:
+    assert texts.translate(text).text == text
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
         ("la maison {x} blanche", "the house white {x}"),
         ("({x}) elle, «%s».", "({x}) she, «%s»."),
         ("elle {a}{b} vient", "she {a}{b} come"),

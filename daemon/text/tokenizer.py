@@ -1,0 +1,300 @@
+"""Tokenizer for every script, by Unicode properties.
+
+Words are runs of letters, marks, digits and joiners. A sign is part of a word if it stands between two letters and
+neither ends a sentence nor encloses text: apostrophes, hyphens, the middle dot, Hebrew gershayim, Armenian stress and
+question marks. Languages differ in three ways only: where an apostrophe divides a word (`Apostrophe`), which
+abbreviations keep their full stop, and which package finds the words of a script that is written without spaces.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
+
+import regex
+
+ZERO_WIDTH_SPACE = "\u200b"
+"""Divides words in scripts that are written without spaces."""
+
+SPACE = "␣"
+"""Token for a space between words of a script that is written without spaces, where a space is a mark like a comma."""
+
+Segmenter = Callable[[str], Sequence[str]]
+"""Divides text without spaces into words."""
+
+# Scripts without spaces between words. In the first group text has no spaces at all, and its signs are as wide as
+# letters; in the second group spaces divide phrases.
+_IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Bopomofo}\p{Yi}\p{Tangut}\p{Nushu}\p{Khitan_Small_Script}"
+_KATAKANA = r"\p{Katakana}\u30fc"
+_SPACELESS = rf"{_IDEOGRAPHS}{_KATAKANA}\p{{Javanese}}\p{{Balinese}}"
+_WIDE_SIGNS = r"\u3001-\u3003\u3008-\u303f\u30fb\ufe30-\ufe4f\uff00-\uff65"
+_PHRASED = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tai_Tham}\p{Tai_Le}\p{New_Tai_Lue}\p{Tibetan}"
+SYLLABLE_ENDS = "\u0f0b\u0f0c"
+"""Signs at the end of a Tibetan syllable."""
+
+_EXTEND = r"\p{M}\p{WB=Extend}\p{WB=Format}\u200c\u200d"
+# Abbreviation signs of Indic scripts, and Burmese signs that are words.
+_LETTER_SIGN = r"\u0970\u09fd\u0a76\u0af0\u104c-\u104f\u180a\U000110bb\U000114c6\U0001183b"
+_LETTER = rf"[\p{{L}}\p{{N}}\p{{WB=ALetter}}{_LETTER_SIGN}{_EXTEND}]"
+_UNSPACED_LETTER = rf"[[{_SPACELESS}{_PHRASED}]&&[\p{{L}}\p{{Nl}}{_LETTER_SIGN}]]"
+_SPACED_LETTER = rf"[{_LETTER}--{_UNSPACED_LETTER}--[\u200b{SYLLABLE_ENDS}]]"
+_HYPHEN = r"[\-\u2010\u2011\u058a\u05be\u1400\u1806\u2e40]"
+_APOSTROPHE = r"['\u2018\u2019\u02b9\u02bb\u02bc\u2032\uff07`\u00b4]"
+_BETWEEN_LETTERS = r"[[\p{S}\p{Po}\p{Pc}]--\p{Terminal_Punctuation}--[\"/\\<>\u2025\u2026\u055d]]"
+_INNER = "|".join(
+    (
+        _HYPHEN,
+        _APOSTROPHE,
+        r"_",
+        rf"(?<=[\p{{L}}{_EXTEND}])(?:\.|{_BETWEEN_LETTERS}|[:!](?!\p{{Lu}}))(?=[\p{{L}}{_EXTEND}])",
+        r"(?<=\p{N})[.,:\u066b\u066c](?=\p{N})",
+        r"(?<=\p{Hebrew})[\"\u05f4\u201c-\u201f](?=\p{Hebrew})",
+    )
+)
+_WORD_DIVIDER = r"[\u1361\u16eb\U0001039f\U000103d0\U00010100](?=\p{L})"
+_TOKEN = regex.compile(
+    "|".join(
+        (
+            # Feet and inches.
+            r"\p{N}+['\u2019\u2032]\p{N}+[\"\u201d\u2033]",
+            # An abbreviation with a full stop behind each of its parts.
+            rf"(?<!{_LETTER}|\.)(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.(?:(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.)+(?!{_LETTER})",
+            rf"(?<run>{_UNSPACED_LETTER}(?:{_UNSPACED_LETTER}|[{SYLLABLE_ENDS}{_EXTEND}])*(?:(?<=[{_SPACELESS}])\u200b$)?)",
+            # At the beginning of a word, behind a space or an opening sign: a hyphen, a minus sign, an apostrophe, and
+            # the exclamation mark that writes a click.
+            rf"(?:(?<![^\p{{Ps}}\p{{Pi}}\"'])(?:{_HYPHEN}|[!\u2212](?={_LETTER})))?(?:{_APOSTROPHE}(?=[\p{{L}}\p{{N}}]))?"
+            rf"{_SPACED_LETTER}+(?:(?:{_INNER}){_SPACED_LETTER}+)*"
+            rf"(?:{_WORD_DIVIDER}|{_HYPHEN}(?![\-\u2010\p{{L}}\p{{N}}])|{_APOSTROPHE}(?!{_APOSTROPHE}))?",
+            r"\u00b0[CFcf](?!\p{L})",
+            rf"(?<sign>[[\p{{S}}\p{{Po}}\p{{Pd}}\p{{Pc}}]--[!?,;:\"'%&@]])(?P=sign)+[{_EXTEND}]*",
+            rf"''[{_EXTEND}]*|(?!\u200b)\X(?:\u200b(?=$|[{_SPACELESS}{_PHRASED}]))?",
+        )
+    ),
+    regex.V1,
+)
+_ZERO_WIDTH_BESIDE_SPACED = regex.compile(
+    rf"(?<![{_SPACELESS}{_PHRASED}])\u200b|\u200b(?!$|[{_SPACELESS}{_PHRASED}])", regex.V1
+)
+_SYLLABLE = regex.compile(
+    rf"[{_KATAKANA}]+\p{{M}}*|[{_IDEOGRAPHS}]\p{{M}}*"
+    rf"|[^{SYLLABLE_ENDS}{_KATAKANA}{_IDEOGRAPHS}]*[{SYLLABLE_ENDS}][{SYLLABLE_ENDS}\p{{M}}]*"
+    rf"|[^{SYLLABLE_ENDS}{_KATAKANA}{_IDEOGRAPHS}]+",
+    regex.V1,
+)
+_LONG_WORD = regex.compile(rf"(?:{_UNSPACED_LETTER}\p{{M}}*){{16}}", regex.V1)
+_CLASSES = (
+    regex.compile(rf"[{_SPACELESS}{_WIDE_SIGNS}]", regex.V1),
+    regex.compile(rf"[{_UNSPACED_LETTER}{SYLLABLE_ENDS}[[{_PHRASED}]&&\p{{M}}]]", regex.V1),
+)
+_OPENING = {"'": "'\u2019", "\u2018": "\u2019", "\u2019": "\u2019", "`": "'", "\u201a": "\u2018\u2019"}
+"""Closing quotation marks that look like an apostrophe, by the opening one."""
+_APOSTROPHES = frozenset("'\u2018\u2019\u02b9\u02bb\u02bc\u2032\uff07`\u00b4")
+_CLOSERS = frozenset("\"'»”’)]}›」』”）】")
+
+
+class Spacing(Enum):
+    """Spacing of a character: between words, between phrases only, or never."""
+
+    WORDS = 0
+    PHRASES = 1
+    NEVER = 2
+
+
+@lru_cache(maxsize=1 << 14)
+def spacing(character: str) -> Spacing:
+    """Return the spacing of a letter's script, or of a sign."""
+    if character < "\u0e00":
+        return Spacing.WORDS
+    if _CLASSES[0].match(character):
+        return Spacing.NEVER
+    return Spacing.PHRASES if _CLASSES[1].match(character) else Spacing.WORDS
+
+
+def is_unspaced(token: str) -> bool:
+    """Return whether a token is a word of a script that is written without spaces between words."""
+    return token != SPACE and spacing(token[:1]) is not Spacing.WORDS and token[:1].isalpha()
+
+
+def has_long_words(text: str) -> bool:
+    """Return whether a text has so many letters of a script without spaces in a row that they are several words."""
+    return _LONG_WORD.search(text) is not None
+
+
+class Apostrophe(Enum):
+    """Function of an apostrophe between letters: a letter, the end of a word (`l'`), or the beginning of one (`'s`)."""
+
+    LETTER = 0
+    ENDS_WORD = 1
+    BEGINS_WORD = 2
+
+
+class _Chunk(NamedTuple):
+    """Tokens of the text between two spaces.
+
+    `quoted`: one begins or ends in an apostrophe; `stop` is the place of a full stop behind a word, or -1.
+    """
+
+    tokens: tuple[str, ...]
+    quoted: bool
+    stop: int
+    first: Spacing
+    last: Spacing
+
+
+class Tokenizer:
+    """Tokenizer of one language; may be used from several threads."""
+
+    def __init__(
+        self,
+        apostrophe: Apostrophe = Apostrophe.LETTER,
+        abbreviations: Iterable[str] = (),
+        before_numbers: Iterable[str] = (),
+        segmenter: Segmenter | None = None,
+        segmented: str = r"\p{Any}",
+    ) -> None:
+        """Words in `abbreviations` keep their full stop, those in `before_numbers` only before a number.
+
+        `segmenter` divides text of a script without spaces, if its first character matches `segmented`.
+        """
+        self._apostrophe = apostrophe
+        self._abbreviations = frozenset(abbreviations)
+        self._before_numbers = frozenset(before_numbers)
+        self._segmenter = segmenter
+        self._segmented = regex.compile(segmented)
+        self._chunk = lru_cache(maxsize=1 << 15)(self._divide)
+
+    def tokens(self, text: str) -> list[str]:
+        """Return the tokens of a sentence: its characters in order without spaces, except for `SPACE`."""
+        found: list[str] = []
+        quoted = False
+        stop = -1
+        last = Spacing.WORDS
+        for chunk in map(self._chunk, text.split()):
+            tokens = chunk.tokens
+            if stop >= 0 and tokens and self._keeps_stop(found, stop, tokens[0]):
+                found[stop - 1 : stop + 1] = [found[stop - 1] + "."]
+            if found and tokens and _is_phrase_break(last, chunk.first):
+                found.append(SPACE)
+            stop = len(found) + chunk.stop if chunk.stop >= 0 else -1
+            found += tokens
+            quoted |= chunk.quoted
+            last = chunk.last
+        return self._detach_quotes(found) if quoted else found
+
+    def _keeps_stop(self, tokens: Sequence[str], stop: int, following: str) -> bool:
+        """Return whether a full stop within a sentence belongs to the word before it."""
+        if following in _CLOSERS:
+            return False
+        word = tokens[stop - 1]
+        if word in self._abbreviations or (word in self._before_numbers and following[0].isdigit()):
+            return True
+        if stop + 1 < len(tokens):
+            return False
+        # Scripts with one case only, such as Georgian, have no capital letters at the beginning of a sentence.
+        small = following[0].islower() and following[0].title() != following[0]
+        return small or (len(word) == 1 and word.isupper())
+
+    def _divide(self, chunk: str) -> _Chunk:
+        if chunk.isascii() and chunk.isalnum():
+            return _Chunk((chunk,), False, -1, Spacing.WORDS, Spacing.WORDS)
+        if ZERO_WIDTH_SPACE in chunk:
+            chunk = _ZERO_WIDTH_BESIDE_SPACED.sub("", chunk)
+        tokens: list[str] = []
+        quoted = False
+        for match in _TOKEN.finditer(chunk):
+            token = match.group()
+            if match["run"] is not None:
+                tokens += self._words_of(token)
+                continue
+            if len(token) > 1:
+                if self._apostrophe is not Apostrophe.LETTER:
+                    tokens += self._parts(token)
+                else:
+                    tokens.append(token)
+                quoted |= token[0] in _APOSTROPHES or token[-1] in _APOSTROPHES
+            else:
+                tokens.append(token)
+                quoted |= token in _APOSTROPHES
+        stop = -1
+        if "." in tokens[1:]:
+            stop = tokens.index(".", 1)
+            if not tokens[stop - 1][-1].isalnum():
+                stop = -1
+        if not tokens:
+            return _Chunk((), False, -1, Spacing.WORDS, Spacing.WORDS)
+        return _Chunk(tuple(tokens), quoted, stop, spacing(tokens[0][0]), spacing(tokens[-1][-1]))
+
+    def _words_of(self, run: str) -> Iterable[str]:
+        """Return the words of a run of letters without spaces; without a package, what the script shows of them."""
+        if self._segmenter is not None and self._segmented.match(run):
+            words = [word for part in self._segmenter(run) if (word := part.strip())]
+            # A package that normalizes text leaves something out.
+            if "".join(words) == run:
+                return words
+        syllables: list[str] = _SYLLABLE.findall(run)
+        return syllables
+
+    def _parts(self, word: str) -> Iterable[str]:
+        """Return a word divided at the apostrophes between its letters."""
+        pattern = _ENDS if self._apostrophe is Apostrophe.ENDS_WORD else _BEGINS
+        parts: list[str] = pattern.split(word)
+        return parts
+
+    def _detach_quotes(self, tokens: list[str]) -> list[str]:
+        """Divide apostrophes from words where they are quotation marks: in pairs, around one or more words.
+
+        If several words have the closing sign inside, as in languages with a letter for the glottal stop, a pair counts
+        only if punctuation stands beside it.
+        """
+        within: Counter[str] = Counter()
+        if self._apostrophe is Apostrophe.LETTER:
+            within.update(letter for token in tokens for letter in token[1:-1] if letter in _APOSTROPHES)
+        waiting: list[tuple[int, str]] = []
+        opening: set[int] = set()
+        closing: set[int] = set()
+        for k, token in enumerate(tokens):
+            if token[0] in _OPENING and token[1:2].isalnum():
+                waiting.append((k, token[0]))
+            if token[-1] in _APOSTROPHES:
+                alone = len(token) == 1
+                place = next((p for p in range(len(waiting) - 1, -1, -1) if token[-1] in _OPENING[waiting[p][1]]), None)
+                if place is None:
+                    if alone and token in _OPENING:
+                        waiting.append((k, token))
+                    continue
+                start = waiting[place][0]
+                beside = (tokens[k + 1 : k + 2] or ["."])[0]
+                sure = alone or len(tokens[start]) == 1 or not beside[0].isalnum()
+                if sure or within[token[-1]] < _LETTERS:
+                    opening.add(start)
+                    closing.add(k)
+                    del waiting[place:]
+        if self._apostrophe is Apostrophe.BEGINS_WORD:
+            opening.update(k for k, _ in waiting if tokens[k][1:].lower() not in SHORT_OF_LETTERS)
+        if not opening and not closing:
+            return tokens
+        found: list[str] = []
+        for k, token in enumerate(tokens):
+            if k in opening and len(token) > 1:
+                found.append(token[0])
+                token = token[1:]
+            if k in closing and len(token) > 1:
+                found.append(token[:-1])
+                token = token[-1]
+            found.append(token)
+        return found
+
+
+_LETTERS = 2
+"""Words with an apostrophe inside that show that it is a letter."""
+_ENDS = regex.compile(r"(?<=\p{L}['\u2019])(?=\p{L})", regex.V1)
+_BEGINS = regex.compile(r"(?<=[\p{L}\p{N}])(?=['\u2019]\p{L})", regex.V1)
+SHORT_OF_LETTERS = frozenset({"em", "cause", "til", "tis", "twas", "n", "bout", "round", "kay", "cuz"})
+
+
+def _is_phrase_break(before: Spacing, after: Spacing) -> bool:
+    """Return whether a space between two tokens is a mark rather than the usual division of words."""
+    if before is Spacing.NEVER or after is Spacing.NEVER:
+        return True
+    return before is Spacing.PHRASES and after is Spacing.PHRASES
