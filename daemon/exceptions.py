@@ -42,3 +42,8 @@ class NothingLearnedError(DaemonError):
 
 class AlignerUntrainedError(DaemonError):
     """A store's aligner has counted no links yet."""
+
+
+def install_extra(extra: str) -> str:
+    """Return the instruction to install optional dependencies, for messages."""
+    return f"run pip install '.[{extra}]' in the clone of hierogram"

@@ -16,6 +16,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from sqlalchemy import URL, Connection, create_engine, event, inspect, make_url, text
+from tests.pgbouncer import pgbouncer
 
 from hierogram.storage.database import migration
 from hierogram.storage.database.connection import parse_url
@@ -139,6 +140,20 @@ def make_database(postgres_server: str) -> Iterator[Callable[[], str]]:
     yield make
     if "HIEROGRAM_TEST_POSTGRES" in os.environ:
         _administer(postgres_server, *(f"DROP DATABASE {name} WITH (FORCE)" for name in made))
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres_server: str) -> Iterator[Callable[[str], str]]:
+    """Replaces the server in a URL by a PgBouncer in front of it, which ignores `options`."""
+    with pgbouncer(postgres_server, "ignore_startup_parameters = options") as bouncer:
+
+        def pooled(url: str) -> str:
+            given = make_url(url)
+            parameters = {name: value for name, value in given.query.items() if name not in ("host", "port")}
+            pool = make_url(bouncer).set(username=given.username, database=given.database)
+            return str(pool.update_query_dict(parameters))
+
+        yield pooled
 
 
 def _administer(server: str, *statements: str) -> None:

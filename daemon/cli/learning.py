@@ -155,7 +155,7 @@ def print_learned(done: "LearnReport", kind: "Notation") -> None:
         f"({rate:,.0f} {kind.many}/s while sampling)"
     )
     print(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
-    print(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
+    print(f"  rules in use   {done.rules_in_use_before:>14,} → {done.rules_in_use_after:,}")
     print(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
 
 

@@ -145,7 +145,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
         elif unindexed:
             with progress("index", kind.many) as shown:
                 indexed = opened.index(lambda done, total: shown.update(done, total, done))
-        if not opened.status().rules:
+        if not opened.status().rules_in_use:
             raise NothingLearnedError(opened.url)
         source, target = str(wanted).split(" ||| ") if wanted else ("", "")
         found = opened.pairs_using(source, target, limit) if wanted else []

@@ -173,10 +173,10 @@ def _memory_of(writer: "Claim") -> int | None:
 
 
 def _left_out(now: "StoreStatus") -> str:
-    """Return what pairs expect of rules that are too rare in them to be counted, and of which rules how much."""
+    """Return the share of the expected uses whose rules are too rare in a pair to be counted, by nonterminals."""
     whole = now.expected_tokens + sum(now.left_out.values())
     parts = ", ".join(f"{uses:,.0f} of {name}" for name, uses in now.left_out.items() if uses)
-    share = f"{sum(now.left_out.values()) / whole:.1%} of what is expected" if whole else "nothing"
+    share = f"{sum(now.left_out.values()) / whole:.1%} of all expected uses" if whole else "nothing"
     return f"{share}, by nonterminals: {parts}" if parts else share
 
 
@@ -188,8 +188,10 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
         (kind.many, f"{sum(now.pairs.values()):,} ({states})"),
         *((f"  {name}", f"{number:,}") for name, number in now.corpora.items()),
         ("lag", f"{plural(sum(now.behind.values()), kind.one)} not settled yet"),
-        ("rules", f"{now.rules:,}, used {now.rule_tokens:,} times ({now.expected_tokens:,.0f} expected)"),
+        ("rules in use", f"{now.rules_in_use:,}, used {now.rule_tokens:,} times"),
+        ("rules expected", f"{now.rules_expected:,}, expected {now.expected_tokens:,.0f} times"),
         ("  not counted", _left_out(now)),
+        ("rules stored", f"{now.rules_stored:,}"),
         ("sweeps", f"{now.sweeps:,}"),
         ("log-likelihood", likelihood),
         ("rejected lines", f"{now.rejected:,}"),
@@ -223,7 +225,7 @@ def _lines(seen: "Glance") -> list[str]:
     return [
         f"{seen.store}, position {seen.position:,}",
         f"{plural(sum(seen.pairs.values()), seen.holds)} ({states}), {seen.lag:,} not settled yet",
-        f"{plural(seen.rules, 'rule')}, {plural(seen.sweeps, 'sweep')},"
+        f"{plural(seen.rules_in_use, 'rule')} in use, {plural(seen.sweeps, 'sweep')},"
         f" {seen.pair_sweeps_per_second:,.0f} {seen.holds}s a second lately"
         + ("" if likelihood is None else f", log-likelihood {likelihood:,.1f}"),
         *(f"  {rule['source']} ||| {rule['target']}  {rule['uses']:,}" for rule in seen.latest_rules),

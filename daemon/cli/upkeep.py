@@ -50,7 +50,7 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
             print(problem)
         if found.more_problems:
             print(f"… and {plural(found.more_problems, 'more problem')}")
-        checked = f"{plural(found.pairs, kind.one)} with a derivation and {plural(found.rules, 'rule')}"
+        checked = f"{plural(found.pairs, kind.one)} with a derivation and {plural(found.rules, 'stored rule')}"
         if not found.problems:
             uses = f"{found.rule_tokens:,} uses and {found.expected_tokens:,.0f} expected ones"
             print(f"sound: {checked} counted again, {uses}")

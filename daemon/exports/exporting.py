@@ -624,7 +624,7 @@ def _write(
             known = ", ".join(sorted(snapshot.status().corpora)) or "none"
             raise ExportError(f"there is no corpus {options.corpus!r} in the store; there are: {known}")
         plan = replace(plan, corpus=corpus, labels=settings.labels)
-        if not snapshot.status().rules:
+        if not snapshot.status().rules_in_use:
             raise NothingLearnedError(store.url)
         compress = partial(compressed, compression=plan.compression)
         with scratch(work) as database:

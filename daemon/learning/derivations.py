@@ -1,14 +1,10 @@
-"""Rules that derivations use: those of one pair, the pairs that use a rule, and the index of these."""
+"""Rules that the derivation of a pair uses, and the pairs that use a rule."""
 
 import time
-from collections.abc import Callable
 from typing import NamedTuple
-
-import numpy as np
 
 from hierogram.daemon.learning.kinds.registry import count_rules_of, kind_of
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.storage.browsing import looking
@@ -16,7 +12,6 @@ from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Used
 from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.records import PairRow, Settings
-from hierogram.storage.store import Store
 
 
 def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
@@ -124,29 +119,3 @@ def line_of(row: PairRow, settings: Settings, source: str, target: str) -> Line 
         return None
     places = {side: sorted(n for use in mine for n in own_words(use, uses, side)) for side in (SOURCE, TARGET)}
     return Line(row.id, row.source, row.target, row.alignment, len(mine), places[SOURCE], places[TARGET])
-
-
-_PAIRS_A_TRANSACTION = 2_000
-
-
-def index_occurrences(store: Store, report: Callable[[int], None] | None = None) -> int:
-    """Index every pair whose derivation is not indexed; returns how many were, `report` hears it meanwhile.
-
-    Pairs that are sampled at the same time wait for the next call.
-    """
-    indexed = 0
-    after = 0
-    while True:
-        position, rows = store.unindexed_pairs(after, _PAIRS_A_TRANSACTION)
-        if not rows:
-            return indexed
-        settings = store.settings()
-        loaded = kind_of(settings).load(rows, settings)
-        found = loaded.occurrences(loaded.decode(join_blobs([row.current or b"" for row in rows])))
-        ids = np.array([row.id for row in rows], np.int64)[found.pairs]
-        keys = found.keys.view(np.int64)
-        uses = zip(ids.tolist(), keys[:, 0].tolist(), keys[:, 1].tolist(), found.uses.tolist(), strict=True)
-        indexed += store.index_pairs([row.id for row in rows], position, uses, settings.key_salt)
-        after = rows[-1].id
-        if report:
-            report(indexed)

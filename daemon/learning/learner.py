@@ -76,7 +76,7 @@ LIKELIHOOD_EVERY = 10
 class LearnProgress:
     """Progress of learning: pair sweeps done and to do, the stage, and the last known figures of the whole store.
 
-    `log_likelihood` is natural-log, of all rule tokens of the store.
+    `log_likelihood` is natural-log, of all uses of rules in the store. `tokens` is the number of these uses.
     """
 
     phase: str
@@ -86,7 +86,7 @@ class LearnProgress:
     done: int
     total: int
     log_likelihood: float | None
-    rules: int
+    rules_in_use: int
     tokens: int
 
 
@@ -135,7 +135,7 @@ class Learner(AbstractContextManager["Learner"]):
         self._last_commit = time.monotonic()
         self.curve: list[tuple[int, float]] = []
         self.likelihood: float | None = None
-        self.rules = 0
+        self.rules_in_use = 0
         self.sampling_seconds = 0.0
         self.sweeps = 0
         self.pair_sweeps = 0
@@ -153,7 +153,7 @@ class Learner(AbstractContextManager["Learner"]):
         if self.options.report:
             self.options.report(
                 LearnProgress(
-                    phase, self.sweeps, stage, pairs, done, self.total, self.likelihood, self.rules,
+                    phase, self.sweeps, stage, pairs, done, self.total, self.likelihood, self.rules_in_use,
                     self.chain.rule_tokens,
                 )
             )  # fmt: skip
@@ -161,7 +161,7 @@ class Learner(AbstractContextManager["Learner"]):
     def measure(self) -> float:
         """Return the log-likelihood of all rule counts, natural-log; also noted on the curve."""
         self.likelihood = self.chain.log_likelihood()
-        self.rules = self.chain.rule_types
+        self.rules_in_use = self.chain.rule_types
         self.curve.append((self.sweeps, self.likelihood))
         self._measured_at = time.monotonic()
         return self.likelihood

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.kind import OpenBatch
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.learner import Learner, LearnOptions, Lot, holding_lease
+from hierogram.daemon.learning.occurrences import index_occurrences
 from hierogram.daemon.learning.residents import withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.keys import signed
@@ -33,10 +34,10 @@ class LearnReport:
     pair_sweeps: int
     seconds: float
     sampling_seconds: float
-    rules_before: int
+    rules_in_use_before: int
     tokens_before: int
     log_likelihood_before: float
-    rules_after: int
+    rules_in_use_after: int
     tokens_after: int
     log_likelihood_after: float
     curve: list[tuple[int, float]] = field(default_factory=list)
@@ -118,6 +119,8 @@ def learn(
                 rekey(store)
                 run = store.unfinished_run() or run
         withdraw_requested(store)
+        if done.finished:
+            index_occurrences(store, stop=(options or LearnOptions()).stop)
         if done.finished and not leave_unfinished:
             store.finish_run()
         return done

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, Unpack
 
@@ -118,7 +119,7 @@ class Glance(NamedTuple):
     holds: str
     pairs: dict[str, int]
     lag: int
-    rules: int
+    rules_in_use: int
     sweeps: int
     pair_sweeps_per_second: float
     log_likelihood: float | None
@@ -325,7 +326,8 @@ class GrammarStore:
         likelihood = "" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
         rows = [
             (one, ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())),
-            ("rules", f"{now.rules:,}, used {now.rule_tokens:,} times"),
+            ("rules in use", f"{now.rules_in_use:,}, used {now.rule_tokens:,} times"),
+            ("rules expected to be used", f"{now.rules_expected:,}, {now.expected_tokens:,.0f} times"),
             ("sweeps", f"{now.sweeps:,}"),
             ("log-likelihood", likelihood),
         ]
@@ -359,7 +361,7 @@ class GrammarStore:
         seconds = sum(sweep["seconds"] for sweep in last)
         rate = sum(sweep["pairs"] for sweep in last) / seconds if seconds else 0.0
         return Glance(
-            now.url, now.position, kind.one, now.pairs, sum(now.behind.values()), now.rules, now.sweeps, rate,
+            now.url, now.position, kind.one, now.pairs, sum(now.behind.values()), now.rules_in_use, now.sweeps, rate,
             now.last_log_likelihood, latest,
         )  # fmt: skip
 
@@ -498,7 +500,7 @@ class GrammarStore:
         `after` is uses, source and target of the rule after which to go on. Raises `NothingLearnedError`, `UsageError`.
         """
         found = self._found(source, target, containing, limit, after, current_sample)
-        if not found.rules and not self.store.status().rules:
+        if not found.rules and not self.store.status().rules_in_use:
             raise NothingLearnedError(self.url)
         return found
 
@@ -524,7 +526,7 @@ class GrammarStore:
 
         A read-only store keeps the index that it has.
         """
-        from hierogram.daemon.learning.derivations import index_occurrences
+        from hierogram.daemon.learning.occurrences import index_occurrences
 
         waiting = 0 if self.store.read_only else self.store.count_unindexed()
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
@@ -708,7 +710,7 @@ class GrammarStore:
         self,
         pairs: Iterable[tuple[str, str]] | None = None,
         *,
-        ids: Sequence[int] = (),
+        ids: int | Iterable[int] = (),
         after: int = 0,
         keep: bool = False,
         tokenized: bool = False,
@@ -739,7 +741,7 @@ class GrammarStore:
             for scored in made_in_threads(parts, lambda part: scored_texts(scorer, part), threads):
                 yield from map(ScoredPair._make, scored)
             return
-        rows = self._chosen(ids) if ids else rows_of(self.store, after)
+        rows = self._chosen(ids) if (ids := _whole_numbers(ids)) else rows_of(self.store, after)
         blocks = iter(lambda: list(islice(rows, SCORED_AT_ONCE)), [])
         for block, scores in made_in_threads(blocks, lambda block: (block, scorer.score_stored(block)), threads):
             if keep:
@@ -747,20 +749,21 @@ class GrammarStore:
             for row, (score, _) in zip(block, scores, strict=True):
                 yield ScoredPair(row.id, row.source, row.target, score)
 
-    def kept_scores(self, ids: Sequence[int] = (), after: int = 0) -> Iterator[ScoredPair]:
+    def kept_scores(self, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
         """Yield the scores that the store keeps, of all pairs with a higher number than `after`, or of some; raises
         `InputError` where one is missing."""
         from hierogram.tools.scores.records import score_of
 
-        if ids:
-            self._chosen(ids)
-        while scores := self.store.scores_by_id(ids) if ids else self.store.scores(after):
+        chosen = _whole_numbers(ids)
+        if chosen:
+            self._chosen(chosen)
+        while scores := self.store.scores_by_id(chosen) if chosen else self.store.scores(after):
             after = scores[-1].pair_id
             texts = {row.id: row for row in self.store.pairs_by_id([score.pair_id for score in scores])}
             for score in scores:
                 if row := texts.get(score.pair_id):
                     yield ScoredPair(row.id, row.source, row.target, score_of(score))
-            if ids:
+            if chosen:
                 return
 
     def _chosen(self, ids: Sequence[int]) -> Iterator[PairRow]:
@@ -883,20 +886,21 @@ class GrammarStore:
 
     def withdraw(
         self,
-        ids: Sequence[int] = (),
+        ids: int | Iterable[int] = (),
         *,
         corpus: str | None = None,
         origin: str | None = None,
         external_ids: Sequence[str] = (),
         progress: Callable[[int], None] = lambda _: None,
     ) -> Withdrawn:
-        """Take pairs out of the store, with their derivations and all that they count.
+        """Remove pairs from the store, with their derivations and counts.
 
-        They are named by `ids`, or are those that meet all other conditions. Where another process writes the grammar
-        it is asked to do it. Raises `UsageError` where nothing says which, `InputError` where no pair is like that.
+        The pairs have these `ids`, or meet all other conditions. If another process writes the grammar, it is asked to
+        remove them. Raises `UsageError` if neither ids nor conditions are given, and `InputError` if no pair is found.
         """
         from hierogram.daemon.learning.residents import in_transactions, withdraw_all
 
+        ids = _whole_numbers(ids)
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
             raise UsageError("say which pairs: by their numbers, or by corpus, origin and external_ids")
         self._end_learning()
@@ -919,6 +923,14 @@ class GrammarStore:
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
         """Return what has changed since a position, that of the last event known; None: the oldest that is kept."""
         return self.store.events(after, limit, kinds)
+
+
+def _whole_numbers(ids: int | Iterable[int]) -> list[int]:
+    """Return the numbers of pairs, one or several; raises `UsageError` for anything else."""
+    try:
+        return [index(one) for one in (ids if isinstance(ids, Iterable) else [ids])]
+    except TypeError as error:
+        raise UsageError(f"ids must be numbers of pairs, got {ids!r}") from error
 
 
 def _problem_of(file: Path, store: Path, force: bool) -> str | None:

@@ -32,8 +32,8 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class SpoolCondition:
-    """The spool since the start: inputs taken in and set apart, files waiting, and
-    which of these wait for others.
+    """State of the spool: inputs taken in and set apart since the start, waiting files, and the files that wait for
+    others or cannot be moved.
     """
 
     done: int = 0

@@ -17,6 +17,7 @@ from hierogram.daemon.configuration import Configuration, SamplingSection
 from hierogram.daemon.learning.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, correct
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import rekey
+from hierogram.daemon.learning.occurrences import IndexTurns
 from hierogram.daemon.learning.residents import PAIRS_A_TRANSACTION, ResidentBatch, read_batches
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
@@ -173,6 +174,8 @@ _LOOK_SECONDS = 0.5
 _FEWEST_REJUVENATED = 64
 _FIRST_RATE = 1_000.0
 """Pairs a second that are read, sampled once and written, before it has been measured."""
+_INDEX_SHARE = 0.25
+"""Share of a turn of settled pairs in which pairs are indexed by the rules that they use."""
 _IDLE_SECONDS = 1.0
 """A turn of burned-in pairs where none is new: pairs that come meanwhile wait for its end."""
 
@@ -216,7 +219,7 @@ class SamplingLoop:
             seconds = section.likelihood_seconds
             options = LearnOptions(threads, lambda _now: beat(), likelihood_seconds=seconds, blocks=blocks, chain=chain)
             learner = stack.enter_context(Learner(self._store, options))
-            self._log.info("rules loaded", rules=learner.chain.rule_types, uses=learner.chain.rule_tokens)
+            self._log.info("rules loaded", rules_in_use=learner.chain.rule_types, uses=learner.chain.rule_tokens)
             aligning = Aligning(self._store, learner, configuration, stop, beat, self._log)
             turns = SamplingTurns(learner, section, stop, self._health, self._log, aligning)
             while not stop.is_set():
@@ -249,6 +252,7 @@ class SamplingTurns:
         # Seconds that were spent on new pairs beyond those that burned-in ones have had in turn.
         self._owed = 0.0
         self._rest_until = 0.0
+        self._index = IndexTurns(learner.store)
 
     def take(self) -> bool:
         """Take one turn of a few seconds, committed at its end; return False where there was nothing to do."""
@@ -301,7 +305,9 @@ class SamplingTurns:
             self._residency.begin_again(begun_again)
             return True
         idle = self._section.idle_share
-        if not idle or time.monotonic() < self._rest_until:
+        if not idle:
+            return self._index.take(_IDLE_SECONDS, self._stop.is_set)
+        if time.monotonic() < self._rest_until:
             return False
         seconds = self._rejuvenate(min(_IDLE_SECONDS, self._section.commit_seconds))
         self._rest_until = time.monotonic() + seconds * (1 - idle) / idle
@@ -330,6 +336,7 @@ class SamplingTurns:
         until = (batch.sweeps // sweeps + 1) * sweeps
         self._sweep(batch, np.where(resampled, until, batch.sweeps))
         self._health.rejuvenated += int(resampled.sum())
+        self._index.take(_INDEX_SHARE * seconds, self._stop.is_set)
         taken = time.monotonic() - started
         self._rate = (self._learner.pair_sweeps - before) / taken
         return taken

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.extensions import extensions
+from hierogram.daemon.files import readable
 from hierogram.daemon.learning.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
@@ -39,8 +40,9 @@ from hierogram.samplers.grammar.columns import no_blobs
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.exceptions import StoreError
+from hierogram.storage.exceptions import StoreError, StoreUnavailableError
 from hierogram.storage.records import Settings
+from hierogram.storage.records.operations import LOOP_FAILED, NewEvent
 from hierogram.storage.store import Store
 
 _LOOK_SECONDS = 1.0
@@ -91,6 +93,12 @@ class Daemon:
             log.error("loop ended", error=str(error), exc_info=trace)
         else:
             log.warning("loop failed, starts again", error=str(error), pause=pause, exc_info=trace)
+        # Only the first failure in a row, with the shortest pause, and the last. A store that is gone records nothing.
+        in_between = pause is not None and pause > self.configuration.daemon.pause_seconds
+        if not in_between and not isinstance(error, StoreUnavailableError):
+            detail = {"loop": name, "error": readable(str(error) or type(error).__name__)}
+            with suppress(StoreError):
+                self.store.store.note_event(NewEvent(LOOP_FAILED, detail=detail))
 
     def note_lease(self, trouble: str | None) -> None:
         """Note that the claim on the store could not be renewed (why), or was (None)."""

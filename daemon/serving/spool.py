@@ -219,13 +219,14 @@ def take_in(
         return ingest_trees_apart(store, reader, treebank, corpus, go_on, go_on)
 
 
-def move(folder: Path, offer: Offer, reason: str | None = None) -> None:
-    """Move files to `done/`, or, each with the `reason` beside it, to `failed/`.
+def move(folder: Path, offer: Offer, reason: str | None = None) -> str:
+    """Move files to `done/`, or, each with a file of the `reason` beside it, to `failed/`.
 
-    Those of a subfolder go to one of its name there, as far as it is free. Raises `FileStuckError` where these files
-    cannot be moved, `SpoolError` where none can.
+    Files of a subfolder are moved to a subfolder of the same name, if that is free. Returns the path to which the first
+    file was moved. Raises `FileStuckError` if these files cannot be moved, and `SpoolError` if no file can be.
     """
     target = folder / (DONE if reason is None else FAILED)
+    moved: list[Path] = []
     with _trouble_named(folder, target, offer):
         place = _subfolder(target, offer)
         for path in offer.files:
@@ -235,9 +236,11 @@ def move(folder: Path, offer: Offer, reason: str | None = None) -> None:
             # The reason first: who sees the file shall find out why.
             if reason is not None:
                 _reason_of(free).write_text(readable(reason) + "\n", encoding="utf-8")
-            # Who takes a file back meanwhile may have it.
+            # Another process may have taken the file back.
             with suppress(FileNotFoundError):
                 path.rename(free)
+            moved.append(free)
+    return readable(os.path.abspath(moved[0] if moved else target))
 
 
 def identity(offer: Offer) -> tuple[tuple[str, int, int, int], ...]:
@@ -469,6 +472,7 @@ class SpoolLoop:
         if not all(os.path.lexists(path) for path in offer.paths):
             self._log.warning("file vanished while it was read", file=offer.name)
             return
-        move(folder, offer, reason)
+        corpus = offer.corpus or self._configuration().spool.corpus
+        self._store.set_apart(offer.name, corpus, readable(reason), lambda: move(folder, offer, reason))
         self._health.spool = replace(self._health.spool, failed=self._health.spool.failed + 1)
         self._log.warning("file set apart", file=offer.name, reason=readable(reason), exc_info=trace)

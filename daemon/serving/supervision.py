@@ -73,8 +73,8 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoopHealth:
-    """A loop as others see it: seconds since its last beat and how many it may take, whether it turns (its last beat is
-    recent enough), restarts, what ended it last.
+    """State of a loop: seconds since its last beat and the number allowed, whether it turns (its last beat is recent
+    enough), restarts after failures, and the last failure.
     """
 
     name: str
@@ -101,14 +101,17 @@ class _Kept:
 
     def _keep(self) -> None:
         while not self.ending.is_set():
+            failed = False
             try:
                 self.loop.run(self.stop, self.heart)
                 if not self.stop.is_set():
                     raise DaemonError(f"the loop {self.loop.name} ended by itself")
             except BaseException as error:
+                failed = True
                 if not self._endure(error):
                     return
-            if not self.ending.is_set():
+            # A loop that was asked to restart, with another configuration, has not failed.
+            if failed and not self.ending.is_set():
                 self.heart.restarts += 1
             if self.again.is_set() and not self.ending.is_set():
                 self.again.clear()

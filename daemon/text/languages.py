@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import regex
 
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import UsageError, install_extra
 from hierogram.daemon.text.detokenizer import Detokenizer
 from hierogram.daemon.text.tokenizer import Apostrophe, Segmenter, Tokenizer
 
@@ -202,12 +202,12 @@ def language_of(code: str) -> Language:
             # fugashi raises RuntimeError without a dictionary.
             if not package.optional:
                 raise UsageError(
-                    f"dividing {code} into tokens needs {package.name}: pip install 'hierogram[{package.extra}]'"
+                    f"dividing {code} into tokens needs {package.name}: {install_extra(package.extra)}"
                 ) from error
     try:
         from sacremoses.corpus import NonbreakingPrefixes
     except ImportError as error:
-        raise UsageError("dividing text into tokens needs sacremoses: pip install 'hierogram[tokenize]'") from error
+        raise UsageError(f"dividing text into tokens needs sacremoses: {install_extra('tokenize')}") from error
     prefixes = NonbreakingPrefixes()
     listed = prefixes.words(base) if base in prefixes.available_langs.values() else ()
     abbreviations: dict[bool, list[str]] = {False: [], True: []}

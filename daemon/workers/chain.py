@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exceptions import DaemonError, install_extra
 from hierogram.daemon.learning.kinds.kind import Chain, Means, Report, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.registry import kind_of
@@ -78,7 +78,7 @@ def check_workers(settings: Settings) -> None:
 def check_installed() -> None:
     """Raise `DaemonError` where Ray is not installed."""
     if find_spec("ray") is None:
-        raise DaemonError("workers need Ray: pip install 'hierogram[cluster]'")
+        raise DaemonError(f"workers need Ray: {install_extra('cluster')}")
 
 
 @contextmanager

@@ -129,6 +129,7 @@ _TABLES = (
     "event_state",
     "events",
     "exports",
+    "failed_files",
     "indexed_pairs",
     "labels",
     "learning_runs",
@@ -302,6 +303,15 @@ def _make_tables() -> None:
         ["id"],
         postgresql_where=sa.text("state = 'running'"),
         sqlite_where=sa.text("state = 'running'"),
+    )
+    op.create_table(
+        "failed_files",
+        sa.Column("id", SERIAL, primary_key=True),
+        sa.Column("at", MOMENT, nullable=False),
+        sa.Column("corpus", TEXT, nullable=False),
+        sa.Column("file", TEXT, nullable=False),
+        sa.Column("path", TEXT, nullable=False),
+        sa.Column("reason", TEXT, nullable=False),
     )
     op.create_table(
         "indexed_pairs",
@@ -497,7 +507,9 @@ def _make_tables() -> None:
         sa.Column("settled", sa.BigInteger, nullable=False),
         sa.Column("source_types", sa.BigInteger, nullable=False),
         sa.Column("target_types", sa.BigInteger, nullable=False),
-        sa.Column("rules", sa.BigInteger, nullable=False),
+        sa.Column("rules_in_use", sa.BigInteger, nullable=False),
+        sa.Column("rules_expected", sa.BigInteger, nullable=False),
+        sa.Column("rules_stored", sa.BigInteger, nullable=False),
         sa.Column("rule_tokens", sa.BigInteger, nullable=False),
         sa.Column("expected_tokens", sa.Double, nullable=False),
         sa.Column("rejected", sa.BigInteger, nullable=False),
@@ -506,6 +518,8 @@ def _make_tables() -> None:
         sa.Column("left_out_1", sa.Double, nullable=False, server_default="0"),
         sa.Column("left_out_2", sa.Double, nullable=False, server_default="0"),
         sa.Column("left_out_3", sa.Double, nullable=False, server_default="0"),
+        sa.Column("day", TEXT, nullable=False, server_default=""),
+        sa.Column("last_rule_id_before", sa.BigInteger, nullable=False, server_default="0"),
         sa.CheckConstraint("id = 1", name="store_state_has_one_row"),
     )
     op.create_table(

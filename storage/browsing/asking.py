@@ -19,6 +19,7 @@ from sqlalchemy import URL
 from hierogram.storage.child import Child
 from hierogram.storage.database import questions
 from hierogram.storage.database.connection import POSTGRES, parse_url, sqlite_file
+from hierogram.storage.database.postgres import connection_arguments, local_settings, transaction_settings
 from hierogram.storage.exceptions import ChildError, QuestionError, StoreUnavailableError, StoreUrlError
 
 LONGEST_QUESTION = 10_000
@@ -34,6 +35,7 @@ OFF = (
 WRONG = "asking is off: sql_url in the section [http] is not the URL of a Postgres database, see docs/pages.md"
 
 _START_SECONDS = 30.0
+_CONNECT_SECONDS = "10"
 """How long a child may take until its database is open, beside the seconds of the question."""
 _IN_MEMORY = 256 << 10
 """Bytes of an answer that lie in memory; longer ones lie in a temporary file."""
@@ -75,12 +77,16 @@ class Asker:
         file = sqlite_file(url)
         self._file = None if file is None else str(file.absolute())
         self._connect: dict[str, Any] = {}
+        self._settings = ""
         self.refusal = OFF if self._file is None and sql_url is None else None
         if self._file is None and sql_url is not None:
             try:
                 role = parse_url(sql_url)
                 if role.get_backend_name() == POSTGRES:
-                    self._connect = dict(role.get_dialect()().create_connect_args(role)[1])
+                    self._connect = connection_arguments(
+                        role, application_name="hierogram-ask", connect_timeout=_CONNECT_SECONDS
+                    )
+                    self._settings = local_settings(transaction_settings(role))
                 else:
                     self.refusal = WRONG
             except (StoreUrlError, ValueError):
@@ -125,7 +131,7 @@ class Asker:
         kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
         taken = 0
         try:
-            given = (self._file, self._connect, statement, seconds, limit, cells)
+            given = (self._file, self._connect, self._settings, statement, seconds, limit, cells)
             with closing(child.run(check_time, questions.answer, *given)) as pieces:
                 # The first says that the database is open; the time of the question begins there.
                 next(pieces)

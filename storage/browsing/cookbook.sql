@@ -1,3 +1,8 @@
+-- What share of the expected uses is not counted?
+SELECT (left_out_0 + left_out_1 + left_out_2 + left_out_3)
+       / NULLIF(expected_tokens + left_out_0 + left_out_1 + left_out_2 + left_out_3, 0) AS not_counted
+  FROM store_state;
+
 -- Which translations has a source side, how often, how sure?
 SELECT target, count, p_target_given_source
   FROM rule_table
@@ -135,7 +140,7 @@ SELECT rule_source, rule_target, uses
  ORDER BY rule_source, rule_target;
 
 -- How large is the grammar at each scope?
-SELECT scope, count(*) AS rules, sum(count) AS uses
+SELECT scope, count(*) AS rules_in_use, sum(count) AS uses
   FROM rules
  WHERE count > 0
  GROUP BY scope
@@ -174,6 +179,12 @@ SELECT reason, origin, number
 SELECT origin, line, last_line, reason, message, content
   FROM rejected_lines
  ORDER BY origin, line
+ LIMIT 20;
+
+-- Which files of the spool were set apart?
+SELECT at, corpus, file, path, reason
+  FROM failed_files
+ ORDER BY id DESC
  LIMIT 20;
 
 -- Which pairs hold a word?

@@ -29,6 +29,16 @@ def store_status(look: Look, url: str) -> StoreStatus:
     return status(look.connection, url=url, schema=REVISIONS[-1])
 
 
+def not_counted(look: Look) -> float:
+    """Return the share of all expected uses that belongs to rules too rare in a pair to be counted."""
+    row = look.row(
+        """SELECT (left_out_0 + left_out_1 + left_out_2 + left_out_3)
+       / NULLIF(expected_tokens + left_out_0 + left_out_1 + left_out_2 + left_out_3, 0) AS not_counted
+  FROM store_state"""
+    )
+    return float(row[0] or 0) if row else 0.0
+
+
 def last_sweeps(look: Look, limit: int) -> list[dict[str, Any]]:
     """The last sweeps, oldest first: place in the schedule, what moved, how likely the result was (natural logarithm).
 
@@ -73,6 +83,30 @@ def last_rejected(look: Look, limit: int) -> list[dict[str, Any]]:
         if known is not row:
             known["lines"] += row["lines"]
     return sorted(together.values(), key=lambda row: (-row["lines"], row["reason"], row["origin"]))[:limit]
+
+
+def last_failed_files(look: Look, limit: int) -> list[dict[str, Any]]:
+    """Return the last inputs of the spool that were set apart, newest first."""
+    return look.records(
+        """SELECT at, corpus, file, path, reason
+  FROM failed_files
+ ORDER BY id DESC
+ LIMIT :most""",
+        most=limit,
+    )
+
+
+def open_deliveries(look: Look, limit: int) -> list[dict[str, Any]]:
+    """Return the last events for webhooks that have not been delivered, newest first."""
+    return look.records(
+        """SELECT d.event_id, e.kind, d.state, d.attempts, d.status, d.error
+  FROM webhook_deliveries AS d
+  LEFT JOIN events AS e ON e.id = d.event_id
+ WHERE d.state <> 'done'
+ ORDER BY d.event_id DESC
+ LIMIT :most""",
+        most=limit,
+    )
 
 
 def last_exports(look: Look, limit: int) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from hierogram.storage.database.connection import (
 )
 from hierogram.storage.database.loading import rows_of
 from hierogram.storage.database.migration import check_schema
+from hierogram.storage.database.postgres import set_locally
 from hierogram.storage.database.questions import LONGEST_SQLITE_VALUE, allow_reading, too_slow
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.records import Settings
@@ -34,12 +35,6 @@ _STEPS_A_LOOK = 20_000
 """Steps of SQLite's machine between two looks at the clock: well below a millisecond."""
 _CACHE_MB = 64
 _MAPPED_BYTES = 1 << 30
-
-_POSTGRES_SETTINGS = (
-    "SELECT set_config('statement_timeout', '{}', true), set_config('jit', 'off', true),"
-    " set_config('plan_cache_mode', 'force_custom_plan', true)"
-)
-"""Of a transaction: compiling a page's statement takes longer than it saves, and its plan depends on its values."""
 
 
 def make_reading_engine(url: URL) -> Engine:
@@ -82,7 +77,9 @@ def looking(engine: Engine, seconds: float) -> Iterator[Connection]:
             if isinstance(driver, sqlite3.Connection):
                 driver.set_progress_handler(lambda: time.monotonic() > until, _STEPS_A_LOOK)
             else:
-                connection.exec_driver_sql(_POSTGRES_SETTINGS.format(max(1, round(seconds * 1000))))
+                # The best plan of a page's statement depends on its values.
+                timeout = str(max(1, round(seconds * 1000)))
+                set_locally(connection, {"statement_timeout": timeout, "plan_cache_mode": "force_custom_plan"})
             yield connection
         except Exception as error:
             cause = getattr(error, "orig", error)

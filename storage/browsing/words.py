@@ -35,7 +35,7 @@ class Collocate(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Of the pairs that were looked at in a corpus and a month (YYYY-MM), how many hold the word."""
+    """Pairs of a corpus and a month (YYYY-MM), and pairs that hold the word; both estimated in a large store."""
 
     corpus: str
     month: str
@@ -85,9 +85,10 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
 
 
 class Spread(NamedTuple):
-    """Where a word occurs: by corpus and month, of the `looked_at` pairs; `every` says whether these are all.
+    """Where a word occurs, by corpus and month.
 
-    `holding` is how many pairs of the store hold the word, `error` the standard error of that: 0 where it is known.
+    `looked_at` is the number of pairs that were looked at; if these are not `every` pair, the `shares` are estimated
+    from them. `holding` is the number of pairs that hold the word, `error` its standard error, 0 if it is exact.
     """
 
     shares: list[Share]
@@ -98,37 +99,43 @@ class Spread(NamedTuple):
 
 
 def dispersion(look: Look, side: str, token: str) -> Spread:
-    """Where the word occurs: in all pairs of a small store, in some thousand, spread evenly, of a large one."""
+    """Return where the word occurs, from all pairs of a small store, or `SAMPLED_PAIRS` at even distances."""
     state = look.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
     last, stored = (int(state[0]), int(state[1])) if state else (0, 0)
-    step = max(1, -(-last // SAMPLED_PAIRS))
+    sampled = min(last, SAMPLED_PAIRS)
     month = (
         "to_char(p.added_at AT TIME ZONE 'UTC', 'YYYY-MM')" if look.postgres else "strftime('%Y-%m', p.added_at)"
     )  # fmt: skip
     held = _held(look, side)
     rows = look.rows(
-        f"""WITH RECURSIVE sampled(id) AS (
-        SELECT 1
+        f"""WITH RECURSIVE sampled(n) AS (
+        SELECT CAST(0 AS BIGINT)
      UNION ALL
-        SELECT id + :step FROM sampled WHERE id + :step <= (SELECT last_pair_id FROM store_state))
+        SELECT n + 1 FROM sampled WHERE n + 1 < :sampled)
 SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 ELSE 0 END) AS holding
   FROM sampled AS s
-  JOIN sentence_pairs AS p ON p.id = s.id
+  JOIN sentence_pairs AS p ON p.id = 1 + s.n * :last / :sampled
   JOIN corpora AS c ON c.id = p.corpus_id
  GROUP BY c.name, {month}
  ORDER BY c.name, month""",
-        step=step,
+        last=last,
+        sampled=max(1, sampled),
         word=f" {token} ",
     )
     shares = [Share(*row) for row in rows]
     looked_at, held_there = sum(share.pairs for share in shares), sum(share.holding for share in shares)
-    if step == 1 or not looked_at:
+    if sampled == last or not looked_at:
         return Spread(shares, looked_at, True, held_there, 0.0)
-    if (known := _holding(look, side, token, last)) is not None:
-        return Spread(shares, looked_at, False, known, 0.0)
-    part = held_there / looked_at
+    part, known = held_there / looked_at, _holding(look, side, token, last)
     error = stored * sqrt(part * (1 - part) / looked_at * max(0.0, 1 - looked_at / max(stored, 1)))
-    return Spread(shares, looked_at, False, round(part * stored), error)
+    holding = round(part * stored) if known is None else known
+    more_pairs, more_holding = stored / looked_at, holding / max(1, held_there)
+    estimated = [
+        share._replace(pairs=pairs, holding=min(pairs, round(share.holding * more_holding)))
+        for share in shares
+        for pairs in [round(share.pairs * more_pairs)]
+    ]
+    return Spread(estimated, looked_at, False, holding, 0.0 if known is not None else error)
 
 
 def _held(look: Look, side: str) -> str:

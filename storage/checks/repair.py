@@ -143,7 +143,7 @@ class Repair:
         if len(rows):
             insert_rules(self._writing, merged(counted), rows, np.concatenate((wrong_ids, new_ids)))
         if len(old) or len(rows):
-            # Which pairs use which rule is found again when someone asks.
+            # Learning and daemons index pairs by their rules again.
             for table in ("rule_pairs", "indexed_pairs"):
                 self._changed(f"DELETE FROM {table}")
             self._changed("DELETE FROM reported_rules WHERE rule_id NOT IN (SELECT id FROM rules)")

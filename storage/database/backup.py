@@ -10,6 +10,7 @@ from secrets import token_hex
 
 from sqlalchemy import Connection, make_url
 
+from hierogram.storage.database.postgres import PREPARE, SECRETS
 from hierogram.storage.exceptions import StoreError
 
 _PAGES_A_STEP = 4_096
@@ -83,7 +84,7 @@ def _sync(path: Path) -> None:
 
 def postgres_commands(url: str, file: str) -> tuple[str, str]:
     """The commands that back a store on Postgres up to a file, and that bring it back; without the password."""
-    named = make_url(url)._replace(drivername="postgresql", password=None).difference_update_query(["password"])
+    named = make_url(url)._replace(drivername="postgresql", password=None).difference_update_query([*SECRETS, PREPARE])
     database = shlex.quote(named.render_as_string(hide_password=False))
     quoted = shlex.quote(file)
     return (

@@ -12,6 +12,7 @@ commit into a large store about as fast as into a small one.
 """
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,14 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from hierogram.storage.database.checkpoints import Checkpoints
+from hierogram.storage.database.postgres import (
+    LOCK_SECONDS,
+    SECRETS,
+    check_parameters,
+    connection_arguments,
+    set_locally,
+    transaction_settings,
+)
 from hierogram.storage.database.questions import IMMUTABLE, sqlite_address
 from hierogram.storage.exceptions import StoreRefusedError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.schema.tables import give_postgres_options
@@ -49,10 +58,7 @@ _CANNOT_WRITE = (
     "own, or change the permissions"
 )
 _READER_BUSY_SECONDS = 10
-_BUSY_SECONDS = 300
-"""How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
-
-_CONNECT_SECONDS = 30
+_BUSY_SECONDS = LOCK_SECONDS
 
 _OLDEST_SQLITE = (3, 35)
 """The first with UPDATE … FROM."""
@@ -87,13 +93,19 @@ def parse_url(text: str) -> URL:
     if backend == SQLITE:
         if not url.database or url.database == ":memory:":
             raise StoreUrlError(f"a store needs a file, {text!r} names none: say sqlite:///grammar.db")
+        for name in url.query:
+            if name != CACHE:
+                raise StoreUrlError(f"unknown parameter {name!r} in the store's URL: SQLite stores have {CACHE}")
         if not _cache_of(url).isdecimal() or int(_cache_of(url)) < 1:
             raise StoreUrlError(f"{text!r}: {CACHE} is a number of megabytes, 1 or more, as in ?{CACHE}=64")
         return url.set(drivername="sqlite+pysqlite")
     if backend in (POSTGRES, "postgres"):
-        return url.set(drivername="postgresql+psycopg")
+        url = url.set(drivername="postgresql+psycopg")
+        check_parameters(url)
+        return url
+    shown = re.sub(r"(//[^/:@]*:)[^@]*@", r"\1***@", text)
     raise StoreUrlError(
-        f"{text!r} names no store: say sqlite:///grammar.db, postgresql://user@host/database, or a path ending in .db"
+        f"{shown!r} names no store: say sqlite:///grammar.db, postgresql://user@host/database, or a path ending in .db"
     )
 
 
@@ -103,8 +115,9 @@ def _cache_of(url: URL) -> str:
 
 
 def shown_url(url: URL) -> str:
-    """The URL as people wrote it, without its password."""
-    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+    """The URL as it was given, without passwords."""
+    shown = url.set(drivername=url.get_backend_name()).difference_update_query(SECRETS)
+    return shown.render_as_string(hide_password=True)
 
 
 def sqlite_file(url: URL) -> Path | None:
@@ -121,19 +134,10 @@ def make_engine(url: URL) -> Engine:
             )
         return _make_sqlite_engine(url)
     give_postgres_options()
-    return create_engine(
-        url,
-        pool_pre_ping=True,
-        connect_args={
-            "application_name": "hierogram",
-            "client_encoding": "utf8",
-            "options": f"-c timezone=UTC -c jit=off -c lock_timeout={_BUSY_SECONDS}s",
-            # A server that does not answer, or a line that is cut, is an error in time, which loops wait out.
-            "connect_timeout": _CONNECT_SECONDS,
-            "keepalives_idle": _CONNECT_SECONDS,
-            "tcp_user_timeout": 2_000 * _CONNECT_SECONDS,
-        },
-    )
+    arguments, settings = connection_arguments(url), transaction_settings(url)
+    engine = create_engine(url, pool_pre_ping=True, connect_args=arguments)
+    event.listen(engine, "begin", lambda connection: set_locally(connection, settings))
+    return engine
 
 
 class _Place:

@@ -45,7 +45,6 @@ _FILE_MB = 256
 _FILES = 20
 _NICENESS = 5
 _BUSY_SECONDS = 10
-_CONNECT_SECONDS = 10
 _MOST_DIGITS = 4_000
 """Of a number that goes out as a number; Python makes no texts of longer ones."""
 _PIECE = 1 << 16
@@ -94,23 +93,24 @@ def answer(
     _alive: SignOfLife,
     file: str | None,
     connect: dict[str, Any],
+    settings: str,
     statement: str,
     seconds: float,
     most_rows: int,
     most_cells: int,
 ) -> Iterator[list[str] | bytes | tuple[bool, int]]:
-    """Yield what one statement finds, in an SQLite `file` or in Postgres: no names as soon as the database is open, the
-    names of the columns, rows as lines of JSON, some at a time, and in the end whether there are more rows, and how
-    many values were cut.
+    """Yield the result of one statement: an empty list when the database is open, the column names, blocks of rows as
+    lines of JSON, and at the end whether there are more rows and the number of values that were cut.
 
-    Raises `QuestionError` and `SlowQueryError`.
+    `file` is an SQLite file, or None for Postgres: then `connect` are the arguments of `psycopg.connect`, and
+    `settings` are statements that change settings. Raises `QuestionError` and `SlowQueryError`.
     """
     _limit_process(seconds)
     try:
         rows = (
             _rows_of_sqlite(file, statement)
             if file is not None
-            else _rows_of_postgres(connect, statement, seconds, most_rows)
+            else _rows_of_postgres(connect, settings, statement, seconds, most_rows)
         )
         yield list(map(str, next(rows)))
         columns = list(map(str, next(rows)))
@@ -168,33 +168,30 @@ def _rows_of_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
 
 
 def _rows_of_postgres(
-    connect: dict[str, Any], statement: str, seconds: float, most_rows: int
+    connect: dict[str, Any], settings: str, statement: str, seconds: float, most_rows: int
 ) -> Iterator[Iterable[object]]:
-    """Yields as `_rows_of_sqlite`; the question is a cursor's, which cannot be but one SELECT, and rows are streamed.
+    """Yield the same as `_rows_of_sqlite`, read through a cursor, which can only be declared for one SELECT.
 
-    Long values are cut where they are.
+    The server cuts long values.
     """
     import psycopg
 
     milliseconds = max(1, round(seconds * 1000))
-    given = dict(connect)
-    # The last one ends what is asked where this process is gone.
-    settings = f"-c timezone=UTC -c jit=off -c statement_timeout={milliseconds} -c client_connection_check_interval=500"
-    given["options"] = f"{given.get('options', '')} {settings}".strip()
-    given |= {"client_encoding": "utf8", "application_name": "hierogram-ask"}
-    given.setdefault("connect_timeout", _CONNECT_SECONDS)
-    connection = psycopg.connect(**given)
+    connection = psycopg.connect(**connect)
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
     statement = statement.replace("%", "%%")
     with connection.cursor() as cursor:
+        # The second setting ends the statement if this process is gone.
+        timeouts = f"SET LOCAL statement_timeout TO {milliseconds}; SET LOCAL client_connection_check_interval TO 500"
+        cursor.execute(f"{settings}; {timeouts}".encode(), prepare=False)
         superuser, functions = cursor.execute(_ROLE, (NOT_FOR_STRANGERS,)).fetchone() or (True, None)
         if superuser or functions:
             may = "is a superuser" if superuser else f"may execute {functions}"
             raise QuestionError(f"asking is off: the role of sql_url {may}: make it as docs/pages.md says")
         yield ()
-        # With parameters, if only none, the protocol takes one statement and no more.
-        cursor.execute(f"DECLARE asked NO SCROLL CURSOR FOR {statement}", (), prepare=True)
+        # Binary results make psycopg use the extended protocol, which takes one statement and no more.
+        cursor.execute(f"DECLARE asked NO SCROLL CURSOR FOR {statement}", (), binary=True)
         cursor.execute("FETCH 0 FROM asked")
         columns = [(str(column.name), int(column.type_code)) for column in cursor.description or ()]
         cursor.execute("CLOSE asked")
@@ -208,7 +205,7 @@ def _rows_of_postgres(
         )
         cursor.execute(
             f"DECLARE asked NO SCROLL CURSOR FOR SELECT {chosen} FROM (\n{statement}\n) AS asked({names})",
-            (), prepare=True,
+            (), binary=True,
         )  # fmt: skip
         yield from cursor.stream(f"FETCH {most_rows + 1} FROM asked")
 

@@ -32,7 +32,9 @@ class StoreState:
     settled: int = 0
     source_types: int = 0
     target_types: int = 0
-    rules: int = 0
+    rules_in_use: int = 0
+    rules_expected: int = 0
+    rules_stored: int = 0
     rule_tokens: int = 0
     expected_tokens: float = 0.0
     rejected: int = 0
@@ -41,6 +43,8 @@ class StoreState:
     left_out_1: float = 0.0
     left_out_2: float = 0.0
     left_out_3: float = 0.0
+    day: str = ""
+    last_rule_id_before: int = 0
 
     def left_out(self) -> tuple[float, ...]:
         """The expected uses that no rule counts, by number of nonterminals."""

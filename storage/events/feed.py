@@ -14,7 +14,7 @@ from hierogram.storage.schema.tables import event_state, events, webhook_deliver
 
 _COLUMNS = ("id", "at", *NewEvent._fields)
 
-WAITING, DONE, FAILED = "waiting", "done", "failed"
+DELIVERY_STATES = WAITING, DONE, FAILED = "waiting", "done", "failed"
 _KEPT = 1_000
 """Deliveries that are over and still kept, for each webhook, by the number of events that they lie behind."""
 _AT_ONCE = 100
@@ -28,6 +28,11 @@ class Events(Access):
         """Events after a position, in order (None: from the oldest that is kept); of all kinds, or of some."""
         with self._reading() as connection:
             return read(connection, after, limit, kinds)
+
+    def note_event(self, event: NewEvent) -> None:
+        """Append an event that no other change of the store causes."""
+        with self._writing() as writing:
+            append(writing, [event])
 
     def keep_events(self, number: int) -> None:
         """Keeps so many events, from now on; older ones go."""

@@ -1,13 +1,12 @@
 """Changes of rule counts: rules that are new come with all they have, rules without any count left go.
 
-What rules were expected to be used is remembered: at most one row a day for each rule that is often used and changes,
-written with the commit that first changes the rule on that day. That costs nothing for rules that are rare or stay as
-they are: so the cost of a commit goes with the commit, not with the store.
+Expected uses are remembered as they were when a day began: up to one row a day for each rule that is often used and
+changes, written with the first commit that changes the rule on that day. Rules that are rare or do not change cost
+nothing, so the cost of a commit depends on the commit, not on the store.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import partial
 from typing import Protocol
 
@@ -57,6 +56,12 @@ class StoredUses:
         """Return that of n rules that are not stored."""
         whole = np.zeros((3, size), np.int64)
         return cls(whole[0], whole[1], np.zeros(size), np.zeros(size), whole[2])
+
+    def chosen(self, rows: Rows) -> "StoredUses":
+        """Return the uses of some of the rules."""
+        return StoredUses(
+            self.ids[rows], self.counts[rows], self.expected[rows], self.variances[rows], self.minimal[rows]
+        )
 
     def used(self) -> NDArray[np.bool_]:
         """Return whether a rule has any uses, of whatever sort."""
@@ -144,15 +149,17 @@ def change_rules(writing: Writing, changed: ChangedRules) -> None:
             f"{after.expected[row]:g} and of minimal ones {after.minimal[row]}: they are out of step with the "
             f"derivations: run `hierogram verify`"
         )
-    writing.state.rules += int((after.counts > 0).sum() - (before.counts > 0).sum())
-    writing.state.rule_tokens += int(deltas.counts.sum())
-    writing.state.expected_tokens += float(deltas.expected_uses.sum())
+    state = writing.state
     known, used = before.ids > 0, after.used()
+    state.rules_in_use += int((after.counts > 0).sum() - (before.counts > 0).sum())
+    state.rules_expected += int((after.expected > 0).sum() - (before.expected > 0).sum())
+    state.rules_stored += int(used.sum() - known.sum())
+    state.rule_tokens += int(deltas.counts.sum())
+    state.expected_tokens += float(deltas.expected_uses.sum())
     moved_count = known & (deltas.counts != 0)
-    remembered = np.flatnonzero((deltas.expected_uses != 0) & (before.expected >= REMEMBERED_COUNT))
-    numbers = (column[remembered].tolist() for column in (before.counts, before.expected, before.variances))
-    rows = zip(before.ids[remembered].tolist(), *changed.sides(writing, remembered), *numbers, strict=True)
-    remember_counts(writing, list(rows))
+    today = now().strftime("%Y-%m-%d")
+    if state.day != today:
+        state.day, state.last_rule_id_before = today, state.last_rule_id
     moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0) | (deltas.minimal_uses != 0)
     _set_counts(writing, after, moved_count & used, known & used & ~moved_count & moved)
     had_words, has_words = (found_by_words(stored.counts, stored.expected) for stored in (before, after))
@@ -160,14 +167,17 @@ def change_rules(writing: Writing, changed: ChangedRules) -> None:
     gone = np.flatnonzero(known & ~used)
     _delete_rules(writing, changed, before, gone)
     new = np.flatnonzero(~known & used)
-    new_ids = np.arange(len(new)) + writing.state.last_rule_id + 1
-    writing.state.last_rule_id += len(new)
+    new_ids = np.arange(len(new)) + state.last_rule_id + 1
+    state.last_rule_id += len(new)
     if len(new):
         changed.insert(writing, new, new_ids)
         by_words = found_by_words(deltas.counts[new], deltas.expected_uses[new])
         changed.insert_words(writing, new[by_words], new_ids[by_words])
     ids = before.ids.copy()
     ids[new] = new_ids
+    often = np.maximum(before.expected, after.expected) >= REMEMBERED_USES
+    remembered = np.flatnonzero((deltas.expected_uses != 0) & often)
+    _remember(writing, ids[remembered], changed.sides(writing, remembered), before.chosen(remembered))
     watched = np.flatnonzero(is_watched(before.expected, after.expected))
     sides = changed.sides(writing, watched)
     watch(writing, Moved(ids[watched], *sides, after.expected[watched], after.variances[watched]))
@@ -292,20 +302,23 @@ def words_of(
     return words.word_ids(found), words.rule_ids(found)
 
 
-REMEMBERED_COUNT = 8
-"""Rules used less often are not remembered: they are most of the grammar, and they move with every sweep."""
+REMEMBERED_USES = 8
+"""Rules with fewer expected uses are not remembered: they are most of the grammar, and they move with every sweep."""
 REMEMBERED_DAYS = 366
 
 
-def remember_counts(writing: Writing, counts: Sequence[tuple[int, str, str, int, float, float]]) -> None:
-    """Keep the uses of rules as they were before this commit, the first time today.
+def _remember(writing: Writing, ids: NDArray[np.int64], sides: tuple[list[str], list[str]], before: StoredUses) -> None:
+    """Add the uses of rules when this day began to `rule_history`, unless it has them.
 
-    `counts` holds (id, source, target, count, expected uses, variance of their error).
+    A rule that is new today began with none. One that reaches `REMEMBERED_USES` today began with fewer: what it had
+    before this commit stands for them.
     """
-    if not counts:
+    if not len(ids):
         return
-    moment = now()
-    writing.loader.stage(staged_history, sorted(counts))
+    state = writing.state
+    new = ids > state.last_rule_id_before
+    numbers = (np.where(new, 0, column).tolist() for column in (before.counts, before.expected, before.variances))
+    writing.loader.stage(staged_history, sorted(zip(ids.tolist(), *sides, *numbers, strict=True)))
     writing.connection.execute(
         text(
             "INSERT INTO rule_history (day, rule_id, source, target, count, expected_uses, expected_uses_variance)"
@@ -313,7 +326,7 @@ def remember_counts(writing: Writing, counts: Sequence[tuple[int, str, str, int,
             " WHERE true ORDER BY rule_id"
             " ON CONFLICT (day, rule_id) DO NOTHING"
         ),
-        {"day": moment.strftime("%Y-%m-%d")},
+        {"day": state.day},
     )
-    oldest = (moment - timedelta(days=REMEMBERED_DAYS)).strftime("%Y-%m-%d")
-    writing.connection.execute(delete(rule_history).where(rule_history.c.day < oldest))
+    oldest = date.fromisoformat(state.day) - timedelta(days=REMEMBERED_DAYS)
+    writing.connection.execute(delete(rule_history).where(rule_history.c.day < oldest.isoformat()))

@@ -1,7 +1,7 @@
-"""The way from a rule to the pairs that use it: an index that is made from derivations when someone asks.
+"""The index of the pairs that use a rule.
 
-Learning does not keep it, because each sweep would then write a row for every rule of every pair. It says for each
-pair when the indexed derivation was sampled; pairs that have been sampled since are indexed again, others left alone.
+It has the store position at which each indexed derivation was sampled, so that only pairs that were sampled since are
+indexed again.
 """
 
 from collections.abc import Iterable, Sequence

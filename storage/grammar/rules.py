@@ -14,6 +14,7 @@ from hierogram.storage.database.claims import WORKER_TABLES, Leases, check_token
 from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
+from hierogram.storage.events.feed import DELIVERY_STATES
 from hierogram.storage.grammar.runs import save_run
 from hierogram.storage.pairs.vocabulary import like_words, readings, spellings
 from hierogram.storage.records import (
@@ -28,7 +29,17 @@ from hierogram.storage.records import (
     WrittenPart,
 )
 from hierogram.storage.records.operations import CLASSES_OF_RULES
-from hierogram.storage.schema.tables import corpora, labels, rule_words, rules, settings, sweeps, vocabulary
+from hierogram.storage.schema.tables import (
+    corpora,
+    failed_files,
+    labels,
+    rule_words,
+    rules,
+    settings,
+    sweeps,
+    vocabulary,
+    webhook_deliveries,
+)
 
 
 class Grammar(Leases):
@@ -241,7 +252,7 @@ def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:
 
 
 def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
-    """Return how much the store holds; takes the same time whatever its size."""
+    """Return what the store holds, in a time that does not depend on its number of pairs and rules."""
     state = read_state(connection)
     last = connection.scalar(
         select(sweeps.c.log_likelihood)
@@ -249,13 +260,17 @@ def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
         .order_by(sweeps.c.id.desc())
         .limit(1)
     )
+    state_of = webhook_deliveries.c.state
+    by_state = connection.execute(select(state_of, func.count()).group_by(state_of))
     by_corpus = connection.execute(select(corpora.c.name, corpora.c.pairs).order_by(corpora.c.name))
     return StoreStatus(
         url=url,
         schema=schema,
         position=state.position,
         pairs=state.pairs(),
-        rules=state.rules,
+        rules_in_use=state.rules_in_use,
+        rules_expected=state.rules_expected,
+        rules_stored=state.rules_stored,
         rule_tokens=state.rule_tokens,
         expected_tokens=state.expected_tokens,
         left_out=dict(zip(CLASSES_OF_RULES, state.left_out(), strict=True)),
@@ -263,4 +278,6 @@ def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
         sweeps=state.sweeps,
         last_log_likelihood=last,
         corpora=dict(by_corpus.all()),
+        failed_files=connection.scalar(select(func.count()).select_from(failed_files)) or 0,
+        deliveries=dict.fromkeys(DELIVERY_STATES, 0) | dict(by_state.all()),
     )

@@ -13,6 +13,7 @@ from hierogram.storage.database.claims import claim_batch, release_batch, renew_
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Access, Writing, new_id, now
+from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import RequestMovedError, StoreError
 from hierogram.storage.pairs.rejections import keep_rejected
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
@@ -28,7 +29,16 @@ from hierogram.storage.records import (
     RequestRow,
     in_runs,
 )
-from hierogram.storage.schema.tables import corpora, corrections, human_links, ingest_batches, requests, sentence_pairs
+from hierogram.storage.records.operations import FILE_FAILED, NewEvent
+from hierogram.storage.schema.tables import (
+    corpora,
+    corrections,
+    failed_files,
+    human_links,
+    ingest_batches,
+    requests,
+    sentence_pairs,
+)
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
@@ -75,6 +85,17 @@ class Ingest(Access):
             batch_id = new_id(batch)
             claim_batch(connection, batch_id)
             return batch_id
+
+    def set_apart(self, file: str, corpus: str, reason: str, move: Callable[[], str]) -> None:
+        """Record an input of the spool that cannot be read.
+
+        `move` moves its files within the transaction, and returns the path to which it has moved the first one.
+        """
+        with self._writing() as writing:
+            path = move()
+            row = {"file": file, "corpus": corpus, "path": path, "reason": reason}
+            writing.connection.execute(insert(failed_files).values(at=now(), **row))
+            append(writing, [NewEvent(FILE_FAILED, detail=row)])
 
     def add_pairs(
         self,

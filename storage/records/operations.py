@@ -16,16 +16,21 @@ CLASSES_OF_RULES = ("0", "1", "2", "3+")
 class StoreStatus:
     """Size of a store, and how far sampling has come.
 
-    `expected_tokens`: expected uses of all rules. `left_out`: those of rules that are too rare in a pair to count, by
-    number of nonterminals, one of `CLASSES_OF_RULES`. `log_bytes`: size of the log beside an SQLite store's file; None
-    for Postgres.
+    `rules_in_use`: rules of the present derivations. `rules_expected`: rules that are expected to be used.
+    `rules_stored`: all rules, including those that only minimal derivations use. `rule_tokens`: uses of rules in the
+    present derivations. `expected_tokens`: expected uses of all rules. `left_out`: expected uses of rules that are too
+    rare in a pair to be counted, by number of nonterminals, one of `CLASSES_OF_RULES`. `failed_files`: inputs of the
+    spool that were set apart. `deliveries`: recent events for webhooks, by state. `log_bytes`: size of the log beside
+    an SQLite store's file; None for Postgres.
     """
 
     url: str
     schema: str
     position: int
     pairs: dict[str, int] = field(default_factory=dict)
-    rules: int = 0
+    rules_in_use: int = 0
+    rules_expected: int = 0
+    rules_stored: int = 0
     rule_tokens: int = 0
     rejected: int = 0
     sweeps: int = 0
@@ -33,6 +38,8 @@ class StoreStatus:
     left_out: dict[str, float] = field(default_factory=dict)
     last_log_likelihood: float | None = None
     corpora: dict[str, int] = field(default_factory=dict)
+    failed_files: int = 0
+    deliveries: dict[str, int] = field(default_factory=dict)
     log_bytes: int | None = None
 
     @property
@@ -95,17 +102,23 @@ class ExportRow(NamedTuple):
 
 
 EventKind = Literal[
-    "rule-new", "rule-gone", "rule-moved", "rules-changed", "pairs-rejected", "export-done", "export-failed"
+    "rule-new", "rule-gone", "rule-moved", "rules-changed", "pairs-rejected", "file-failed", "export-done",
+    "export-failed", "loop-failed",
 ]  # fmt: skip
-RULE_NEW, RULE_GONE, RULE_MOVED, RULES_CHANGED, PAIRS_REJECTED, EXPORT_DONE, EXPORT_FAILED = get_args(EventKind)
+(
+    RULE_NEW, RULE_GONE, RULE_MOVED, RULES_CHANGED, PAIRS_REJECTED, FILE_FAILED, EXPORT_DONE, EXPORT_FAILED,
+    LOOP_FAILED,
+) = get_args(EventKind)  # fmt: skip
 EVENT_KINDS = {
     RULE_NEW: "a rule is expected to be used eight times or more",
     RULE_GONE: "one that was is expected to be used less than four times",
     RULE_MOVED: "its expected uses have moved by more than twice the error, and by a tenth",
     RULES_CHANGED: "so many rules in one commit that they are only counted",
     PAIRS_REJECTED: "lines of an input could not be stored",
+    FILE_FAILED: "a file of the spool could not be read, and was set apart",
     EXPORT_DONE: "an export is written",
     EXPORT_FAILED: "an export has failed",
+    LOOP_FAILED: "a loop of the daemon has failed",
 }
 
 

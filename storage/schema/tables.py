@@ -122,10 +122,14 @@ store_state = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     *_whole("position", "grammar_position", "last_pair_id", "last_rule_id", "last_word_id"),
-    *_whole("unaligned", "waiting", "sampling", "settled", "source_types", "target_types", "rules", "rule_tokens"),
+    *_whole("unaligned", "waiting", "sampling", "settled", "source_types", "target_types"),
+    *_whole("rules_in_use", "rules_expected", "rules_stored", "rule_tokens"),
     Column("expected_tokens", Double, nullable=False),
     *_whole("rejected", "sweeps"),
     *(Column(f"left_out_{k}", Double, nullable=False, server_default="0") for k in range(4)),
+    # The last day on which rules changed, and `last_rule_id` when it began: rules with larger ids are new that day.
+    Column("day", TEXT, nullable=False, server_default=""),
+    Column("last_rule_id_before", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
 )
 
@@ -360,6 +364,18 @@ rejected_lines = Table(
     Column("content", LargeBinary, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Index("rejected_lines_by_digest", "digest", unique=True),
+)
+
+# Inputs of the spool that could not be read, and where their files were moved to.
+failed_files = Table(
+    "failed_files",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("at", MOMENT, nullable=False),
+    Column("corpus", TEXT, nullable=False),
+    Column("file", TEXT, nullable=False),
+    Column("path", TEXT, nullable=False),
+    Column("reason", TEXT, nullable=False),
 )
 
 sweeps = Table(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import UsageError, install_extra
 from hierogram.samplers.diagnostics.convergence import FLAGS, R_HAT_LIMIT, count_flags, r_hat, summarize, verdicts
 from hierogram.samplers.diagnostics.overlap import mean_overlap
 from hierogram.samplers.diagnostics.watching import TOTALS
@@ -146,7 +146,7 @@ def draw_chains(taken: Draws, path: Path) -> None:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise UsageError("--plot needs matplotlib: pip install 'hierogram[plot]'") from error
+        raise UsageError(f"--plot needs matplotlib: {install_extra('plot')}") from error
     mpl.use("Agg")
     from matplotlib import pyplot
 

@@ -153,7 +153,7 @@ def _measure(name: str, lines: Lines, seed: int, rounds: int, threads: int) -> R
     return {
         "log_likelihood": likelihood,
         "pairs": status.pairs["settled"],
-        "rules": status.rules,
+        "rules": status.rules_in_use,
         "sweeps": sweeps / status.pairs["settled"],
         "seconds": seconds,
     }

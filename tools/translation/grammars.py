@@ -283,7 +283,7 @@ class StoreGrammar:
         self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names, TABBED)
         self._values = np.zeros((0, len(self._names)))
         with self._scratch() as (snapshot, database):
-            if not snapshot.status().rules:
+            if not snapshot.status().rules_in_use:
                 raise NothingLearnedError(store.url)
 
             def report(what: str, done: int, total: int | None) -> None:

@@ -98,9 +98,15 @@ class _Present(Collector):
             "hierogram_spool_waiting_files", "Files in the spool that wait for their turn or others.", spool.waiting
         )
         yield _gauge("hierogram_spool_incomplete_inputs", "Inputs of which files are missing.", len(spool.incomplete))
+        files = CounterMetricFamily(
+            "hierogram_spool_inputs", "Inputs of the spool since the daemon started, by outcome.", labels=["outcome"]
+        )
+        files.add_metric(["done"], spool.done)
+        files.add_metric(["failed"], spool.failed)
+        yield files
         ages = GaugeMetricFamily("hierogram_loop_age_seconds", "Seconds since a loop's last beat.", labels=["loop"])
         restarts = CounterMetricFamily(
-            "hierogram_loop_restarts", "How often a loop was started again.", labels=["loop"]
+            "hierogram_loop_restarts", "Restarts of a loop after failures.", labels=["loop"]
         )
         for loop in condition.loops:
             ages.add_metric([loop.name], loop.age)
@@ -112,12 +118,17 @@ class _Present(Collector):
             return
         yield from _export_metrics(self._jobs)
         yield _by_state("hierogram_pairs", "Stored pairs, by state.", status.pairs)
-        yield _gauge("hierogram_rules", "Rules in the store.", status.rules)
+        yield _gauge("hierogram_rules_in_use", "Rules that the present derivations use.", status.rules_in_use)
+        yield _gauge("hierogram_rules_expected", "Rules that are expected to be used.", status.rules_expected)
+        yield _gauge("hierogram_rules_stored", "Rules in the table rules.", status.rules_stored)
         yield _gauge("hierogram_rule_tokens", "Uses of rules in the present derivations.", status.rule_tokens)
         if status.log_bytes is not None:
             yield _gauge(
                 "hierogram_store_log_bytes", "Size of the log beside an SQLite store's file.", status.log_bytes
             )
+        yield _by_state(
+            "hierogram_webhook_deliveries", "Events for webhooks that are kept, by state.", status.deliveries
+        )
         yield _gauge("hierogram_rejected_lines", "Rejected lines that are kept.", status.rejected)
         yield CounterMetricFamily("hierogram_sweeps", "Sweeps recorded in the store.", value=status.sweeps)
         yield CounterMetricFamily("hierogram_store_position", "Writing transactions of the store.", status.position)

@@ -84,7 +84,13 @@ def _mean(value: float) -> str:
 
 
 def _probability(value: float) -> str:
-    return "1" if value == 1 else f"{value:.2f}" if value >= 0.005 else f"{value:.0e}".replace("e-0", "e-")
+    if value in (0, 1):
+        return f"{value:.0f}"
+    return f"{value:.2f}" if value >= 0.005 else f"{value:.0e}".replace("e-0", "e-")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 or share == 0 else "less than 1 %"
 
 
 def _bits(value: float) -> str:
@@ -107,7 +113,7 @@ def _environment() -> Environment:
     )
     filters: dict[str, Callable[..., Any]] = {
         "number": _number, "probability": _probability, "bits": _bits, "mean": _mean, "moment": _moment,
-        "zoned": show_time, "visible": visible, "short": short,
+        "percent": _percent, "zoned": show_time, "visible": visible, "short": short,
     }  # fmt: skip
     made.filters |= filters
     digests = {name: sha256(static_content(name)).hexdigest()[:12] for name in STATIC}

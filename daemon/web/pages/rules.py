@@ -10,7 +10,7 @@ from hierogram.daemon.text.segments import InWords
 from hierogram.daemon.web.pages.forms import texts, whole_number
 from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences, symbols_of
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
-from hierogram.storage.browsing import looking
+from hierogram.storage.browsing import looking, progress
 
 _RIVALS = 12
 _LINES = 10
@@ -44,6 +44,7 @@ def rule_routes(page: PageContext) -> APIRouter:
                     TARGET: looking.rivals(look, TARGET, target, _RIVALS),
                 },
                 "two_sides": TWO_SIDES in notation.offers,
+                "not_counted": progress.not_counted(look),
                 "sql": look.asked,
                 "_symbols": lambda side: symbols_of(side, settings),
                 "_sides": (view.side(source), view.side(target)),

@@ -15,7 +15,7 @@ from hierogram.daemon.web.pages.forms import texts
 from hierogram.daemon.web.pages.rendering import PageContext, links_of, sentences, symbols_of
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation, notation_of
-from hierogram.storage.browsing import looking, words
+from hierogram.storage.browsing import looking, progress, words
 from hierogram.storage.browsing.looking import Rival
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Phrase, most_used
@@ -84,6 +84,7 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
             if not word.token.startswith(PART_MARK)
         ],
         "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus, view),
+        "not_counted": progress.not_counted(look) if two_sides else 0.0,
         "sql": look.asked,
         "_two_sides": two_sides,
         "_pair": notation.one,

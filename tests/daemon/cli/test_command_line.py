@@ -139,7 +139,7 @@ def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_pat
 
     status = json.loads(hierogram("status", "--json").out)
     assert status["pairs"] == {"unaligned": 0, "waiting": 0, "sampling": 0, "settled": 9}
-    assert status["rules"] == learned["rules_after"]
+    assert status["rules_in_use"] == learned["rules_in_use_after"]
     assert status["settings"]["seed"] == 5
 
     [*_, last] = json.loads(hierogram("rules", "--limit", "1000", "--json").out)
@@ -153,10 +153,10 @@ def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_pat
 
     exported = hierogram("export", "-o", "g.gz", "--max-scope", "9", "--current-sample")
     assert exported.code == 0
-    assert exported.out.startswith(f"g.gz: {status['rules']} rules, ")
+    assert exported.out.startswith(f"g.gz: {status['rules_in_use']} rules, ")
     lines = gzip.decompress((tmp_path / "g.gz").read_bytes()).splitlines()
-    assert len(lines) == status["rules"]
-    assert json.loads((tmp_path / "g.gz.json").read_text())["rules"] == status["rules"]
+    assert len(lines) == status["rules_in_use"]
+    assert json.loads((tmp_path / "g.gz.json").read_text())["rules"] == status["rules_in_use"]
 
     sound = hierogram("verify")
     assert (sound.code, sound.out[:6]) == (0, "sound:")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.daemon.conftest import Run
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from hierogram.daemon.cli.main import app
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, load_configuration
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.serving import warming
 from hierogram.storage.database.connection import parse_url
 
 ROOT = Path(__file__).parents[3]
@@ -94,6 +94,26 @@ def test_the_unit_may_write_where_the_documents_say() -> None:
     assert all(installed.count(path) > 1 for path in writable)
 
 
+def test_nothing_installs_a_package_that_is_not_published() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    pages += (ROOT / "daemon").rglob("*.py")
+    assert len(pages) > 100
+    assert [str(page) for page in pages if re.search(r"pip install[^\n]* '?hierogram\b", page.read_text())] == []
+
+
+def test_the_recipe_of_the_installation_gives_each_folder_its_group_and_mode() -> None:
+    installed = (ROOT / "docs" / "daemon.md").read_text().split("## Installing")[1].split("\n## ")[0]
+    [recipe] = [block for block in re.findall(r"```sh\n(.*?)```", installed, re.DOTALL) if "systemctl" in block]
+    modes = dict(re.findall(r"install .*-m (\d+) .*?(\S+)$", recipe, re.MULTILINE))
+    assert modes == {
+        "/var/spool/hierogram": "2770", "/srv/grammars": "2750", "/etc/hierogram/hierogram.toml": "0640",
+        "/etc/systemd/system/": "0644",
+    }  # fmt: skip
+    for group in ("hierogram-spool", "hierogram-exports"):
+        assert f"groupadd --system {group}" in recipe
+        assert f"-g {group}" in recipe
+
+
 def test_the_container_has_the_extras_of_a_daemon() -> None:
     [extras] = re.findall(r"pip install .*'\.\[(.*)\]'", CONTAINER)
     assert {"tokenize", "tune"} <= set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
@@ -142,16 +162,6 @@ def test_a_wrong_token_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "short-secret" not in str(raised.value)
 
 
-def test_the_containers_first_commands_run(hierogram: Run, tmp_path: Path) -> None:
-    [warming] = [run for run in instructions("RUN") if "learn" in run]
-    for part in warming.replace("/tmp/", f"{tmp_path}/").split("&&"):
-        words = shlex.split(part)
-        if words[0] == "hierogram":
-            ran = hierogram(*words[1:])
-            assert ran.code == 0, (words, ran.err)
-        elif words[0] == "printf":
-            [text, arrow, target] = words[1:]
-            assert arrow == ">"
-            Path(target).write_text(text.replace("\\n", "\n"))
-        else:
-            assert words[0] == "rm"
+def test_the_image_is_built_with_all_kernels_of_a_daemon() -> None:
+    environment = CONTAINER.index("HIEROGRAM_CACHE=")
+    assert environment < CONTAINER.index(f"RUN python -m {warming.__name__}") < CONTAINER.index("VOLUME")

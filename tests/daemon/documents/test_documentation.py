@@ -53,7 +53,7 @@ def test_every_query_of_the_document_finds_something(
     learned_url: str, hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No rule of so small a corpus is used as often as those whose past is kept.
-    monkeypatch.setattr("hierogram.storage.grammar.changes.REMEMBERED_COUNT", 1)
+    monkeypatch.setattr("hierogram.storage.grammar.changes.REMEMBERED_USES", 1)
     assert hierogram("--store", learned_url, "learn", "--sweeps", "6").code == 0
     assert hierogram("--store", learned_url, "rules", "--pairs").code == 0
     (tmp_path / "bad").write_text("a b\n")

@@ -230,7 +230,7 @@ def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
     assert (written["model"], written["seed"], written["format"]) == ("pitman-yor", 1, "moses")
     assert written["settings"]["sweeps_per_level"] == 2
     assert [left["filter"] for left in written["filters"]] == ["count ≥ 2", "scope ≤ 2"]
-    assert written["filters"][0]["before"] == learned.status().rules
+    assert written["filters"][0]["before"] == learned.status().rules_in_use
     assert written["filters"][1]["after"] == written["rules"]
     # Recording that the export has begun is the one transaction between.
     assert written["position"] == position + 1

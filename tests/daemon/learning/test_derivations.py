@@ -1,20 +1,25 @@
-"""The pairs behind a rule: the index equals the counts, and only what was sampled is counted anew."""
+"""The pairs that use a rule: the index equals the counts, and only pairs that were sampled since are indexed again."""
 
 import json
 
 from tests.daemon.conftest import LINES, Run
+from tests.daemon.serving.turns import Hands
 from tests.storage.building import query
 
-from hierogram.daemon.learning.derivations import index_occurrences
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.occurrences import index_occurrences
 from hierogram.storage.store import Store
 
 UNEQUAL = """SELECT r.id, r.count, sum(s.uses) FROM rules AS r LEFT JOIN rule_support AS s ON s.rule_id = r.id
  GROUP BY r.id, r.count HAVING r.count <> coalesce(sum(s.uses), 0)"""
 
 
-def test_uses_by_pair_add_up_to_the_counts(learned: Store, learned_url: str) -> None:
-    assert index_occurrences(learned) == len(LINES)
+def forget(url: str) -> None:
+    for table in ("rule_pairs", "indexed_pairs"):
+        query(url, f"DELETE FROM {table}")
+
+
+def test_learning_fills_rule_support_with_uses_that_add_up_to_the_counts(learned: Store, learned_url: str) -> None:
     assert query(learned_url, UNEQUAL) == []
     assert query(learned_url, "SELECT min(current), count(DISTINCT pair_id) FROM rule_support") == [(1, len(LINES))]
     rows = query(learned_url, "SELECT rule_source, source FROM rule_support")
@@ -22,11 +27,27 @@ def test_uses_by_pair_add_up_to_the_counts(learned: Store, learned_url: str) -> 
         words = [symbol for symbol in str(rule).split() if not symbol.startswith("[X,")]
         assert set(words) <= set(str(sentence).split())
     assert index_occurrences(learned) == 0
-
-
-def test_pairs_sampled_since_are_indexed_anew(learned: Store, learned_url: str) -> None:
-    index_occurrences(learned)
     learn(learned, sweeps=2)
+    assert query(learned_url, UNEQUAL) == []
+    assert query(learned_url, "SELECT min(current) FROM rule_support") == [(1,)]
+
+
+def test_a_daemon_fills_rule_support(learned: Store, learned_url: str) -> None:
+    forget(learned_url)
+    with Hands(learned, idle_share=0.0) as hands:
+        assert hands.turns.take()
+        assert learned.count_unindexed() == 0
+        assert not hands.turns.take()
+    forget(learned_url)
+    with Hands(learned, idle_share=1.0, commit_seconds=1.0) as hands:
+        hands.turns.take()
+        assert learned.count_unindexed() == 0
+        assert query(learned_url, UNEQUAL) == []
+
+
+def test_pairs_sampled_since_are_indexed_again(learned: Store, learned_url: str) -> None:
+    with Hands(learned, idle_share=1.0, commit_seconds=1e-6) as hands:
+        hands.turns.take()
     assert query(learned_url, "SELECT max(current) FROM rule_support") == [(0,)]
     assert learned.count_unindexed() == len(LINES)
     assert index_occurrences(learned) == len(LINES)
@@ -34,10 +55,12 @@ def test_pairs_sampled_since_are_indexed_anew(learned: Store, learned_url: str) 
     assert query(learned_url, "SELECT min(current) FROM rule_support") == [(1,)]
 
 
-def test_a_pair_that_was_sampled_meanwhile_waits(learned: Store, learned_url: str) -> None:
+def test_a_pair_that_was_sampled_after_it_was_read_is_not_indexed(learned: Store, learned_url: str) -> None:
+    forget(learned_url)
     position, rows = learned.unindexed_pairs(limit=3)
     ids = [row.id for row in rows]
-    learn(learned, sweeps=1)
+    with Hands(learned, idle_share=1.0, commit_seconds=1e-6) as hands:
+        hands.turns.take()
     salt = learned.settings().key_salt
     assert learned.index_pairs(ids, position, [], salt) == 0
     assert learned.index_pairs(ids, learned.position(), [], salt + 1) == 0

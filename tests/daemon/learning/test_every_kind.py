@@ -73,7 +73,7 @@ def test_counts_equal_a_recount_after_every_run(filled: Store, case: Case, burn_
     assert report.pairs == filled.count_pairs(["settled"]) == filled.count_pairs() > pairs
     assert report.left_out == status.left_out
     assert 0 < report.rule_tokens / 4 < report.expected_tokens < report.rule_tokens * 4
-    assert (again.rules_after, again.tokens_after) == (status.rules, status.rule_tokens)
+    assert (again.rules_in_use_after, again.tokens_after) == (status.rules_in_use, status.rule_tokens)
     assert again.tokens_after == report.rule_tokens == uses(filled)
     assert status.last_log_likelihood == pytest.approx(again.log_likelihood_after)
 
@@ -108,7 +108,7 @@ def test_counts_are_those_of_the_pairs_that_are_left(filled: Store, case: Case) 
     assert filled.count_pairs() == pairs - new
     learn(filled, sweeps=1)
     assert verify(filled).problems == []
-    assert filled.status().rules > 0
+    assert filled.status().rules_in_use > 0
 
 
 def test_the_learners_table_follows_what_is_withdrawn(filled: Store, case: Case) -> None:
@@ -121,7 +121,7 @@ def test_the_learners_table_follows_what_is_withdrawn(filled: Store, case: Case)
         learner.open(filled.pairs())
         with Learner(filled) as another:
             another.open(filled.pairs())
-            assert learner.chain.rule_types == another.chain.rule_types == filled.status().rules > 0
+            assert learner.chain.rule_types == another.chain.rule_types == filled.status().rules_in_use > 0
             assert learner.chain.rule_tokens == another.chain.rule_tokens == filled.status().rule_tokens
             assert learner.measure() == pytest.approx(another.measure())
 

@@ -302,7 +302,7 @@ def test_a_run_whose_end_was_not_reported_is_reported_and_not_sampled_again(case
         for sweeps in (SWEEPS, None):
             again = learn(store, sweeps=sweeps, options=LearnOptions(1), leave_unfinished=True)
             assert (again.finished, again.sweeps, again.pairs) == (True, 0, done.pairs)
-            assert (again.rules_after, again.tokens_after) == (done.rules_after, done.tokens_after)
+            assert (again.rules_in_use_after, again.tokens_after) == (done.rules_in_use_after, done.tokens_after)
             assert again.log_likelihood_after == pytest.approx(done.log_likelihood_after)
             assert everything(store) == before
         # Once it is reported, the same call begins another run.

@@ -45,7 +45,7 @@ class WholePairsChain(Chain):
 
     def __init__(self, store: Store, means: Means) -> None:
         status = store.status()
-        self.rule_types, self.rule_tokens = status.rules, status.rule_tokens
+        self.rule_types, self.rule_tokens = status.rules_in_use, status.rule_tokens
 
     def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
         self.rule_tokens += int((~stored).sum())
@@ -153,5 +153,5 @@ def test_it_is_withdrawn_and_served(url: str, hierogram: Run) -> None:
         assert verify(store).problems == []
     assert hierogram("--store", url, "withdraw", "--corpus", "default").code == 0
     with open_store(url) as store:
-        assert store.status().rules == 0
+        assert store.status().rules_in_use == 0
         assert verify(store).problems == []

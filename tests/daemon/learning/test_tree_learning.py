@@ -31,7 +31,7 @@ def treebank(store_url: str) -> Iterator[Store]:
 def test_what_is_stored_is_what_the_derivations_use(treebank: Store) -> None:
     done = learn(treebank, sweeps=10)
     assert (done.pairs, done.sweeps, done.pair_sweeps) == (12, 16, 16 * 12)
-    assert done.rules_after == treebank.status().rules
+    assert done.rules_in_use_after == treebank.status().rules_in_use
     assert done.tokens_after == treebank.status().rule_tokens
     assert treebank.status().last_log_likelihood == pytest.approx(done.log_likelihood_after)
     checked = verify(treebank)

@@ -53,7 +53,7 @@ def use_a_store(folder: Path) -> None:
         assert len(list(store.score())) == len(PAIRS)
         assert store.terms(options=hg.TermOptions(min_count=2, min_words=1)).pairs == len(PAIRS)
         assert store.diagnose(options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
-        assert store.status().rules
+        assert store.status().rules_in_use
         assert store.notation().one == "pair"
         assert store.glance().rules
         assert store.upgraded_from is None

@@ -173,6 +173,8 @@ def test_usage_that_makes_no_sense(new: hg.GrammarStore) -> None:
         (lambda: new.add("trees", nbest=True), "store of trees"),
         (lambda: new.withdraw(), "say which pairs"),
         (lambda: new.withdraw([1], corpus="x"), "say which pairs"),
+        (lambda: new.withdraw("99"), "ids must be numbers of pairs, got '99'"),
+        (lambda: new.withdraw(9.5), r"ids must be numbers of pairs, got 9\.5"),
         (lambda: new.export("g", max_scoop=2), "no option max_scoop: expected one of format"),
         (lambda: new.export("g", per_source=0), "per_source: must be >= 1, got 0"),
         (lambda: new.terms(min_words=9), "min_words"),
@@ -466,6 +468,17 @@ def test_numbers_that_no_store_holds(opened: hg.GrammarStore) -> None:
             call()
     with pytest.raises(StoreRefusedError):
         opened.events(0, limit=large)
+
+
+def test_pairs_are_named_by_one_number_or_several(new: hg.GrammarStore) -> None:
+    new.add(PAIRS)
+    with pytest.raises(InputError, match="no stored pair has that number"):
+        new.withdraw(99)
+    assert new.withdraw(1).pairs == 1
+    assert new.withdraw(np.array([2, 3])).pairs == 2
+    assert new.withdraw(pandas.Series([4])).pairs == 1
+    with pytest.raises(InputError, match="no pair"):
+        list(new.kept_scores(99))
 
 
 def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:

@@ -53,7 +53,7 @@ def test_pairs_leave_between_turns(raw: Store) -> None:
         raw.request_withdrawals([row.id for row in raw.pairs()])
         hands.turns.take()
         hands.turns.take()
-    assert raw.status().rules == 0
+    assert raw.status().rules_in_use == 0
     assert verify(raw).problems == []
 
 

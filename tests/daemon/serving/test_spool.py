@@ -10,9 +10,12 @@ import pytest
 from tests.daemon.conftest import LINES
 from tests.daemon.serving.looks import Looks, nothing, run
 from tests.daemon.text.memories import HEAD, TAIL, unit
+from tests.storage.building import query
 
 from hierogram.daemon.exceptions import InputError, SpoolError
+from hierogram.daemon.serving import spool as spool_module
 from hierogram.daemon.serving.spool import (
+    FileStuckError,
     Offer,
     StoppedError,
     move,
@@ -248,6 +251,44 @@ def test_an_empty_alignment_goes_to_failed_with_its_three(store: Store, tmp_path
     }
     assert "b.alignment: empty, while" in (folder / "failed" / "b.source.reason").read_text()
     assert store.count_pairs() == store.status().rejected == 0
+
+
+@pytest.mark.database("sqlite", "postgres")
+def test_a_file_that_is_set_apart_has_a_row_and_an_event(store: Store, store_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    (folder / "law").mkdir(parents=True)
+    (folder / "law" / "caf\udce9.gz").write_bytes(b"what is this")
+    for ending in ("source", "target", "alignment"):
+        (os.mkfifo if ending == "source" else Path.touch)(folder / f"b.{ending}")
+    _, health = run(store, Looks(nothing), folder=folder, corpus="news")
+    assert health.spool.failed == store.status().failed_files == 2
+    rows = query(store_url, "SELECT corpus, file, path, reason FROM failed_files ORDER BY corpus")
+    assert [row[:3] for row in rows] == [
+        ("law", r"caf\xe9.gz", rf"{folder}/failed/law/caf\xe9.gz"),
+        ("news", "b.source + b.target + b.alignment", f"{folder}/failed/b.source"),
+    ]
+    assert "neither JSON nor" in str(rows[0][3])
+    assert "b.source: is no regular file" in str(rows[1][3])
+    events = {(event.detail or {})["corpus"]: event for event in store.events(kinds=["file-failed"]).events}
+    for row in rows:
+        assert events[str(row[0])].detail == dict(zip(("corpus", "file", "path", "reason"), row, strict=True))
+
+
+def test_a_file_that_cannot_be_moved_has_no_row(
+    store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    (folder / "a.gz").write_bytes(b"what is this")
+
+    def stuck(*_: object) -> str:
+        raise FileStuckError("a.gz cannot be moved")
+
+    monkeypatch.setattr(spool_module, "move", stuck)
+    log, _ = run(store, Looks(nothing), folder=folder)
+    assert [entry["event"] for entry in log] == ["file left where it is"]
+    assert query(store_url, "SELECT count(*) FROM failed_files") == [(0,)]
+    assert store.events(kinds=["file-failed"]).events == []
 
 
 def test_the_spool_tokenises_by_the_languages_of_the_store(store_url: str, tmp_path: Path) -> None:

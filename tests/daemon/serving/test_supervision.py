@@ -159,6 +159,7 @@ def test_loops_that_a_change_concerns_start_again_and_no_others() -> None:
     assert spool.settled.wait(LONG)
     assert supervisor.stop(LONG) == []
     assert (spool.started, other.started) == (2, 1)
+    assert [health.restarts for health in supervisor.health()] == [0, 0], "another configuration is no failure"
 
 
 def test_a_loop_that_does_not_end_in_time_is_named() -> None:

@@ -66,7 +66,7 @@ def test_trees_leave_between_turns(treebank: Store) -> None:
         treebank.request_withdrawals([row.id for row in treebank.pairs()])
         hands.turns.take()
         hands.turns.take()
-    assert treebank.status().rules == 0
+    assert treebank.status().rules_in_use == 0
     assert verify(treebank).problems == []
 
 

@@ -123,7 +123,7 @@ def test_a_package_divides_what_has_no_spaces(monkeypatch: pytest.MonkeyPatch, l
     name, values, extra, word = PACKAGES[language]
     monkeypatch.setitem(sys.modules, name, None)
     language_of.cache_clear()
-    with pytest.raises(UsageError, match=rf"needs {name.split('.')[0]}: pip install 'hierogram\[{extra}\]'"):
+    with pytest.raises(UsageError, match=rf"needs {name.split('.')[0]}: run pip install '\.\[{extra}\]'"):
         language_of(language)
     made = types.ModuleType(name)
     vars(made).update(values)

@@ -135,10 +135,10 @@ def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: st
         (["init", "--languages", "fr"], "name two languages"),
         (["init", "--languages", "fr,e n"], "name two languages"),
         (["init", "--tokenize"], "name the languages"),
-        (["init", "--languages", "zh,en", "--tokenize"], "needs jieba: pip install 'hierogram[chinese]'"),
+        (["init", "--languages", "zh,en", "--tokenize"], "needs jieba: run pip install '.[chinese]' in the clone"),
         (["init", "--case", "upper"], "there are kept, lowered"),
         (["init", "--kind", "trees", "--languages", "fr,en"], "store of trees"),
-        (["ingest", "a", "--tokenize", "en,ja"], "needs fugashi: pip install 'hierogram[japanese]'"),
+        (["ingest", "a", "--tokenize", "en,ja"], "needs fugashi: run pip install '.[japanese]'"),
         (["ingest", "a", "--languages", "fr"], "name two languages"),
     ],
 )

@@ -21,6 +21,7 @@ from hierogram.daemon.learning.derivations import derivation_of
 from hierogram.daemon.serving.health import Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import READERS
+from hierogram.storage.records.operations import NewEvent
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 
@@ -366,7 +367,13 @@ def test_the_lag_counts_pairs_without_an_alignment(learned: Store, connect: Conn
 def test_metrics(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     add_unaligned(learned, 3)
-    service.change(spool=SpoolCondition(waiting=2, incomplete=("a",)))
+    service.change(spool=SpoolCondition(done=5, failed=3, waiting=2, incomplete=("a",)))
+    url = "https://example.org/hook"
+    learned.queue_deliveries(url, ["export-done"])
+    for _ in range(2):
+        learned.note_event(NewEvent("export-done"))
+    learned.queue_deliveries(url, ["export-done"])
+    learned.note_delivery(learned.due_deliveries(url, 1.0)[0], 500, "refused", None)
     client = connect(service)
     client.get("/v1/pairs/1")
     client.get("/v1/pairs/2")
@@ -382,9 +389,14 @@ def test_metrics(learned: Store, connect: Connect) -> None:
         'hierogram_lag_pairs_by_state{state="sampling"} 0.0',
         "hierogram_spool_waiting_files 2.0",
         "hierogram_spool_incomplete_inputs 1.0",
+        'hierogram_spool_inputs_total{outcome="done"} 5.0',
+        'hierogram_spool_inputs_total{outcome="failed"} 3.0',
+        'hierogram_webhook_deliveries{state="waiting"} 1.0',
+        'hierogram_webhook_deliveries{state="done"} 0.0',
+        'hierogram_webhook_deliveries{state="failed"} 1.0',
         "hierogram_store_up 1.0",
         f'hierogram_pairs{{state="settled"}} {len(LINES)}.0',
-        f"hierogram_rules {learned.status().rules}.0",
+        f"hierogram_rules_in_use {learned.status().rules_in_use}.0",
         'hierogram_loop_restarts_total{loop="ingest"} 0.0',
         'hierogram_http_requests_total{method="GET",route="/v1/pairs/{pair_id}",status="200"} 2.0',
         'hierogram_http_requests_total{method="GET",route="none",status="404"} 1.0',

@@ -121,4 +121,4 @@ def test_what_is_asked_for_wrongly_is_told(hierogram: Run, tmp_path: Path, monke
     monkeypatch.setattr("hierogram.daemon.workers.chain.find_spec", lambda name: None)
     ran = hierogram("--store", url, "learn", "--workers", "2")
     assert ran.code == 3
-    assert "pip install 'hierogram[cluster]'" in ran.err
+    assert "pip install '.[cluster]'" in ran.err

@@ -80,7 +80,7 @@ def test_writes_are_refused_by_the_database(asker: Asker, store_url: str, monkey
     monkeypatch.setattr(questions, "_limit_process", lambda _seconds: None)
     for statement in within:
         with pytest.raises(QuestionError, match="the database"):
-            list(questions.answer(lambda: None, None, asker._connect, statement, 5.0, 10, 100))
+            list(questions.answer(lambda: None, None, asker._connect, asker._settings, statement, 5.0, 10, 100))
     assert query(store_url, "SELECT count(*), sum(count) FROM rules") == [(2, 6)]
 
 

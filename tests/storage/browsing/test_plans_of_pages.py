@@ -107,6 +107,9 @@ QUESTIONS: dict[str, Callable[[Look], object]] = {
     "sweeps": lambda look: [progress.last_sweeps(look, 20)],
     "batches": lambda look: progress.last_batches(look, 5),
     "exports": lambda look: [progress.last_exports(look, 5)],
+    "failed files": lambda look: [progress.last_failed_files(look, 5)],
+    "deliveries": lambda look: [progress.open_deliveries(look, 5)],
+    "the share that is not counted": lambda look: [progress.not_counted(look)],
 }
 
 

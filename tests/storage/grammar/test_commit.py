@@ -107,7 +107,7 @@ def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None
     )
     assert sweep == tuple(SWEEP)
     status = store.status()
-    assert (status.rules, status.rule_tokens, status.expected_tokens, status.sweeps) == (1, 2, 5, 1)
+    assert (status.rules_in_use, status.rule_tokens, status.expected_tokens, status.sweeps) == (1, 2, 5, 1)
     assert status.last_log_likelihood == -12.5
     assert status.pairs == {"unaligned": 0, "waiting": 2, "sampling": 1, "settled": 0}
     assert store.integrity() == []
@@ -126,7 +126,7 @@ def test_rules_without_counts_go_with_their_words(store: Store, store_url: str) 
     assert counts_of(store) == {("a", "x"): (0, 1)}
     assert words_of_rules(store_url) == {("source", "a", "a", "x"), ("target", "x", "a", "x")}
     assert store.find_rules(source="a", drawn=True) == []
-    assert store.status().rules == 0
+    assert store.status().rules_in_use == 0
     commit(store, [], [delta("a", "x", 0, -1), delta("a b", "x", 1)])
     assert counts_of(store) == {("a b", "x"): (1, 0)}
     assert store.integrity() == []
@@ -137,7 +137,7 @@ def test_rules_live_by_their_minimal_uses_alone_and_nobody_meets_them(store: Sto
     commit(store, [], [delta("a b", "x", -1, -1, 1), delta("a c", "x y", 0, 0, 1)])
     assert query(store_url, "SELECT source, minimal_uses FROM rules ORDER BY source") == [("a b", 3), ("a c", 2)]
     assert store.integrity() == []
-    assert (store.status().rules, store.find_rules(words=["a"]), store.find_rules("a c")) == (0, [], [])
+    assert (store.status().rules_in_use, store.find_rules(words=["a"]), store.find_rules("a c")) == (0, [], [])
     assert query(store_url, "SELECT count(*) FROM rule_table") == [(0,)]
     with pytest.raises(CountError, match="of minimal ones -1"):
         commit(store, [], [delta("a c", "x y", 1, 1, -3)])

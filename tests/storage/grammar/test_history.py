@@ -1,4 +1,4 @@
-"""What uses were expected: the first change of a day is remembered, of rules that are often used."""
+"""Expected uses when a day began are remembered, of rules that are often used and change on that day."""
 
 from datetime import UTC, datetime
 
@@ -28,52 +28,70 @@ def remembered(store_url: str) -> list[tuple[object, ...]]:
 
 def test_the_first_change_of_a_day_is_remembered(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20), used("b", "y", 9), used("c", "z", 7), used("d", "w", 30)])
-    assert remembered(store_url) == []
+    days.append(datetime(2026, 3, 2, tzinfo=UTC))
     commit(store, [], [used("a", "x", -5), used("c", "z", -1), delta("d", "w", 8)])
     commit(store, [], [used("a", "x", -5)])
-    assert remembered(store_url) == [("2026-03-01", "a", 20)]
-    days.append(datetime(2026, 3, 2, tzinfo=UTC))
+    assert remembered(store_url)[3:] == [("2026-03-02", "a", 20)]
+    days.append(datetime(2026, 3, 3, tzinfo=UTC))
     commit(store, [], [used("a", "x", -9), used("b", "y", -9)])
-    assert remembered(store_url) == [("2026-03-01", "a", 20), ("2026-03-02", "a", 10), ("2026-03-02", "b", 9)]
+    assert remembered(store_url)[4:] == [("2026-03-03", "a", 10), ("2026-03-03", "b", 9)]
     assert query(
         store_url,
         "SELECT day, source, expected_uses_before, expected_uses_now, change FROM rule_changes"
-        " ORDER BY day, change, source",
-    ) == [("2026-03-01", "a", 20, 1, -19), ("2026-03-02", "a", 10, 1, -9), ("2026-03-02", "b", 9, 0, -9)]
+        " WHERE day > '2026-03-01' ORDER BY day, change, source",
+    ) == [("2026-03-02", "a", 20, 1, -19), ("2026-03-03", "a", 10, 1, -9), ("2026-03-03", "b", 9, 0, -9)]
+
+
+def test_a_rule_begins_at_0_on_the_day_on_which_it_is_new(store: Store, store_url: str, days: list[datetime]) -> None:
+    commit(store, [], [used("a", "x", 20), used("b", "y", 5), used("c", "z", 2)])
+    commit(store, [], [used("a", "x", 10), used("b", "y", 5)])
+    assert remembered(store_url) == [("2026-03-01", "a", 0), ("2026-03-01", "b", 0)]
+    days.append(datetime(2026, 3, 2, tzinfo=UTC))
+    commit(store, [], [used("c", "z", 20), used("d", "w", 4)])
+    commit(store, [], [used("c", "z", 20), used("d", "w", 9)])
+    assert query(
+        store_url,
+        "SELECT day, source, expected_uses_before, expected_uses_now FROM rule_changes ORDER BY day, source",
+    ) == [
+        ("2026-03-01", "a", 0, 30), ("2026-03-01", "b", 0, 10), ("2026-03-02", "c", 2, 42), ("2026-03-02", "d", 0, 13)
+    ]  # fmt: skip
 
 
 def test_a_rule_that_came_back_is_the_same_rule(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20)])
+    days.append(datetime(2026, 3, 2, tzinfo=UTC))
     commit(store, [], [used("a", "x", -20)])
     commit(store, [], [used("a", "x", 3)])
-    assert query(store_url, "SELECT source, expected_uses_before, expected_uses_now FROM rule_changes") == [
-        ("a", 20, 3)
-    ]
+    changes = "SELECT source, expected_uses_before, expected_uses_now FROM rule_changes ORDER BY day"
+    assert query(store_url, changes) == [("a", 0, 3), ("a", 20, 3)]
 
 
 def test_after_a_year_it_is_forgotten(store: Store, store_url: str, days: list[datetime]) -> None:
-    commit(store, [], [used("a", "x", 20), used("b", "y", 20)])
-    commit(store, [], [used("a", "x", 1)])
+    commit(store, [], [used("a", "x", 20)])
     days.append(datetime(2027, 3, 2, tzinfo=UTC))
-    commit(store, [], [used("b", "y", 1)])
-    assert remembered(store_url) == [("2026-03-01", "a", 20), ("2027-03-02", "b", 20)]
+    commit(store, [], [used("b", "y", 20)])
+    assert remembered(store_url) == [("2026-03-01", "a", 0), ("2027-03-02", "b", 0)]
     days.append(datetime(2027, 3, 3, tzinfo=UTC))
     commit(store, [], [used("b", "y", 1)])
-    assert remembered(store_url) == [("2027-03-02", "b", 20), ("2027-03-03", "b", 21)]
+    assert remembered(store_url) == [("2027-03-02", "b", 0), ("2027-03-03", "b", 20)]
 
 
 def test_a_commit_that_fails_remembers_nothing(store: Store, store_url: str, days: list[datetime]) -> None:
     from hierogram.storage.exceptions import CountError
 
-    commit(store, [], [used("a", "x", 20)])
+    commit(store, [], [used("a", "x", 5)])
     with pytest.raises(CountError):
-        commit(store, [], [used("a", "x", -5), used("b", "y", -1)])
+        commit(store, [], [used("a", "x", 5), used("b", "y", -1)])
     assert remembered(store_url) == []
 
 
 def test_what_moves_by_more_than_its_error_is_news(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20), used("b", "y", 20)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 2")
+    days.append(datetime(2026, 3, 2, tzinfo=UTC))
     commit(store, [], [used("a", "x", 3), used("b", "y", 5)])
-    rows = query(store_url, "SELECT source, change, error, news FROM rule_changes ORDER BY source")
+    rows = query(
+        store_url,
+        "SELECT source, change, error, news FROM rule_changes WHERE day = '2026-03-02' ORDER BY source",
+    )
     assert rows == [("a", 3, 2, 0), ("b", 5, 2, 1)]

@@ -7,7 +7,7 @@ from anyio import to_thread
 from pydantic import Field
 from starlette.types import ASGIApp
 
-from hierogram.daemon.exceptions import DaemonError, UsageError
+from hierogram.daemon.exceptions import DaemonError, UsageError, install_extra
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.evidence.options import MOST_CHARACTERS
@@ -50,7 +50,7 @@ def make_server(desk: Desk, *, may_add: bool) -> "MCPServer":
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp_types import ToolAnnotations
     except ImportError as error:
-        raise UsageError("the Model Context Protocol needs mcp: pip install 'hierogram[mcp]'") from error
+        raise UsageError(f"the Model Context Protocol needs mcp: {install_extra('mcp')}") from error
 
     class Server(MCPServer):
         """Refuses arguments that a tool does not know, which `MCPServer` leaves out."""

@@ -201,7 +201,7 @@ def measure_asking(corpus: Corpus) -> Figures:
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
         with open_store(url, create=True) as store:
-            while (rules := store.status().rules) < corpus.rules:
+            while (rules := store.status().rules_in_use) < corpus.rules:
                 some = range(min(_RULES_A_COMMIT, corpus.rules - rules))
                 store.commit([(None, deltas_of(_rule(random) for _ in some))])
         figures["rules"] = rules

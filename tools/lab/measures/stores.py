@@ -74,7 +74,7 @@ def measure_learning(corpus: Corpus) -> Figures:
             "ingest_seconds": ingest_seconds,
             "learn_seconds": done.seconds,
             "sampling_seconds": done.sampling_seconds,
-            "rules_in_store": status.rules,
+            "rules_in_store": status.rules_in_use,
             "open_until_first_sweep_seconds": opening,
             "store_bytes": sum(f.stat().st_size for f in folder.glob("learn.db*")),
             "export_rules": manifest.rules,
@@ -153,10 +153,10 @@ def _absorb_in_turn(folder: Path, corpus: Corpus, figures: Figures) -> None:
     """Absorb pairs that no store has into small stores and a large one, and enter the seconds in the figures."""
     fresh = max(corpus.small, corpus.large)
     with _learned(f"sqlite:///{folder}/large.db", corpus, corpus.large) as large:
-        figures["rules_large"] = large[0].status().rules
+        figures["rules_large"] = large[0].status().rules_in_use
         for half in range(2):
             with _learned(f"sqlite:///{folder}/small{half}.db", corpus, corpus.small) as small:
-                figures["rules_small"] = small[0].status().rules
+                figures["rules_small"] = small[0].status().rules_in_use
                 for k in range(half * _ABSORB_ROUNDS, (half + 1) * _ABSORB_ROUNDS):
                     pairs = _pairs(corpus, fresh + k * _ABSORBED, fresh + (k + 1) * _ABSORBED)
                     for name, (store, learner) in (("small", small), ("large", large)):

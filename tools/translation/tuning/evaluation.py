@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import normalize
 
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exceptions import InputError, UsageError, install_extra
 from hierogram.daemon.progress import Progress
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
@@ -109,7 +109,7 @@ def _metric(name: str, options: EvaluationOptions) -> "Metric":
     try:
         from sacrebleu import BLEU, CHRF, TER
     except ImportError as error:
-        raise UsageError("hierogram evaluate needs sacrebleu: pip install 'hierogram[evaluate]'") from error
+        raise UsageError(f"hierogram evaluate needs sacrebleu: {install_extra('evaluate')}") from error
     if name == "bleu":
         return BLEU(tokenize=options.tokenizer, force=True)
     if name == "chrf":

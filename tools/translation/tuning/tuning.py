@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import UsageError, install_extra
 from hierogram.tools.translation.tuning.bleu import (
     LENGTH,
     REFERENCE,
@@ -113,7 +113,7 @@ def need_scipy() -> None:
     try:
         import scipy.optimize  # noqa: F401
     except ImportError as error:
-        raise UsageError("tuning needs scipy: pip install 'hierogram[tune]'") from error
+        raise UsageError(f"tuning needs scipy: {install_extra('tune')}") from error
 
 
 def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:

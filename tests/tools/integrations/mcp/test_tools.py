@@ -139,5 +139,5 @@ def test_without_the_package_it_says_what_to_install(
     opened: hg.GrammarStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
-    with pytest.raises(hg.UsageError, match=r"pip install 'hierogram\[mcp\]'"):
+    with pytest.raises(hg.UsageError, match=r"pip install '\.\[mcp\]'"):
         served(opened)

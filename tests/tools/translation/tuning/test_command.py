@@ -99,7 +99,7 @@ def test_without_scipy_it_ends_before_anything_is_read(
 ) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     ran = hierogram("tune", "nowhere.cdec", "dev.fr", "-r", "dev.en", "-o", "weights.toml")
-    assert (ran.code, "pip install 'hierogram[tune]'" in ran.err) == (2, True)
+    assert (ran.code, "pip install '.[tune]'" in ran.err) == (2, True)
     assert "read" not in ran.err
 
 

@@ -127,7 +127,7 @@ def test_without_sacrebleu_it_is_told(hierogram: Run, files: list[str], monkeypa
 
     monkeypatch.setattr(builtins, "__import__", without)
     ran = hierogram("evaluate", "first", "-r", "one")
-    assert (ran.code, "pip install 'hierogram[evaluate]'" in ran.err) == (2, True)
+    assert (ran.code, "pip install '.[evaluate]'" in ran.err) == (2, True)
 
 
 def test_the_commands_of_the_document_run(hierogram: Run, files: list[str], tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""The index of the pairs that use a rule, made from derivations.
+
+Sampling does not keep it current, because each commit would then write a row for every rule of every pair. `learn`
+indexes all pairs at its end, a daemon some in each turn of settled pairs.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.samplers.grammar.columns import join_blobs
+from hierogram.storage.store import Store
+
+_PAIRS_A_TRANSACTION = 2_000
+_PAIRS_AT_ONCE = 500
+"""Pairs of a turn between two looks at the clock."""
+
+
+def index_occurrences(
+    store: Store, report: Callable[[int], None] | None = None, stop: Callable[[], bool] = lambda: False
+) -> int:
+    """Index every pair whose present derivation is not indexed, and return their number.
+
+    `report` is called with the number so far. Pairs that are sampled at the same time wait for the next call.
+    """
+    indexed = after = 0
+    while not stop():
+        found = _index_some(store, after, _PAIRS_A_TRANSACTION)
+        if found is None:
+            break
+        after = found[0]
+        indexed += found[1]
+        if report:
+            report(indexed)
+    return indexed
+
+
+class IndexTurns:
+    """Indexes pairs in turns, in the order of their ids, from the first after the last."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._after = 0
+        self._complete_at = -1
+
+    def take(self, seconds: float, stop: Callable[[], bool]) -> bool:
+        """Index pairs for about this time; return whether there were any."""
+        until = time.monotonic() + seconds
+        worked = False
+        while time.monotonic() < until and not stop():
+            position = self._store.position()
+            if position == self._complete_at:
+                break
+            found = _index_some(self._store, self._after, _PAIRS_AT_ONCE)
+            if found is None and self._after == 0:
+                self._complete_at = position
+            self._after = 0 if found is None else found[0]
+            worked = worked or found is not None
+        return worked
+
+
+def _index_some(store: Store, after: int, limit: int) -> tuple[int, int] | None:
+    """Index up to `limit` pairs above an id; return the last id and how many were indexed, None if there are none."""
+    position, rows = store.unindexed_pairs(after, limit)
+    if not rows:
+        return None
+    settings = store.settings()
+    loaded = kind_of(settings).load(rows, settings)
+    found = loaded.occurrences(loaded.decode(join_blobs([row.current or b"" for row in rows])))
+    ids = np.array([row.id for row in rows], np.int64)[found.pairs]
+    keys = found.keys.view(np.int64)
+    uses = zip(ids.tolist(), keys[:, 0].tolist(), keys[:, 1].tolist(), found.uses.tolist(), strict=True)
+    return rows[-1].id, store.index_pairs([row.id for row in rows], position, uses, settings.key_salt)

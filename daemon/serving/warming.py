@@ -1,0 +1,48 @@
+"""Compile all kernels that a daemon runs: `python -m hierogram.daemon.serving.warming`.
+
+For images of containers and for installations: the first start then takes seconds. Kernels are kept in the cache, for
+processors of this kind.
+"""
+
+import threading
+from tempfile import TemporaryDirectory
+
+from hierogram.daemon.configuration import Configuration
+from hierogram.daemon.learning.learner import Learner, LearnOptions
+from hierogram.daemon.library.store import open as open_grammar
+from hierogram.daemon.serving.health import HealthRegistry
+from hierogram.daemon.serving.logs import open_log
+from hierogram.daemon.serving.sampling import Aligning, SamplingTurns
+from hierogram.daemon.serving.service import get_ready
+from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.tools.scores.loop import ScoringLoop
+
+_LINKED = [
+    (f"la maison {n} est blanche", f"the house {n} is white", "0-0 1-1 2-2 3-3 4-4") for n in range(500)
+]  # Enough rules for tables to grow.
+_UNLINKED = [("la porte", "the door"), ("la porte blanche", "the white door")]
+
+
+def warm_up_daemon() -> None:
+    """Take pairs through everything that a daemon does, in a store that is then deleted."""
+    configuration, stop = Configuration(), threading.Event()
+    with TemporaryDirectory(prefix="hierogram-") as folder, open_grammar(f"{folder}/s.db", create=True) as opened:
+        log = open_log(configuration.log)
+        opened.add([*_LINKED, *_UNLINKED])
+        get_ready(opened.settings(), log, answers=True)
+        with Learner(opened.store, LearnOptions()) as learner:
+            aligning = Aligning(opened.store, learner, configuration, stop, Heartbeat(), log)
+            turns = SamplingTurns(learner, configuration.sampling, stop, HealthRegistry(), log, aligning)
+            turns.take()
+            while any(opened.status().behind.values()):
+                turns.take()
+            # Once more for settled pairs.
+            turns.take()
+        scores = configuration.scores.model_copy(update={"share": 1.0}).options()
+        # It logs the end of its first round.
+        ScoringLoop(opened.store, lambda: scores, lambda *_, **__: stop.set()).run(stop, Heartbeat())
+        opened.export(f"{folder}/grammar.cdec.gz")
+
+
+if __name__ == "__main__":
+    warm_up_daemon()

@@ -1,0 +1,129 @@
+"""Connection parameters of a Postgres URL, and the settings of each transaction.
+
+libpq's parameters are passed on. The settings in `options` are repeated in every transaction, because a connection
+pooler such as PgBouncer may ignore them, and may run each transaction of a client on another connection.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import URL, Connection
+
+from hierogram.storage.exceptions import StoreUrlError
+
+CONNECT_SECONDS = 30
+LOCK_SECONDS = 300
+"""How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
+
+PREPARE = "prepare_threshold"
+"""URL parameter: executions of a statement before it is prepared.
+
+0, the default, turns prepared statements off: poolers that share connections between transactions lose them, and no
+command was measurably faster with them.
+"""
+
+SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+"""URL parameters that are not shown."""
+
+_DEFAULTS = {
+    "application_name": "hierogram",
+    # A server that does not answer, or a broken connection, must become an error, which loops wait out.
+    "connect_timeout": str(CONNECT_SECONDS),
+    "keepalives_idle": str(CONNECT_SECONDS),
+    "tcp_user_timeout": str(2_000 * CONNECT_SECONDS),
+}
+_SETTINGS = {"timezone": "UTC", "jit": "off", "lock_timeout": f"{LOCK_SECONDS}s"}
+_RESERVED = {
+    "client_encoding": "is always utf8",
+    "replication": "is not for stores",
+    "timezone": "is always UTC",
+}
+_OFF = ("0", "none")
+_WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
+_SETTING = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.ASCII | re.DOTALL)
+_SCHEMA = re.compile(r'("(?:[^"]|"")+")|([^",\s]+)')
+
+
+def check_parameters(url: URL) -> None:
+    """Raise `StoreUrlError` for a parameter of the URL that is unknown, reserved or malformed."""
+    from psycopg.pq import Conninfo
+
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()} | {PREPARE}
+    for name, value in url.query.items():
+        if name not in known:
+            raise StoreUrlError(
+                f"unknown parameter {name!r} in the store's URL: use those of libpq (sslmode, connect_timeout, "
+                f"options, …) and {PREPARE}"
+            )
+        if name in _RESERVED:
+            raise StoreUrlError(f"parameter {name!r} in the store's URL: {name} {_RESERVED[name]}")
+        # Several hosts may be given one by one.
+        if not isinstance(value, str) and name not in ("host", "port"):
+            raise StoreUrlError(f"parameter {name!r} is given {len(value)} times in the store's URL")
+    prepare = str(url.query.get(PREPARE, "0"))
+    if prepare.lower() not in _OFF and not prepare.isdecimal():
+        raise StoreUrlError(
+            f"{PREPARE} in the store's URL must be a number of executions, or 0 for no prepared statements, "
+            f"got {prepare!r}"
+        )
+    _given_settings(url)
+
+
+def connection_arguments(url: URL, **defaults: str) -> dict[str, Any]:
+    """Return the arguments of `psycopg.connect` for a URL that `check_parameters` accepts.
+
+    The URL's parameters replace the `defaults`.
+    """
+    given = dict(url.get_dialect()().create_connect_args(url)[1])
+    arguments = _DEFAULTS | defaults | given
+    prepare = str(arguments.pop(PREPARE, "0")).lower()
+    return arguments | {"client_encoding": "utf8", PREPARE: None if prepare in _OFF else int(prepare)}
+
+
+def transaction_settings(url: URL) -> dict[str, str]:
+    """Return the settings of every transaction: the store's own, and those of `options` in the URL."""
+    return _SETTINGS | _given_settings(url)
+
+
+def set_locally(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Change settings until the end of the connection's transaction."""
+    import psycopg
+
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    driver.execute(local_settings(settings).encode(), prepare=False)
+
+
+def local_settings(settings: Mapping[str, str]) -> str:
+    """Return statements that change settings until the end of a transaction.
+
+    Not a call of `set_config`, which the role of `ask_url` may not execute.
+    """
+    return "; ".join(f"SET LOCAL {name} TO {_value(name, value)}" for name, value in settings.items())
+
+
+def _value(name: str, value: str) -> str:
+    if name != "search_path":
+        return "'" + value.replace("'", "''") + "'"
+    # A list: one quoted text would be the name of one schema.
+    names = (quoted or '"' + bare.lower() + '"' for quoted, bare in _SCHEMA.findall(value))
+    return ", ".join(names) or "''"
+
+
+def _given_settings(url: URL) -> dict[str, str]:
+    """Parse `options` as the server does: `-c name=value` or `--name=value`, with backslashes before spaces."""
+    settings = {}
+    words = (re.sub(r"\\(.)", r"\1", word) for word in _WORD.findall(str(url.query.get("options", ""))))
+    for word in words:
+        text = next(words, "") if word == "-c" else word[2:] if word.startswith(("-c", "--")) else ""
+        found = _SETTING.fullmatch(text)
+        if found is None:
+            raise StoreUrlError(
+                f"options in the store's URL must be settings such as -c search_path=news, got {word!r}"
+            )
+        name = found[1].replace("-", "_").lower()
+        if name in _RESERVED:
+            raise StoreUrlError(f"options in the store's URL: {name} {_RESERVED[name]}")
+        settings[name] = found[2]
+    return settings

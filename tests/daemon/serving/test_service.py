@@ -1,0 +1,24 @@
+"""The daemon records failures of its loops."""
+
+import pytest
+import structlog
+
+from hierogram.daemon.configuration import Configuration, DaemonSection
+from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.serving.service import Daemon
+from hierogram.storage.exceptions import StoreUnavailableError
+from hierogram.storage.store import Store
+
+
+@pytest.mark.database("sqlite")
+def test_the_first_and_the_last_failure_in_a_row_are_events(store: Store) -> None:
+    configuration = Configuration(daemon=DaemonSection(pause_seconds=1.0))
+    daemon = Daemon(GrammarStore(store), configuration, structlog.stdlib.get_logger())
+    for pause in (1.0, 2.0, 4.0, None):
+        daemon._note_failure("score", DaemonError(f"pause {pause}"), pause)
+    daemon._note_failure("resample", StoreUnavailableError("gone"), 1.0)
+    events = store.events(kinds=["loop-failed"]).events
+    assert [event.detail for event in events] == [
+        {"loop": "score", "error": "pause 1.0"}, {"loop": "score", "error": "pause None"}
+    ]  # fmt: skip

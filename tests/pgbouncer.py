@@ -1,0 +1,71 @@
+"""A PgBouncer in transaction mode in front of the Postgres server of the tests."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+PROGRAM = "/usr/sbin/pgbouncer"
+CONNECTIONS = 2
+"""Connections to the server for each database and role: fewer than the clients have, so transactions share them."""
+_SECONDS = 10.0
+
+
+@contextmanager
+def pgbouncer(server: str, *settings: str) -> Iterator[str]:
+    """Run PgBouncer for a server and yield the URL of its socket; `settings` are more lines of its configuration."""
+    path = PROGRAM if Path(PROGRAM).exists() else shutil.which("pgbouncer")
+    if path is None:
+        missing = f"no pgbouncer: install Debian's package of this name ({PROGRAM})"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    url = make_url(server)
+    host = str(url.query.get("host") or url.host or "localhost")
+    folder = Path(tempfile.mkdtemp(prefix="hierogram-pgbouncer-"))
+    (folder / "users").write_text(f'"{url.username or "postgres"}" "{url.password or ""}"\n"hierogram_ask" ""\n')
+    (folder / "pgbouncer.ini").write_text(
+        "\n".join(
+            (
+                "[databases]", f"* = host={host} port={url.port or 5432}",
+                "[pgbouncer]", f"unix_socket_dir = {folder}", "listen_addr =", "auth_type = trust",
+                f"auth_file = {folder}/users", "pool_mode = transaction", f"default_pool_size = {CONNECTIONS}",
+                "max_client_conn = 100", *settings, "",
+            )
+        )
+    )  # fmt: skip
+    command = [path, "--quiet"]
+    if os.geteuid() == 0:
+        # It refuses to run as root, and has to read the server's socket.
+        owner = pwd.getpwuid(os.stat(host).st_uid if host.startswith("/") else pwd.getpwnam("nobody").pw_uid)
+        for place in (folder, *folder.iterdir()):
+            os.chown(place, owner.pw_uid, owner.pw_gid)
+        command += ["--user", owner.pw_name]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([*command, str(folder / "pgbouncer.ini")], stdout=log, stderr=log)
+    try:
+        _wait_for(folder / ".s.PGSQL.6432", process, folder / "log")
+        yield str(url.set(host=None, port=None, password=None, query={"host": str(folder), "port": "6432"}))
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + _SECONDS
+    while time.monotonic() < until:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if process.poll() is None and probe.connect_ex(str(path)) == 0:
+                return
+        time.sleep(0.01)
+    raise AssertionError(log.read_text())

@@ -1,0 +1,41 @@
+"""Where a word occurs: counted in a small store, estimated in a large one."""
+
+import pytest
+from tests.storage.building import ingest, pair
+
+from hierogram.storage.browsing import words
+from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.store import Store
+
+PAIRS = 130
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """A store of two corpora; every second pair holds `common`, on both sides."""
+    for corpus, number in (("one", 100), ("two", 30)):
+        kinds = ("rare", "common") * number
+        ingest(store, (pair(f"s{n} {kinds[n]}", f"t{n} {kinds[n]}") for n in range(number)), corpus)
+    return store
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("sampled", [PAIRS, PAIRS - 1, 53, 10])
+def test_counts_by_corpus_are_those_of_the_store(
+    filled: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, side: str, sampled: int
+) -> None:
+    monkeypatch.setattr(words, "SAMPLED_PAIRS", sampled)
+    with Reader(store_url) as reader, reader.look() as look:
+        found = words.dispersion(look, side, "common")
+        missing = words.dispersion(look, side, "nowhere")
+    assert (found.looked_at, found.every) == (sampled, sampled == PAIRS)
+    if side == "source" or found.every:
+        assert (found.holding, found.error) == (65, 0.0)
+    else:
+        assert abs(found.holding - 65) <= 3 * found.error
+    pairs = {share.corpus: share.pairs for share in found.shares}
+    holding = {share.corpus: share.holding for share in found.shares}
+    slack = 0 if found.every else 150 / sampled
+    assert pairs == {"one": pytest.approx(100, abs=slack), "two": pytest.approx(30, abs=slack)}
+    assert holding["one"] + holding["two"] == pytest.approx(found.holding, abs=1)
+    assert sum(share.holding for share in missing.shares) == missing.holding == 0
