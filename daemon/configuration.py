@@ -182,11 +182,22 @@ class HttpConfiguration(Section):
     port: Annotated[int, PORT] = 8470
     token: SecretStr | None = Field(default=None, description="What clients have to show as a bearer token.")
     max_request_bytes: Positive = Field(default=1 << 34, description="Largest body of pairs, in bytes.")
-    max_rate: float = Field(default=100.0, gt=0, description="Requests a second that one client address may make.")
+    max_rate: float = Field(
+        default=100.0,
+        gt=0,
+        description="Requests per second and client address; with the token, without it, and of health checks are "
+        "counted separately.",
+    )
     max_burst: Positive = Field(default=200, description="Requests that a client may make at once before `max_rate`.")
+    forwarded_allow_ips: str = Field(
+        default="127.0.0.1,::1",
+        description="Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted; "
+        "`*` trusts all; see [http.md](http.md#behind-a-proxy).",
+    )
     max_connections: Positive = Field(
         default=100,
-        description="Connections and running requests at a time; beyond, the client waited for longest leaves.",
+        description="Connections and running requests at a time; beyond, the client that is waited for longest is "
+        "disconnected.",
     )
     max_intakes: Positive = Field(default=4, description="Bodies of pairs taken in at a time.")
     max_lag: Positive = Field(
@@ -197,12 +208,12 @@ class HttpConfiguration(Section):
     )
     client_timeout: Seconds = Field(
         default=30.0,
-        description="Seconds in which a request has to arrive; a body "
-        "faster than `min_bytes_per_second` may take longer.",
+        description="Seconds in which a request has to arrive, and some of an answer (about 100 kB) has to be read; "
+        "a body faster than `min_bytes_per_second` may take longer.",
     )
     min_bytes_per_second: Positive = Field(
         default=256,
-        description="Slowest body, or reader of an answer, that is waited for after `client_timeout`.",
+        description="Slowest body that is waited for after `client_timeout`.",
     )
     idempotency_hours: ClassVar[float] = 48.0
     """How long the answer to an Idempotency-Key is kept."""

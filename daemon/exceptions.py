@@ -44,6 +44,14 @@ class AlignerUntrainedError(DaemonError):
     """A store's aligner has counted no links yet."""
 
 
+class BusyError(DaemonError):
+    """There is too much to do for one request more; it may be sent again later."""
+
+
+class DeadlineError(DaemonError):
+    """Work took longer than it may, or nobody needs its result any longer."""
+
+
 def install_extra(extra: str) -> str:
     """Return the instruction to install optional dependencies, for messages."""
     return f"run pip install '.[{extra}]' in the clone of hierogram"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.web.context import Page, ProtocolApp, WebContext
     from hierogram.daemon.web.pages.rendering import PageContext
     from hierogram.samplers.grammar.kinds import Notation
+    from hierogram.storage.store import Store
 
 GROUP = "hierogram.extensions"
 
@@ -58,6 +59,8 @@ class Extension:
     """Loops of the daemon."""
     warm_up: Callable[[Notation, Loaded, State], None] | None = None
     """Compile what requests need, given an example in memory."""
+    warm_up_loops: Callable[[Store], None] | None = None
+    """Compile what the loops run, given a store that has learned."""
 
 
 @cache

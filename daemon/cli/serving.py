@@ -67,13 +67,14 @@ def mcp(context: typer.Context) -> None:
     `hierogram learn`, learns from; HIEROGRAM_TRANSLATING__LM and others say what is translated with.
     """
     from hierogram.daemon.configuration import load_configuration
+    from hierogram.daemon.web.protocol.threads import Threads
     from hierogram.tools.integrations.mcp.server import desk_of, make_server
     from hierogram.tools.translation.options import DecodingOptions
 
     configuration = load_configuration()
     with chosen_store(context) as opened:
         desk = desk_of(opened, configuration.section(DecodingOptions).to_translate())
-        make_server(desk, may_add=configuration.http.mcp == "add").run("stdio")
+        make_server(desk, Threads(), may_add=configuration.http.mcp == "add").run("stdio")
 
 
 @with_options

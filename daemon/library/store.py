@@ -86,7 +86,6 @@ OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "anne
 """Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
 
 _LEAVING_SECONDS, _LOOK_SECONDS = 60.0, 0.1
-_MEMORY_SECONDS = 600.0
 
 DICTIONARY_CORPUS = "dictionary"
 """Corpus of entries, where none is named."""
@@ -800,11 +799,10 @@ class GrammarStore:
             return nearest_pairs(look, text, least, most)
 
     def memory(self, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
-        """Yield pairs as the text of a TMX file: all, those of a corpus, or that came since a time."""
+        """Return pairs as the pieces of a TMX file: all, those of a corpus, or those that were added since a time."""
         from hierogram.tools.integrations.tmx_exchange import memory_file
 
-        with self.reader.look(_MEMORY_SECONDS) as look:
-            yield from memory_file(look, corpus, since)
+        return memory_file(self.reader, corpus, since)
 
     def terms(
         self,

@@ -8,6 +8,7 @@ import threading
 from tempfile import TemporaryDirectory
 
 from hierogram.daemon.configuration import Configuration
+from hierogram.daemon.extensions import extensions
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.library.store import open as open_grammar
 from hierogram.daemon.serving.health import HealthRegistry
@@ -15,7 +16,6 @@ from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.sampling import Aligning, SamplingTurns
 from hierogram.daemon.serving.service import get_ready
 from hierogram.daemon.serving.supervision import Heartbeat
-from hierogram.tools.scores.loop import ScoringLoop
 
 _LINKED = [
     (f"la maison {n} est blanche", f"the house {n} is white", "0-0 1-1 2-2 3-3 4-4") for n in range(500)
@@ -38,9 +38,9 @@ def warm_up_daemon() -> None:
                 turns.take()
             # Once more for settled pairs.
             turns.take()
-        scores = configuration.scores.model_copy(update={"share": 1.0}).options()
-        # It logs the end of its first round.
-        ScoringLoop(opened.store, lambda: scores, lambda *_, **__: stop.set()).run(stop, Heartbeat())
+        for extension in extensions():
+            if extension.warm_up_loops is not None:
+                extension.warm_up_loops(opened.store)
         opened.export(f"{folder}/grammar.cdec.gz")
 
 

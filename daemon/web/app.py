@@ -4,12 +4,13 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.extensions import extensions
@@ -24,15 +25,15 @@ from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
 from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
+from hierogram.daemon.web.protocol.rates import Rates
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
+from hierogram.daemon.web.protocol.threads import READERS, Threads
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
 
 _log = logging.getLogger(__name__)
 
-READERS = 5
-"""Threads that read the store; with the intakes, the status and the loops, they stay within its pool of connections."""
 
 
 def _lifespan(
@@ -73,12 +74,13 @@ def build_app(
     sections
         Configuration sections of extensions, by name; missing ones have their defaults.
     """
-    metrics = RequestMetrics()
+    metrics, threads = RequestMetrics(), Threads()
     reader = service.store.reader
     asker = _asker(reader, configuration) if configuration.pages else None
     sessions = Sessions(configuration.token)
     stopping = ending or service.stopping
-    context = WebContext(service, configuration, sections or {}, sessions, stopping)
+    rates = Rates(configuration.max_rate, configuration.max_burst)
+    context = WebContext(service, configuration, sections or {}, sessions, rates, threads, stopping)
     apps = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
     app = FastAPI(
         title="Hierogram",
@@ -93,11 +95,11 @@ def build_app(
     answer_problems(app)
     describe(app, with_token=configuration.token is not None)
     app.include_router(health_routes(service, configuration, metrics))
-    app.include_router(grammar_routes(service))
+    app.include_router(grammar_routes(service, threads))
     app.include_router(intake_routes(service, configuration, limits, metrics, stopping))
-    app.include_router(event_routes(service, stopping))
-    app.include_router(align_routes(service))
-    app.include_router(link_routes(service))
+    app.include_router(event_routes(service, threads.downloads, stopping))
+    app.include_router(align_routes(service, threads.alignments))
+    app.include_router(link_routes(service, threads))
     for extension in extensions():
         for router in extension.routes(context) if extension.routes else ():
             app.include_router(router)
@@ -119,7 +121,8 @@ def build_app(
         to_pages = scope["type"] == "http" and not scope["path"].startswith(OF_THE_API)
         await (pages if to_pages and pages else app)(scope, receive, send)
 
-    return Guard(dispatch, configuration, metrics, sessions, [app for app in apps if app.refuse])
+    protocols = [app for app in apps if app.refuse]
+    return _behind_proxies(Guard(dispatch, rates, metrics, sessions, protocols), configuration)
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
@@ -127,7 +130,15 @@ def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
     sessions = Sessions(configuration.token)
     asker = _asker(reader, configuration)
     pages = build_pages(reader, sessions, configuration, asker=asker, lifespan=_lifespan(asker))
-    return Guard(pages, configuration, RequestMetrics(), sessions)
+    rates = Rates(configuration.max_rate, configuration.max_burst)
+    return _behind_proxies(Guard(pages, rates, RequestMetrics(), sessions), configuration)
+
+
+def _behind_proxies(app: ASGIApp, configuration: HttpConfiguration) -> ASGIApp:
+    """Return the application for requests that have their client's address and scheme from the headers of proxies."""
+    # The types of uvicorn and Starlette are the same in other words.
+    proxied: Any = ProxyHeadersMiddleware(cast("Any", app), configuration.forwarded_allow_ips)
+    return cast("ASGIApp", proxied)
 
 
 def _asker(reader: Reader, configuration: HttpConfiguration) -> Asker | None:

@@ -10,8 +10,10 @@ from starlette.types import ASGIApp, Scope
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.rates import Rates
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
+from hierogram.daemon.web.protocol.threads import Threads
 
 Shared = TypeVar("Shared")
 Chosen = TypeVar("Chosen")
@@ -30,6 +32,10 @@ class WebContext:
         Sections that extensions declare, by name; missing ones have their defaults.
     sessions
         Sessions of browsers.
+    rates
+        Limits on the requests of a client.
+    threads
+        Thread pools of requests: reads, downloads, alignments, translations.
     stopping
         Returns whether long requests should end.
     """
@@ -40,11 +46,15 @@ class WebContext:
         http: HttpConfiguration,
         sections: Mapping[str, Any],
         sessions: Sessions,
+        rates: Rates,
+        threads: Threads,
         stopping: Callable[[], bool],
     ) -> None:
         self.service = service
         self.http = http
         self.sessions = sessions
+        self.rates = rates
+        self.threads = threads
         self.stopping = stopping
         self._sections = sections
         self._shared: dict[Callable[..., Any], Any] = {}
@@ -74,8 +84,9 @@ class Page(NamedTuple):
 class ProtocolApp(NamedTuple):
     """An application that answers requests of another protocol.
 
-    `handles` tells by its scope whether a request is one of them. `refuse` renders a refusal of the guard in that
-    protocol, and `lifespan` runs as long as the server does; both are optional.
+    `handles` returns whether a request belongs to the protocol. `refuse`, optional, renders a refusal of the guard in
+    the protocol's form; such an application takes `POST` requests from the `Rates` itself, because their keys are in
+    their bodies. `lifespan`, optional, is a context that lasts as long as the server.
     """
 
     handles: Callable[[Scope], bool]

@@ -1,13 +1,11 @@
-"""Who may ask, and how often: the door that every request goes through."""
+"""Authentication and rate limits of all requests."""
 
 import asyncio
 import time
 from base64 import b64decode
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from math import ceil
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,44 +13,20 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hierogram.daemon.configuration import HttpConfiguration, is_loopback
+from hierogram.daemon.configuration import is_loopback
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.context import ProtocolApp
 from hierogram.daemon.web.protocol.document import MEMORY, OF_THE_API, OPEN_PATHS
 from hierogram.daemon.web.protocol.problems import ProblemError, answer
+from hierogram.daemon.web.protocol.rates import HEALTH, OPEN, WITH_TOKEN, Rates
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, Sessions
 
-_MOST_CLIENTS = 10_000
 _DISCARD_SECONDS = 3.0
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
 }
-
-
-class Rates:
-    """A bucket of permissions for each client address: full at first, filled again at a rate, one taken a request.
-
-    The addresses that asked longest ago are forgotten where there are too many.
-    """
-
-    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = rate
-        self._burst = float(burst)
-        self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def wait(self, client: str) -> float:
-        """Take a permission; return 0.0 if there was one, else the seconds until there is one."""
-        now = self._clock()
-        level, since = self._buckets.pop(client, (self._burst, now))
-        level = min(self._burst, level + (now - since) * self._rate)
-        allowed = level >= 1.0
-        self._buckets[client] = (level - allowed, now)
-        if len(self._buckets) > _MOST_CLIENTS:
-            self._buckets.popitem(last=False)
-        return 0.0 if allowed else (1.0 - level) / self._rate
 
 
 class _Body:
@@ -82,7 +56,7 @@ class _Body:
 
 
 def _password(shown: str) -> str:
-    """Return the password of HTTP's basic authentication; empty where it is not that."""
+    """Return the password of HTTP's basic authentication; empty if it cannot be decoded."""
     try:
         return b64decode(shown.strip(), validate=True).decode().partition(":")[2]
     except ValueError:
@@ -90,21 +64,20 @@ def _password(shown: str) -> str:
 
 
 class Guard:
-    """The app behind it answers only those who may ask; all answers are counted and get the same headers."""
+    """Application in front of another one: authenticates requests, limits their rate, counts them, and sets headers."""
 
     def __init__(
         self,
         app: ASGIApp,
-        configuration: HttpConfiguration,
+        rates: Rates,
         metrics: RequestMetrics,
         sessions: Sessions,
         protocols: Sequence[ProtocolApp] = (),
     ) -> None:
-        """Guard `app`; the `protocols` check the keys of their requests themselves."""
         self._app = app
         self._protocols = protocols
         self._sessions = sessions
-        self._rates = Rates(configuration.max_rate, configuration.max_burst)
+        self._rates = rates
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -158,7 +131,7 @@ class Guard:
         headers, path = Headers(scope=scope), scope["path"]
         if not self._sessions.needed:
             # A web page whose name was made to point to this machine must not read the store through a browser, nor
-            # use up what this machine's own programs may ask: so this is looked at before the rate.
+            # use up the rate of this machine's own programs: so this is checked before the rate.
             host = headers.get("host", "")
             if ":" in host and not host.endswith("]"):
                 host = host.rpartition(":")[0]
@@ -167,28 +140,28 @@ class Guard:
                     HTTPStatus.MISDIRECTED_REQUEST,
                     f"this daemon answers for this machine only (localhost, 127.0.0.1), not for {host!r}",
                 )
-        wait = self._rates.wait(scope["client"][0] if scope.get("client") else "unknown")
-        if wait:
-            return ProblemError(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                "too many requests from this address: ask less often",
-                {"Retry-After": str(ceil(wait))},
-            )
-        if self._protocol(scope):
+        authenticated = self._sessions.needed and self._is_authenticated(scope)
+        foreign = self._protocol(scope) is not None
+        if foreign and not authenticated and scope["method"] == "POST":
             return None
-        if not self._sessions.needed or path in OPEN_PATHS or path == ENTER or path.startswith(FILES):
-            return None
-        scheme, _, shown = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._sessions.right(shown.strip()):
-            return None
-        if scheme.lower() == "basic" and path.startswith(MEMORY) and self._sessions.right(_password(shown)):
-            return None
-        # Programs show the token with every request; a browser that has shown it has a cookie, which is for pages.
-        cookie = HTTPConnection(scope).cookies.get(COOKIE)
-        if not path.startswith(OF_THE_API) and self._sessions.good(cookie):
+        kind = HEALTH if path in OPEN_PATHS else WITH_TOKEN if authenticated else OPEN
+        limited = self._rates.refusal(kind, scope)
+        if limited is not None or authenticated or foreign or not self._sessions.needed:
+            return limited
+        if path in OPEN_PATHS or path == ENTER or path.startswith(FILES):
             return None
         return ProblemError(
             HTTPStatus.UNAUTHORIZED,
             "a token is needed: send the header `Authorization: Bearer TOKEN`",
             {"WWW-Authenticate": 'Bearer realm="hierogram"'},
         )
+
+    def _is_authenticated(self, scope: Scope) -> bool:
+        headers, path = Headers(scope=scope), scope["path"]
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._sessions.right(shown.strip()):
+            return True
+        if scheme.lower() == "basic" and path.startswith(MEMORY) and self._sessions.right(_password(shown)):
+            return True
+        # Programs show the token with every request; a browser that has shown it has a cookie, which is for pages.
+        return not path.startswith(OF_THE_API) and self._sessions.good(HTTPConnection(scope).cookies.get(COOKIE))

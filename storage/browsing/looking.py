@@ -161,15 +161,20 @@ def pairs_named(look: Look, corpus: str, beginning: str) -> list[NamedPair]:
     return _named(look, statement, corpus=corpus, beginning=beginning, past=beginning + "{")
 
 
-def named_pairs(look: Look, corpus: str | None = None, since: datetime | None = None) -> Iterator[NamedPair]:
-    """Yield pairs in the order in which they came: of a corpus, or all; those that came since a time, or all."""
+def page_of_pairs(look: Look, after: int, corpus: str | None, limit: int) -> list[NamedPair]:
+    """Return up to `limit` pairs with ids above `after` in the order of ids: of a corpus, or of all."""
     values: dict[str, Value] = {} if corpus is None else {"corpus": corpus}
     condition = "" if corpus is None else " AND c.name = :corpus"
+    return _named(
+        look, f"{_NAMED}\n WHERE p.id > :after{condition}\n ORDER BY p.id LIMIT {limit}", after=after, **values
+    )
+
+
+def named_pairs(look: Look, corpus: str | None = None) -> Iterator[NamedPair]:
+    """Yield pairs in the order of their ids: of a corpus, or all."""
     after = 0
-    while page := _named(
-        look, f"{_NAMED}\n WHERE p.id > :after{condition}\n ORDER BY p.id LIMIT {_A_PAGE}", after=after, **values
-    ):
-        yield from (pair for pair in page if since is None or pair.added_at >= since)
+    while page := page_of_pairs(look, after, corpus, _A_PAGE):
+        yield from page
         after = page[-1].id
 
 

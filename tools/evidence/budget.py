@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
 from hierogram.samplers.grammar.rules import terminal_of
 from hierogram.tools.evidence.gathering import Evidence, shown
+from hierogram.tools.evidence.marking import BEGIN, END, marked, quoted
 
 _IS, _OR, _END, _INTO = " = ", ", ", "\n", "\n\t"
+_MARKS = len(BEGIN + _END + _END + END)
 _OF_ENTRIES = 0.9
 """How sure an entry of a dictionary is taken to be."""
 
@@ -32,18 +34,19 @@ class _Piece:
 
 
 def within(found: Evidence, characters: int, texts: TextPipeline = AS_IT_IS) -> str:
-    """Return evidence as text of at most so many characters: lines `source = target, target`, and pairs in two lines.
+    """Return evidence as text of up to so many characters: lines `source = target, target`, and pairs in two lines.
 
     A target word is expected in a reference by the probabilities of the rules that match where it would stand. What is
     taken next is what shows most of that, of what nothing before it shows, for its length. Lines stand in the order of
-    the sentence, pairs after them. `texts` are those of the store: what it divided into tokens is written as people do.
+    the sentence, pairs after them, all between marks that say that it is data. `texts` is the pipeline of the store,
+    which joins tokens to text.
     """
     expected = _expected_words(found)
     pieces = list(_pieces(found, texts))
     chosen: dict[str, list[_Piece]] = {}
     pairs: list[_Piece] = []
     seen: Counter[str] = Counter()
-    left = characters + len(_END)
+    left = characters + len(_END) - _MARKS
     while True:
         best, gain = None, 0.0
         for piece in pieces:
@@ -66,7 +69,7 @@ def within(found: Evidence, characters: int, texts: TextPipeline = AS_IT_IS) -> 
         source + _IS + _OR.join(piece.target for piece in some)
         for source, some in sorted(chosen.items(), key=lambda line: min(line[1][0].spans))
     ]
-    return _END.join([*lines, *(pair.source + _INTO + pair.target for pair in pairs)])
+    return marked(_END.join([*lines, *(pair.source + _INTO + pair.target for pair in pairs)]))
 
 
 def _expected_words(found: Evidence) -> dict[str, float]:
@@ -106,13 +109,16 @@ def _pieces(found: Evidence, texts: TextPipeline) -> Iterator[_Piece]:
         words = tuple(_words(rule.target))
         if words:
             covered = set(rule.places[0].covered)
-            yield _Piece(shown(rule.source, source), shown(rule.target, target), words, True, covered)
+            sides = quoted(shown(rule.source, source)), quoted(shown(rule.target, target))
+            yield _Piece(*sides, words, True, covered)
     for entry in found.entries:
         words = tuple(entry.target.split(" "))
-        yield _Piece(source.written(entry.source), target.written(entry.target), words, True, {-1})
+        sides = quoted(source.written(entry.source)), quoted(target.written(entry.target))
+        yield _Piece(*sides, words, True, {-1})
     for pair in found.pairs:
         words = tuple(pair.target.split(" "))
-        yield _Piece(source.written(pair.source), target.written(pair.target), words, False)
+        sides = quoted(source.written(pair.source)), quoted(target.written(pair.target))
+        yield _Piece(*sides, words, False)
 
 
 def _words(side: str) -> Iterable[str]:

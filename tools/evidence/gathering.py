@@ -14,6 +14,7 @@ from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal,
 from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import known_words
+from hierogram.tools.evidence.marking import EXPLANATION, marked, quoted, visible
 from hierogram.tools.evidence.matching import Chosen, Pattern, Place, Sentence, choose
 from hierogram.tools.evidence.options import EvidenceOptions
 
@@ -199,30 +200,37 @@ def _entries(sentence: Sentence, entries: Iterable[LikePair]) -> list[LikePair]:
 
 
 GAP = "…"
+_LINE, _LINES = "\n", "\n\n"
 
 LEAST_PROBABILITY, LEAST_USES = 0.1, 1.0
 """Of a rendering in a prompt's glossary: given its source; and expected, where its source is more than a word."""
 
 
 def as_prompt(found: Evidence, text: str, texts: TextPipeline = AS_IT_IS) -> str:
-    """Return dictionary entries, a glossary, the pairs as examples, and the sentence, its translation left open.
+    """Return a prompt: entries of dictionaries, a glossary, pairs as examples, and the sentence to be translated.
 
-    Renderings are those whose probability given their source is at least `LEAST_PROBABILITY`, of words, and of what is
-    used `LEAST_USES` times and has no gaps, or one inside. `texts` are those of the store: they name its languages, and
-    what it divided into tokens is written as people do.
+    What comes from the store is between marks that say that it is data. The glossary has renderings whose probability
+    given their source is at least `LEAST_PROBABILITY`: of words, and of phrases without gaps, or with gaps inside, that
+    are used `LEAST_USES` times. `texts` is the pipeline of the store: it names the languages, and joins tokens to text.
     """
     source, target = texts.languages or ("source", "target")
-    written = texts.source.written, texts.target.written
+
+    def sides(pair: LikePair) -> tuple[str, str]:
+        return quoted(texts.source.written(pair.source)), quoted(texts.target.written(pair.target))
+
     blocks = []
     if found.entries:
-        entries = [f"{written[0](entry.source)} = {written[1](entry.target)}" for entry in found.entries]
-        blocks.append([f"Dictionary ({source} = {target}):", *entries])
+        blocks.append([f"Dictionary ({source} = {target}):", *map(" = ".join, map(sides, found.entries))])
     glossary = _glossary(found.rules, texts)
     if glossary:
-        blocks.append([f"Glossary ({source} = {target}):", *glossary])
-    blocks += [[f"{source}: {written[0](pair.source)}", f"{target}: {written[1](pair.target)}"] for pair in found.pairs]
-    blocks.append([f"{source}: {' '.join(text.split())}", f"{target}:"])
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+        blocks.append([f"Glossary ({source} = {target}):", *map(quoted, glossary)])
+    blocks += [
+        [f"{name}: {side}" for name, side in zip((source, target), sides(pair), strict=True)] for pair in found.pairs
+    ]
+    asked = f"{source}: {' '.join(visible(text).split())}\n{target}:\n"
+    if not blocks:
+        return asked
+    return f"{EXPLANATION}\n\n{marked(_LINES.join(map(_LINE.join, blocks)))}\n\n{asked}"
 
 
 def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:

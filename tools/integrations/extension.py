@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
     from hierogram.tools.integrations.memory_routes import memory_routes
 
-    yield memory_routes(context.service)
+    yield memory_routes(context.service, context.threads.downloads)
 
 
 def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
@@ -27,10 +27,12 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
     http, shared = context.http, context.shared(WebTranslation)
     if http.mcp != "off":
         desk = Desk(context.service.store, shared.translator, shared.corrections)
-        app, lifespan = over_http(make_server(desk, may_add=http.mcp == "add"))
+        app, lifespan = over_http(make_server(desk, context.threads, may_add=http.mcp == "add"))
         yield ProtocolApp(lambda scope: scope["path"] == PATH, app, lifespan=lifespan)
     if http.libretranslate:
-        door = libretranslate(shared.translator, shared.corrections, context.sessions)
+        door = libretranslate(
+            shared.translator, shared.corrections, context.sessions, context.rates, context.threads
+        )
         yield ProtocolApp(is_libretranslate, door, refused)
 
 

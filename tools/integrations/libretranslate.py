@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -16,20 +16,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exceptions import DaemonError, DeadlineError, InputError
 from hierogram.daemon.web.protocol.bodies import whole
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_of
+from hierogram.daemon.web.protocol.rates import OPEN, WITH_TOKEN, Rates
 from hierogram.daemon.web.protocol.sessions import Sessions, from_elsewhere
+from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.languages import base, named
-from hierogram.tools.translation.plain_text import FORMS, TEXT, PlainTranslation, PlainTranslator
+from hierogram.tools.translation.plain_text import FORMS, TEXT, PlainTranslation, PlainTranslator, check_amount
 
 MOST_LETTERS = 10_000
 MOST_TEXTS = 100
 MOST_ALTERNATIVES = 20
 _MOST_BYTES = 1 << 22
-_AT_ONCE = 2
 _WAIT_MILLISECONDS = 500
 
 _METHODS = {
@@ -137,29 +138,45 @@ def _number(values: Values, name: str, most: int) -> int:
 
 
 class _Door:
-    """The answers; those that ask the store or translate are made in threads of their own."""
+    """The answers; those that read the store or translate are made in threads."""
 
-    def __init__(self, translator: PlainTranslator, corrections: Corrections, sessions: Sessions) -> None:
+    def __init__(
+        self,
+        translator: PlainTranslator,
+        corrections: Corrections,
+        sessions: Sessions,
+        rates: Rates,
+        threads: Threads,
+    ) -> None:
         self._translator = translator
         self._corrections = corrections
         self._sessions = sessions
-        self._threads = CapacityLimiter(_AT_ONCE)
+        self._rates = rates
+        self._threads = threads
 
     async def in_thread(self, work: Callable[[], object]) -> Response:
-        return JSONResponse(await to_thread.run_sync(work, limiter=self._threads))
+        return JSONResponse(await to_thread.run_sync(work))
 
     def check_key(self, request: Request, values: Values) -> None:
-        """Raise `_RefusalError` where a key is needed, and another one or none is shown."""
+        """Raise `_RefusalError` if a key is needed and missing or wrong, `ProblemError` if there are too many requests.
+
+        Requests that show the token in their header have been counted already.
+        """
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+        given = shown.strip() if scheme.lower() == "bearer" else ""
+        key = values.get("api_key") or given
+        right = isinstance(key, str) and self._sessions.right(key)
+        if not self._sessions.right(given):
+            limited = self._rates.refusal(WITH_TOKEN if right else OPEN, request.scope)
+            if limited is not None:
+                raise limited
         if not self._sessions.needed:
             if from_elsewhere(request):
-                # Without a key, any page that somebody opens on this machine could ask, and teach.
-                raise _RefusalError("this was asked by a page of another site", HTTPStatus.FORBIDDEN)
-            return
-        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-        key = values.get("api_key") or (shown.strip() if scheme.lower() == "bearer" else None)
-        if not key:
+                # Without a key, any page that is opened on this machine could ask, and teach.
+                raise _RefusalError("the request was made by a page of another site", HTTPStatus.FORBIDDEN)
+        elif not key:
             raise _RefusalError("Please contact the server operator to get an API key")
-        if not isinstance(key, str) or not self._sessions.right(key):
+        elif not right:
             raise _RefusalError("Invalid API key", HTTPStatus.FORBIDDEN)
 
     def languages(self) -> tuple[str, str]:
@@ -200,6 +217,11 @@ class _Door:
         if form not in FORMS:
             raise _RefusalError(f"{form} format is not supported")
 
+        try:
+            check_amount(texts, alternatives + 1)
+        except InputError as error:
+            raise _RefusalError(f"Invalid request: {error}") from error
+
         def work() -> object:
             detected = [self._detected(text) for text in texts] if source == AUTO else []
             # A text that is found to be of the target language stays as it is, as LibreTranslate leaves it.
@@ -212,6 +234,8 @@ class _Door:
                     PlainTranslation(text, []) if same else self._translator.translate(text, alternatives, form)
                     for text, same in zip(texts, stays, strict=True)
                 ]
+            except DeadlineError:
+                raise
             except (DaemonError, StoreError) as error:
                 raise _RefusalError(f"Cannot translate text: {error}", HTTPStatus.INTERNAL_SERVER_ERROR) from error
             columns: dict[str, list[Any]] = {"translatedText": [one.text for one in found]}
@@ -221,7 +245,7 @@ class _Door:
                 columns["alternatives"] = [one.alternatives for one in found]
             return columns if isinstance(given, list) else {name: column[0] for name, column in columns.items()}
 
-        return await self.in_thread(work)
+        return JSONResponse(await self._threads.translations.run(work, request))
 
     def _detected(self, text: str) -> dict[str, Any]:
         self.languages()
@@ -253,7 +277,7 @@ class _Door:
                 raise _RefusalError(f"Invalid request: {error}") from error
             return {"success": True}
 
-        return await self.in_thread(work)
+        return JSONResponse(await self._threads.change(work))
 
     async def show_languages(self, _request: Request, _values: Values) -> Response:
         """GET /languages."""
@@ -291,12 +315,14 @@ class _Door:
         return JSONResponse({"status": "ok"})
 
 
-def libretranslate(translator: PlainTranslator, corrections: Corrections, sessions: Sessions) -> Starlette:
-    """Return the application that answers this protocol; it looks after `api_key` itself, and the guard after rates.
+def libretranslate(
+    translator: PlainTranslator, corrections: Corrections, sessions: Sessions, rates: Rates, threads: Threads
+) -> Starlette:
+    """Return the application of this protocol; it checks `api_key`, and limits the rate of requests with a body.
 
-    Pages of other sites may ask only where a key is needed, as browsers would ask for them without anybody's knowing.
+    Pages of other sites may ask only if a key is needed, because browsers would ask for them without a user's consent.
     """
-    door = _Door(translator, corrections, sessions)
+    door = _Door(translator, corrections, sessions, rates, threads)
     cors = _CORS if sessions.needed else {}
 
     def route(

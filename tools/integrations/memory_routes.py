@@ -6,10 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.tools.translation.languages import base
 
@@ -47,7 +48,7 @@ def _dated(time: str) -> str:
     return time
 
 
-def memory_routes(service: Service) -> APIRouter:
+def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(tags=["memory"])
 
@@ -79,7 +80,7 @@ def memory_routes(service: Service) -> APIRouter:
 
     @router.get(
         "/v1/memory.tmx",
-        response_class=StreamingResponse,
+        response_class=Response,
         responses={200: {"content": {_TMX: {}}}, 409: _LANGUAGES[409]},
     )
     def memory(
@@ -91,7 +92,7 @@ def memory_routes(service: Service) -> APIRouter:
     ) -> Response:
         """Return pairs as a translation memory, TMX 1.4: all, or those of a corpus, or that came since a time."""
         _languages(service)
-        return StreamingResponse(service.store.memory(corpus, since), media_type=_TMX)
+        return Download(downloads, service.store.memory(corpus, since), media_type=_TMX)
 
     return router
 

@@ -15,22 +15,26 @@ from hierogram.daemon.text.translation_memories import memory_fields
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.daemon.xml_text import xml_attribute, xml_text
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.storage.browsing.looking import named_pairs
-from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.browsing.looking import NamedPair, last_pair, named_pairs, page_of_pairs
+from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store
 
 UNSAID = ("x-source", "x-target")
 """Languages of a store that does not say which it has."""
 _MOMENT = "%Y%m%dT%H%M%SZ"
+_PAIRS_A_PIECE = 500
 
 
-def memory_file(look: Look, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
-    """Yield a TMX of pairs as text, of a corpus, or all, that came since a time, or ever; ids are their `tuid`.
+def memory_file(reader: Reader, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
+    """Yield the text of a TMX file in pieces: pairs of a corpus, or all, that were added since a time, or ever.
 
-    A store that does not say its languages has `x-source` and `x-target`. Characters that XML does not have are left
-    out.
+    External ids are the `tuid`. A store without languages has `x-source` and `x-target`. Each piece is read in a
+    transaction of its own, so that a slow reader holds no connection: a pair that is withdrawn in the
+    meantime is missing, pairs that are added in the meantime are left out. Characters
+    that XML does not have are left out.
     """
-    settings = look.settings()
+    with reader.look() as look:
+        settings, last = look.settings(), last_pair(look)
     texts = pipeline_of(settings).running()
     languages = [xml_attribute(language) for language in settings.languages or UNSAID]
     yield (
@@ -38,7 +42,8 @@ def memory_file(look: Look, corpus: str | None = None, since: datetime | None = 
         '<header creationtool="hierogram" creationtoolversion="1" segtype="sentence" o-tmf="hierogram" '
         f'adminlang="en" srclang={languages[0]} datatype="plaintext"/>\n<body>\n'
     )
-    for pair in named_pairs(look, corpus, since):
+
+    def unit(pair: NamedPair) -> str:
         own = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
         sides = (texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" ")))
         variants = "".join(
@@ -46,7 +51,16 @@ def memory_file(look: Look, corpus: str | None = None, since: datetime | None = 
             for language, side in zip(languages, sides, strict=True)
         )
         moment = pair.added_at.astimezone(UTC).strftime(_MOMENT)
-        yield f'<tu{own} creationdate="{moment}"><prop type="x-corpus">{xml_text(pair.corpus)}</prop>{variants}</tu>\n'
+        return f'<tu{own} creationdate="{moment}"><prop type="x-corpus">{xml_text(pair.corpus)}</prop>{variants}</tu>\n'
+
+    after = 0
+    while after < last:
+        with reader.look() as look:
+            page = page_of_pairs(look, after, corpus, _PAIRS_A_PIECE)
+        if not page:
+            break
+        after = page[-1].id
+        yield "".join(unit(pair) for pair in page if pair.id <= last and (since is None or pair.added_at >= since))
     yield "</body>\n</tmx>\n"
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.supervision import Loop
     from hierogram.daemon.web.context import WebContext
+    from hierogram.storage.store import Store
 
 
 def _sections() -> "Mapping[str, type[Any]]":
@@ -33,4 +34,16 @@ def _loops(daemon: "Daemon") -> "Iterable[Loop]":
     yield ScoringLoop(daemon.store.store, lambda: daemon.configuration.section(KeepOptions), log)
 
 
-EXTENSION = Extension(sections=_sections, routes=_routes, loops=_loops)
+def _warm_up_loops(store: "Store") -> None:
+    import threading
+
+    from hierogram.daemon.serving.supervision import Heartbeat
+    from hierogram.tools.scores.loop import ScoringLoop
+    from hierogram.tools.scores.records import KeepOptions
+
+    stop = threading.Event()
+    # The loop logs the end of its first round.
+    ScoringLoop(store, lambda: KeepOptions(share=1.0), lambda *_, **__: stop.set()).run(stop, Heartbeat())
+
+
+EXTENSION = Extension(sections=_sections, routes=_routes, loops=_loops, warm_up_loops=_warm_up_loops)

@@ -37,7 +37,7 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
     from hierogram.tools.translation.routes import translate_routes
     from hierogram.tools.translation.web import WebTranslation
 
-    yield translate_routes(context.shared(WebTranslation).translations)
+    yield translate_routes(context.shared(WebTranslation).translations, context.threads.translations)
 
 
 def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
@@ -46,7 +46,7 @@ def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
     from hierogram.tools.translation.web import WebTranslation
 
     shared = context.shared(WebTranslation)
-    routes = translation_routes(page, shared.translations, shared.corrections)
+    routes = translation_routes(page, shared.translations, shared.corrections, context.threads)
     yield Page("translate", "/translate", "Translate", routes)
 
 

@@ -9,11 +9,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.exceptions import DaemonError, InputError
+from hierogram.daemon.exceptions import BusyError, DaemonError, DeadlineError, InputError
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.sessions import COOKIE
+from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.browsing.looking import uses_of
 from hierogram.storage.browsing.reader import Look
 from hierogram.tools.translation.corrections import Corrections
@@ -51,13 +52,15 @@ class TranslatedPhrase(NamedTuple):
     keys: str
 
 
-def translation_routes(page: PageContext, translations: Translations, corrections: Corrections) -> APIRouter:
+def translation_routes(
+    page: PageContext, translations: Translations, corrections: Corrections, threads: Threads
+) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter()
 
     @router.get("/translate")
     @router.get("/translate.json")
-    def translate_page(request: Request) -> Response:
+    async def translate_page(request: Request) -> Response:
         """A box to translate in; with a text, its translation."""
         given = texts(request, "q", "corrected")
         typed = given.get("q", "")
@@ -80,23 +83,27 @@ def translation_routes(page: PageContext, translations: Translations, correction
             content["_trouble"] = f"a text has {MOST_LETTERS:,} letters at most, and this one {len(typed):,}"
         elif typed.strip():
             try:
-                translator, position = translations.now()
-                found = translator.translate(typed, format="text")
+                content |= await threads.translations.run(lambda: translated(typed), request)
+            except (BusyError, DeadlineError):
+                raise
             except (DaemonError, ProblemError) as error:
                 content["_trouble"] = error.detail if isinstance(error, ProblemError) else str(error)
-            else:
-                with page.reader.look() as look:
-                    settings = look.settings()
-                    content |= {
-                        "translation": found.text,
-                        "paragraphs": _paragraphs(look, found),
-                        "corrections": [corrections.known(one.text) for one in found.paragraphs],
-                        "position": position,
-                        "language_model": translations.language_model(),
-                        "_symbols": lambda side: symbols_of(side, settings),
-                        "sql": look.asked,
-                    }
-        return page.answer(request, "translate", content)
+        return await to_thread.run_sync(page.answer, request, "translate", content)
+
+    def translated(typed: str) -> dict[str, Any]:
+        translator, position = translations.now()
+        found = translator.translate(typed, format="text")
+        with page.reader.look() as look:
+            settings = look.settings()
+            return {
+                "translation": found.text,
+                "paragraphs": _paragraphs(look, found),
+                "corrections": [corrections.known(one.text) for one in found.paragraphs],
+                "position": position,
+                "language_model": translations.language_model(),
+                "_symbols": lambda side: symbols_of(side, settings),
+                "sql": look.asked,
+            }
 
     @router.get("/translate/near")
     @router.get("/translate/near.json")
@@ -125,7 +132,7 @@ def translation_routes(page: PageContext, translations: Translations, correction
         values = await form_values(request)
         ours(request, page.sessions, values)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
-        outcome = await to_thread.run_sync(lambda: _put(corrections, pair[0], pair[1]))
+        outcome = await threads.change(lambda: _put(corrections, pair[0], pair[1]))
         back = address("/translate", q=values.get("q") or pair[0], corrected=outcome)
         return RedirectResponse(back, HTTPStatus.SEE_OTHER)
 

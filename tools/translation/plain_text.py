@@ -1,12 +1,14 @@
 """Translate plain text by a store as it is now, the corrections of people first."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import exp
 from typing import TYPE_CHECKING
 
+from hierogram.daemon.deadline import restart_deadline
+from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.sides import WholeWords
 from hierogram.daemon.text.texts import pipeline_of
 from hierogram.storage.store import Store
@@ -20,10 +22,23 @@ if TYPE_CHECKING:
 TEXT, HTML = "text", "html"
 FORMS = (TEXT, HTML)
 
+MOST_TRANSLATED = 250_000
+"""Characters of a request, counted once for each translation that is asked for."""
+
 _MOST_WORDS_LOOKED_UP = 400
 _MOST_PAIRS_COUNTED = 50_000
 """Pairs of a store of parts whose words tell the languages apart."""
 _MOST_ODDS = 20.0
+
+
+def check_amount(texts: Sequence[str], translations: int) -> None:
+    """Raise `InputError` if too many translations of too long texts are asked for at once."""
+    characters = sum(map(len, texts))
+    if characters * translations > MOST_TRANSLATED:
+        raise InputError(
+            f"{translations} translations of {characters:,} characters are too much: the product must be <= "
+            f"{MOST_TRANSLATED:,}: divide the request"
+        )
 
 
 @dataclass(frozen=True)
@@ -45,7 +60,7 @@ class FollowedGrammar:
         self._follower: Follower | None = None
 
     def now(self) -> "tuple[TextTranslator, int]":
-        """Return the translator of now, and the store position of its grammar.
+        """Return the present translator, and the store position of its grammar.
 
         Raises `InputError` where what the options name cannot be read, `NothingLearnedError`, `WrongKindError` and
         `StoreError`.
@@ -57,6 +72,8 @@ class FollowedGrammar:
             if self._follower is None:
                 self._follower = Follower(self._store, equip(self._options))
         translator, position = self._follower.now()
+        # The first request reads the whole grammar, which is no fault of its text.
+        restart_deadline()
         return TextTranslator(translator, self._corrections.known), position
 
 

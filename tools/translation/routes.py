@@ -2,26 +2,27 @@
 
 from typing import Annotated, Literal
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.web.protocol.bodies import json_body, read_json
+from hierogram.daemon.web.protocol.pool import WorkPool
 from hierogram.samplers.grammar.rules import RuleUse
+from hierogram.tools.translation.plain_text import check_amount
 from hierogram.tools.translation.shared_translator import Translations
 
 MOST_SENTENCES = 100
 MOST_LETTERS = 10_000
 MOST_BEST = 100
 _MOST_BYTES = 1 << 22
-_AT_ONCE = 2
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     409: {"description": "Nothing is learned yet, or the store's rules have one side."},
     413: {"description": "The body is too large."},
     415: {"description": "The body is not called JSON."},
-    422: {"description": "The body or a parameter is wrong."},
+    422: {"description": "The body or a parameter is wrong, or too much is asked for at once."},
+    504: {"description": "It takes too long: ask for less at once."},
 }
 
 
@@ -82,10 +83,9 @@ class TranslateAnswer(BaseModel):
     advice: str | None = Field(description="What to do where sentences look as if they should be divided into tokens.")
 
 
-def translate_routes(translations: Translations) -> APIRouter:
+def translate_routes(translations: Translations, pool: WorkPool) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["translating"])
-    threads = CapacityLimiter(_AT_ONCE)
 
     def work(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.text.texts import AS_IT_IS, IN_REQUESTS, text_advice
@@ -118,6 +118,7 @@ def translate_routes(translations: Translations) -> APIRouter:
     ) -> Response:
         """Translate sentences with the grammar as it is now; what the daemon learns changes it, within seconds."""
         body = await read_json(request, TranslateBody, _MOST_BYTES)
-        return JSONResponse(await to_thread.run_sync(lambda: work(body, best), limiter=threads))
+        check_amount(body.sentences, best)
+        return JSONResponse(await pool.run(lambda: work(body, best), request))
 
     return router

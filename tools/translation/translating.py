@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
 from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.text.segments import Segmenter, joined, segmenter_of, words_of_parts, words_of_span
 from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
@@ -141,6 +143,7 @@ def links_of(piece: Piece, number: int) -> list[Span]:
 
     Words with a given translation are all linked with all its words.
     """
+    check_deadline()
     starts, words = piece.starts, piece.target_places(number)
     found: set[Span] = set()
     for use in piece.uses(number):
@@ -394,6 +397,7 @@ class Translator:
         return UNKNOWN_SYMBOL if number is None else number
 
     def _decode(self, positions: list[SentencePart], best: int, distinct: bool) -> Piece:
+        check_deadline()
         grammar = self.grammar
         divided = list(self._in_parts(positions))
         positions = [position for position, _ in divided]
@@ -490,11 +494,14 @@ def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int
 
 def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
     """Return the `best` choices of one candidate of each list by the sum of their scores, best first."""
-    found: list[tuple[Candidate, ...]] = [()]
+    if best == 1:
+        return [tuple(candidates[0] for candidates in lists)]
+    found: list[tuple[float, tuple[Candidate, ...]]] = [(0.0, ())]
     for candidates in lists:
-        more = (((*so_far, one)) for so_far in found for one in candidates[:best])
-        found = nlargest(best, more, key=lambda some: sum(one.score for one in some)) if best > 1 else [next(more)]
-    return found
+        check_deadline()
+        more = ((score + one.score, (*so_far, one)) for score, so_far in found for one in candidates[:best])
+        found = nlargest(best, more, key=itemgetter(0))
+    return [some for _, some in found]
 
 
 def _sum(parts: Iterable[Candidate]) -> Candidate:

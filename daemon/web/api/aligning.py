@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import to_json
@@ -11,8 +11,10 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.text.segments import InWords
 from hierogram.daemon.web.protocol.bodies import JSON, PairId, json_body, read_json
+from hierogram.daemon.web.protocol.pool import WorkPool
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import HumanLinksError
@@ -20,13 +22,13 @@ from hierogram.storage.exceptions import HumanLinksError
 MOST_PAIRS = 100
 MOST_LETTERS = 10_000
 _MOST_BYTES = 1 << 23
-_AT_ONCE = 2
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     409: {"description": "The aligner has seen no pair yet, or the store has sentences of one language."},
     413: {"description": "The body is too large."},
     415: {"description": "The body is not called JSON."},
     422: {"description": "The body is wrong, or a sentence has more words than the store takes."},
+    504: {"description": "It takes too long: send fewer pairs at once."},
 }
 
 _Text = Annotated[str, Field(max_length=MOST_LETTERS)]
@@ -98,10 +100,9 @@ class AlignAnswer(BaseModel):
     advice: str | None = Field(description="What to do where texts look as if they should be divided into tokens.")
 
 
-def align_routes(service: Service) -> APIRouter:
+def align_routes(service: Service, pool: WorkPool) -> APIRouter:
     """Return the routes of texts to align."""
     router = APIRouter(prefix="/v1", tags=["aligning"])
-    threads = CapacityLimiter(_AT_ONCE)
 
     def work(body: AlignBody) -> bytes:
         from hierogram.daemon.learning.alignment.answering import as_plain
@@ -119,8 +120,7 @@ def align_routes(service: Service) -> APIRouter:
     async def align(request: Request) -> Response:
         """Align pairs by what the store's aligner has learned until now; nothing is stored."""
         body = await read_json(request, AlignBody, _MOST_BYTES)
-        answer = await to_thread.run_sync(lambda: work(body), limiter=threads)
-        return Response(answer, media_type=JSON)
+        return Response(await pool.run(lambda: work(body), request), media_type=JSON)
 
     return router
 
@@ -165,7 +165,7 @@ class LinksAnswer(BaseModel):
     done: bool = Field(description="Whether the alignment follows them already.")
 
 
-def link_routes(service: Service) -> APIRouter:
+def link_routes(service: Service, threads: Threads) -> APIRouter:
     """Return the routes of a pair's links."""
     router = APIRouter(prefix="/v1/pairs/{pair_id}/links", tags=["aligning"])
     store = service.store.store
@@ -222,14 +222,14 @@ def link_routes(service: Service) -> APIRouter:
         """Fix and forbid links of the pair: it is aligned again, and keeps to them until they are taken back."""
         body = await read_json(request, LinksBody, _MOST_LINK_BYTES)
         fixed, forbidden = (frozenset((s, t) for s, t in some) for some in (body.fixed, body.forbidden))
-        done = await to_thread.run_sync(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
+        done = await threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
         answer = await to_thread.run_sync(lambda: links(pair_id))
         return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if done else HTTPStatus.ACCEPTED)
 
     @router.delete("", status_code=204, responses={**_MISSING, **_LATER})
-    def delete(pair_id: PairId) -> Response:
-        """Take back all that people have said of the pair's links: it is aligned again without."""
-        done = correct(pair_id, KnownLinks(), "http")
+    async def delete(pair_id: PairId) -> Response:
+        """Remove the pair's fixed and forbidden links, and align it again without them."""
+        done = await threads.change(lambda: correct(pair_id, KnownLinks(), "http"))
         return Response(status_code=HTTPStatus.NO_CONTENT if done else HTTPStatus.ACCEPTED)
 
     return router

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from hierogram.daemon.web.protocol.bodies import LARGEST_ID
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.threads import Downloads
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.operations import Event, EventKind, EventPage
 
@@ -38,10 +39,10 @@ class EventsAnswer(BaseModel):
     last: int = Field(description="The last event.")
 
 
-def event_routes(service: Service, ending: Callable[[], bool]) -> APIRouter:
+def event_routes(service: Service, downloads: Downloads, ending: Callable[[], bool]) -> APIRouter:
     """Return the routes of this module; streams end when `ending` says so."""
     router = APIRouter(prefix="/v1", tags=["looking"])
-    streams = _Streams(service, ending)
+    streams = _Streams(service, downloads, ending)
 
     @router.get(
         "/events",
@@ -109,14 +110,15 @@ class _Stream(EventSourceResponse):
 class _Streams:
     """The store's events, and the streams of them that are open, no more than may be."""
 
-    def __init__(self, service: Service, ending: Callable[[], bool]) -> None:
+    def __init__(self, service: Service, downloads: Downloads, ending: Callable[[], bool]) -> None:
         self._store = service.store
+        self._threads = downloads.threads
         self._ending = ending
         self._open = 0
 
     async def page(self, kinds: Collection[str], after: int | None, limit: int) -> EventPage:
         """Return events of some kinds after a position."""
-        return await to_thread.run_sync(lambda: self._store.events(after, limit, kinds))
+        return await to_thread.run_sync(lambda: self._store.events(after, limit, kinds), limiter=self._threads)
 
     async def open(self, kinds: Collection[str], after: int | None) -> Response:
         """Return a stream of events after a position; without one, of those from now on."""

@@ -13,6 +13,7 @@ from hierogram.daemon.text.segments import InWords, words_of_span
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import Declared
@@ -76,7 +77,7 @@ class DerivationAnswer:
     rules: list[RuleUse]
 
 
-def grammar_routes(service: Service) -> APIRouter:
+def grammar_routes(service: Service, threads: Threads) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
     store = service.store.store
@@ -152,12 +153,15 @@ def grammar_routes(service: Service) -> APIRouter:
         status_code=204,
         responses={**_MISSING, 202: {"description": "It leaves as soon as sampling can see to it."}},
     )
-    def withdraw(pair_id: PairId) -> Response:
-        """Take a pair out, and all that it counts in the grammar."""
-        if pair_id not in service.withdraw([pair_id]):
-            raise no_pair(pair_id)
-        left = store.find_pair(pair_id) is None
-        return Response(status_code=HTTPStatus.NO_CONTENT if left else HTTPStatus.ACCEPTED)
+    async def withdraw(pair_id: PairId) -> Response:
+        """Remove a pair, and all that it counts in the grammar."""
+
+        def left() -> bool:
+            if pair_id not in service.withdraw([pair_id]):
+                raise no_pair(pair_id)
+            return store.find_pair(pair_id) is None
+
+        return Response(status_code=HTTPStatus.NO_CONTENT if await threads.change(left) else HTTPStatus.ACCEPTED)
 
     return router
 

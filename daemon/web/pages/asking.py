@@ -9,14 +9,14 @@ from threading import BoundedSemaphore
 from typing import Any
 
 from fastapi import APIRouter
-from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.web.pages.forms import texts
 from hierogram.daemon.web.pages.rendering import HEADERS, PageContext, address, plain
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.sessions import from_elsewhere
+from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.storage.browsing.asking import Answered, Asker
 from hierogram.storage.browsing.cookbook import cookbook_of, tables_of
 from hierogram.storage.exceptions import QuestionError, SlowQueryError
@@ -32,7 +32,7 @@ _PIECE = 1 << 16
 """Bytes of an answer that are sent at a time."""
 
 
-def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int) -> APIRouter:
+def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, downloads: Downloads) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter()
     turns = BoundedSemaphore(_AT_A_TIME)
@@ -93,9 +93,8 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int) ->
         if not request.query_params.get("sql"):
             return JSONResponse(plain(_starting_points(page)), headers=HEADERS)
         answer = whole(request)
-        # It lies in a file, so a client that takes it slowly costs no memory.
-        done = BackgroundTask(answer.close)
-        return StreamingResponse(_json(answer), media_type="application/json", headers=HEADERS, background=done)
+        # It is in a file, so a client that reads it slowly costs no memory.
+        return Download(downloads, _json(answer), answer.close, "application/json", HEADERS)
 
     @router.get("/ask.csv")
     def as_csv(request: Request) -> Response:
@@ -106,8 +105,7 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int) ->
             "X-More-Rows": str(answer.more),
             "X-Cut-Values": str(answer.cut),
         }
-        done = BackgroundTask(answer.close)
-        return StreamingResponse(_csv(answer), media_type="text/csv", headers=headers, background=done)
+        return Download(downloads, _csv(answer), answer.close, "text/csv", headers)
 
     return router
 

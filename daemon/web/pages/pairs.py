@@ -5,7 +5,6 @@ from http import HTTPStatus
 from math import log
 from typing import Any
 
-from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -17,6 +16,7 @@ from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE
+from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
 from hierogram.storage.browsing.looking import find_pair, is_leaving, neighbours, uses_of
@@ -24,7 +24,7 @@ from hierogram.storage.browsing.reader import Look
 from hierogram.storage.records import PairRecord
 
 
-def pair_routes(page: PageContext) -> APIRouter:
+def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter()
 
@@ -53,7 +53,8 @@ def pair_routes(page: PageContext) -> APIRouter:
     async def withdraw(request: Request, pair_id: PairId) -> Response:
         """Takes the pair out."""
         ours(request, page.sessions, await form_values(request))
-        if pair_id not in await to_thread.run_sync(_service(page).withdraw, [pair_id]):
+        service = _service(page)
+        if pair_id not in await threads.change(lambda: service.withdraw([pair_id])):
             raise no_pair(pair_id)
         return RedirectResponse(f"/withdrawn/{pair_id}", HTTPStatus.SEE_OTHER)
 

@@ -20,6 +20,7 @@ from hierogram.daemon.web.pages.words import word_routes
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, answer_problems
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, from_elsewhere
+from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
 
@@ -40,16 +41,20 @@ def build_pages(
 
     SQL is answered only with `asker`; pages of extensions need the `context` of a daemon.
     """
+    threads = context.threads if context else Threads()
     page = PageContext(reader, sessions, service, asks=asker is not None)
-    added = [one for extension in extensions() if context and extension.pages for one in extension.pages(context, page)]
+    added = []
+    if context is not None:
+        added = [one for extension in extensions() if extension.pages for one in extension.pages(context, page)]
     page.navigation = [(one.name, one.path, one.title) for one in added]
     app = FastAPI(title="Hierogram's pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
-    for routes in (search_routes, rule_routes, pair_routes, word_routes, now_routes, entering_routes):
+    for routes in (search_routes, rule_routes, word_routes, now_routes, entering_routes):
         app.include_router(routes(page))
+    app.include_router(pair_routes(page, threads))
     for one in added:
         app.include_router(one.router)
     if asker is not None:
-        app.include_router(asking_routes(page, asker, configuration.sql_seconds, configuration.sql_rows))
+        app.include_router(asking_routes(page, asker, configuration.sql_seconds, configuration.sql_rows, threads.downloads))
 
     @app.get(FILES + "{name:path}")
     async def file(name: str) -> Response:
@@ -98,7 +103,7 @@ def entering_routes(page: PageContext) -> APIRouter:
         gone = RedirectResponse(place, HTTPStatus.SEE_OTHER)
         gone.set_cookie(
             COOKIE, sessions.begin(), max_age=LASTS_SECONDS, httponly=True, samesite="strict",
-            secure=request.headers.get("x-forwarded-proto") == "https",
+            secure=request.url.scheme == "https",
         )  # fmt: skip
         return gone
 

@@ -39,8 +39,9 @@ MEMORY = "/tmserver/"
 OF_THE_API = ("/v1/", MEMORY, "/healthz", "/readyz", "/metrics", "/openapi.json", "/mcp")
 """How the addresses of the API begin; all others are pages."""
 
-OPEN_PATHS = ("/healthz", "/readyz")
-"""What needs no token, so that whoever starts and watches the daemon need not have it."""
+ALIVE = "/healthz"
+OPEN_PATHS = (ALIVE, "/readyz")
+"""Health checks, which need no token: service managers and load balancers do not have it."""
 
 
 def describe(app: FastAPI, *, with_token: bool) -> None:

@@ -14,7 +14,14 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, NothingLearnedError, WrongKindError
+from hierogram.daemon.exceptions import (
+    AlignerUntrainedError,
+    BusyError,
+    DeadlineError,
+    InputError,
+    NothingLearnedError,
+    WrongKindError,
+)
 from hierogram.daemon.web.protocol.document import MEDIA_TYPE, OF_THE_API, methods_at, query_parameters
 from hierogram.storage.exceptions import SlowQueryError, StoreError
 
@@ -111,8 +118,10 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
             return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         case SlowQueryError():
             return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-        case StoreError() | PoolTimeoutError():
+        case StoreError() | PoolTimeoutError() | BusyError():
             return try_later(str(error), STORE_RETRY_SECONDS)
+        case DeadlineError():
+            return ProblemError(HTTPStatus.GATEWAY_TIMEOUT, str(error))
         case HTTPException():
             status, detail, headers = HTTPStatus(error.status_code), str(error.detail), dict(error.headers or {})
             path = request.url.path
@@ -129,13 +138,13 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
 def answer_problems(
     app: FastAPI, say: Callable[[Request, ProblemError], Response] = lambda _request, problem: answer(problem)
 ) -> None:
-    """Have the app answer every error with a problem, as `say` makes it."""
+    """Register handlers that answer errors with `application/problem+json`, or with what `say` makes of the problem."""
 
     async def handle(request: Request, error: Exception) -> Response:
         return say(request, problem_of(request, error))
 
     expected = (ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError)
-    for kind in (*expected, RequestValidationError, HTTPException, Exception):
+    for kind in (*expected, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle)
 
 

@@ -10,8 +10,9 @@ from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web import guard
-from hierogram.daemon.web.guard import Rates
+from hierogram.daemon.web.protocol import rates as rates_module
 from hierogram.daemon.web.protocol import sessions
+from hierogram.daemon.web.protocol.rates import HEALTH, OPEN, Rates
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -81,37 +82,65 @@ def test_this_machine_is_answered(empty_client: TestClient, host: str) -> None:
 def test_rates() -> None:
     now = 0.0
     rates = Rates(2.0, 3, lambda: now)
-    assert [rates.wait("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
-    assert rates.wait("b") == 0.0
+    assert [rates.wait(OPEN, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+    assert rates.wait(OPEN, "b") == 0.0
+    assert rates.wait(HEALTH, "a") == 0.0
     now = 0.25
-    assert rates.wait("a") == pytest.approx(0.25)
+    assert rates.wait(OPEN, "a") == pytest.approx(0.25)
     now = 0.5
-    assert rates.wait("a") == 0.0
-    assert rates.wait("a") > 0.0
+    assert rates.wait(OPEN, "a") == 0.0
+    assert rates.wait(OPEN, "a") > 0.0
     now = 100.0
-    assert [rates.wait("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+    assert [rates.wait(OPEN, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
 
 
 def test_rates_forget_who_asked_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "_MOST_CLIENTS", 3)
+    monkeypatch.setattr(rates_module, "_MOST_BUCKETS", 3)
     rates = Rates(1.0, 1, lambda: 0.0)
     for client in "abcd":
-        assert rates.wait(client) == 0.0
-    assert rates.wait("d") > 0.0
-    assert rates.wait("a") == 0.0
+        assert rates.wait(OPEN, client) == 0.0
+    assert rates.wait(OPEN, "d") > 0.0
+    assert rates.wait(OPEN, "a") == 0.0
 
 
 def test_too_many_requests(service: FakeService, connect: Connect) -> None:
     client = connect(service, max_rate=0.001, max_burst=2)
+    assert [client.get("/v1/status").status_code for _ in range(3)] == [200, 200, 429]
+    assert int(client.get("/v1/status").headers["retry-after"]) > 100
     assert [client.get("/healthz").status_code for _ in range(3)] == [200, 200, 429]
-    assert int(client.get("/healthz").headers["retry-after"]) > 100
+
+
+def test_clients_without_a_token_lock_out_neither_those_with_it_nor_health_checks(
+    service: FakeService, connect: Connect
+) -> None:
+    client = connect(service, max_rate=0.001, max_burst=2, token=TOKEN)
+    wrong = {"Authorization": "Bearer another token"}
+    assert [client.get("/v1/status", headers=wrong).status_code for _ in range(3)] == [401, 401, 429]
+    assert client.get("/enter").status_code == 429
+    right = {"Authorization": f"Bearer {TOKEN}"}
+    assert [client.get("/v1/status", headers=right).status_code for _ in range(3)] == [200, 200, 429]
+    assert [client.get("/healthz").status_code, client.get("/readyz").status_code] == [200, 200]
+
+
+@pytest.mark.parametrize("trusted", ["testclient", "10.0.0.0/8,testclient", "*"])
+def test_a_trusted_proxy_says_who_asks(service: FakeService, connect: Connect, trusted: str) -> None:
+    client = connect(service, max_rate=0.001, max_burst=1, forwarded_allow_ips=trusted)
+    for address in ("192.0.2.1", "192.0.2.2", "2001:db8::1"):
+        headers = {"X-Forwarded-For": address}
+        assert [client.get("/v1/status", headers=headers).status_code for _ in range(2)] == [200, 429]
+
+
+def test_what_a_client_says_of_itself_is_not_believed(service: FakeService, connect: Connect) -> None:
+    client = connect(service, max_rate=0.001, max_burst=2)
+    headers = [{"X-Forwarded-For": f"192.0.2.{n}"} for n in range(3)]
+    assert [client.get("/v1/status", headers=some).status_code for some in headers] == [200, 200, 429]
 
 
 def test_who_is_refused_for_the_host_uses_up_no_rate(service: FakeService, connect: Connect) -> None:
     client = connect(service, max_rate=0.001, max_burst=2)
     strangers = {"Host": "evil.example.org"}
     assert {client.get("/v1/status", headers=strangers).status_code for _ in range(10)} == {421}
-    assert client.get("/healthz").status_code == 200
+    assert client.get("/v1/status").status_code == 200
 
 
 def test_answers_carry_careful_headers(empty_client: TestClient) -> None:

@@ -10,6 +10,7 @@ from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.evidence.gathering import MOST_WORDS, Evidence, as_prompt, gather, shown
+from hierogram.tools.evidence.marking import EXPLANATION
 from hierogram.tools.evidence.options import EvidenceOptions
 
 
@@ -58,11 +59,13 @@ def test_limits(learned_url: str) -> None:
 def test_the_text_for_a_prompt(learned_url: str) -> None:
     found = told(learned_url, "une maison blanche", pairs=2)
     text = as_prompt(found, "une  maison blanche", TextPipeline(("fr", "en")))
-    first, *blocks, last = text.rstrip("\n").split("\n\n")
-    assert first.startswith("Glossary (fr = en):\n")
+    said, first, *blocks, last = text.rstrip("\n").split("\n\n")
+    assert said == EXPLANATION
+    assert first.startswith("<corpus>\nGlossary (fr = en):\n")
     assert "maison = house" in first
     assert len(blocks) == 2
     assert all(block.startswith("fr: ") and "\nen: " in block for block in blocks)
+    assert blocks[-1].endswith("\n</corpus>")
     assert last == "fr: une maison blanche\nen:"
     assert shown("ne [X,1] pas [X,2] \\[X,3]") == "ne …1 pas …2 [X,3]"
     assert shown("[X,1] la") == "… la"

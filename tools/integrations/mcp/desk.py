@@ -12,9 +12,10 @@ from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.words import pairs_with
+from hierogram.tools.evidence.marking import visible
 from hierogram.tools.evidence.options import MOST_CHARACTERS, to_choose_from
 from hierogram.tools.translation.corrections import Corrections
-from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator
+from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator, check_amount
 
 if TYPE_CHECKING:
     from hierogram.tools.terms.reports import Term
@@ -61,7 +62,7 @@ class Desk:
         self._corrections = corrections
 
     def evidence(self, sentence: str, characters: int) -> str:
-        """Return what the store knows of a sentence, in at most so many characters; raises `InputError`."""
+        """Return evidence for a sentence, marked as data, in up to so many characters; raises `InputError`."""
         from hierogram.tools.evidence.budget import within
         from hierogram.tools.evidence.gathering import gather
 
@@ -73,16 +74,18 @@ class Desk:
 
     def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
         """Translate a text; raises `DaemonError`, `StoreError`."""
-        return self._translator.translate(text, alternatives, form)
+        check_amount([text], alternatives + 1)
+        found = self._translator.translate(text, alternatives, form)
+        lines = ("\n".join(map(visible, one.split("\n"))) for one in (found.text, *found.alternatives))
+        best, *others = lines
+        return PlainTranslation(best, others)
 
     def align(self, source: str, target: str) -> LinkedWords:
         """Link the words of a pair, which is not stored; raises `AlignerUntrainedError`, `InputError`."""
         aligner = self._store.aligner
         _, [found] = aligner.answer([aligner.texts.running().pair(source, target)])
-        posterior = found.posterior
-        return LinkedWords(
-            found.source, found.target, [(i, j, round(float(posterior[i, j]), 3)) for i, j in found.links]
-        )
+        links = [(i, j, round(float(found.posterior[i, j]), 3)) for i, j in found.links]
+        return LinkedWords(list(map(visible, found.source)), list(map(visible, found.target)), links)
 
     def terms(self, containing: str, limit: int) -> list[UsualTerm]:
         """Return terms whose sides hold a text, the best first; raises `InputError`."""
@@ -94,7 +97,7 @@ class Desk:
         found = self._store.terms(top=MOST_TERMS, min_words=1)
         found = found.as_text(pipeline_of(self._store.store.settings()).to_words())
         chosen = [term for term in found.terms if wanted(term)][: min(limit, MOST_LINES)]
-        return [UsualTerm(term.source, term.target, term.pairs, term.source_pairs) for term in chosen]
+        return [UsualTerm(visible(term.source), visible(term.target), term.pairs, term.source_pairs) for term in chosen]
 
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
         """Return the latest pairs that hold a phrase, word for word, on its source side, or else on its target side.
@@ -109,7 +112,9 @@ class Desk:
                     raise InputError("the phrase has no word")
                 if found := _holding(look, name, words, min(limit, MOST_LINES)):
                     return [
-                        ConcordanceLine(pair, texts.source.text_of(source), texts.target.text_of(target))
+                        ConcordanceLine(
+                            pair, visible(texts.source.text_of(source)), visible(texts.target.text_of(target))
+                        )
                         for pair, source, target in found
                     ]
         return []

@@ -15,6 +15,7 @@ from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.running import Running
 
 import hierogram as hg
+from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.tools.integrations.mcp.server import desk_of, make_server
 from hierogram.tools.translation.options import TranslateOptions
 
@@ -54,7 +55,7 @@ async def round_trip(client: Client) -> None:
     assert [tool.name for tool in (await client.list_tools()).tools][: len(READING)] == READING
     evidence = await ask(client, "evidence", sentence="La maison est verte", characters=60)
     assert ("house" in evidence, len(evidence) <= 60) == (True, True)
-    assert await ask(client, "evidence", sentence="L'eau") == "l'eau\n\tthe water"
+    assert await ask(client, "evidence", sentence="L'eau") == "<corpus>\nl'eau\n\tthe water\n</corpus>"
     assert (await ask(client, "translate", text="La maison"))["text"] == "The house"
     linked = await ask(client, "align", source="La maison", target="The house")
     assert (linked["source"], [link[:2] for link in linked["links"]]) == (["la", "maison"], [[0, 0], [1, 1]])
@@ -69,7 +70,7 @@ async def round_trip(client: Client) -> None:
 
 
 def served(store: hg.GrammarStore, *, may_add: bool = False) -> Any:
-    return make_server(desk_of(store, TranslateOptions()), may_add=may_add)
+    return make_server(desk_of(store, TranslateOptions()), Threads(), may_add=may_add)
 
 
 def test_every_tool_answers(opened: hg.GrammarStore) -> None:

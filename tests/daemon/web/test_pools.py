@@ -1,0 +1,208 @@
+"""Whatever some clients ask for, others are answered: downloads that nobody reads, translations without an end."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import httpx2
+import pytest
+from tests.daemon.web.conftest import FakeService
+from tests.daemon.web.running import Running
+
+from hierogram.daemon.deadline import check_deadline
+from hierogram.daemon.text.given import GivenPairs
+from hierogram.daemon.text.ingest import ingest
+from hierogram.storage.store import Store
+from hierogram.tools.translation import pool
+from hierogram.tools.translation.plain_text import PlainTranslator
+from hierogram.tools.translation.text_translator import TextTranslator
+
+pytestmark = pytest.mark.database("sqlite")
+
+PAGES = ("/search?q=maison", "/v1/rules?limit=5", "/v1/evidence?source=la%20maison", "/healthz", "/readyz")
+SECONDS = 10.0
+"""In which a page is answered, also on a busy machine; if it had to wait for the others, it would take 30."""
+
+
+def request(method: str, path: str, body: object = None, accept: str = "*/*") -> bytes:
+    content = b"" if body is None else json.dumps(body).encode()
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n"
+    return f"{head}Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "translate", "arguments": {"text": "la"}}}
+ENTRANCES = {
+    "API": request("POST", "/v1/translate", {"sentences": ["la"]}),
+    "LibreTranslate": request("POST", "/translate", {"q": "la", "source": "fr", "target": "en"}),
+    "page": request("GET", "/translate?q=la", accept="text/html"),
+    "MCP": request("POST", "/mcp", CALL, "application/json, text/event-stream"),
+}
+
+
+class Endless:
+    """A translation that ends only at its deadline."""
+
+    def __init__(self) -> None:
+        self.began = threading.Semaphore(0)
+        self.ended = threading.Semaphore(0)
+
+    def translate(self, *_: object, **__: object) -> None:
+        self.began.release()
+        try:
+            while True:
+                check_deadline()
+                time.sleep(0.01)
+        finally:
+            self.ended.release()
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> Endless:
+    made = Endless()
+    monkeypatch.setattr(TextTranslator, "translate", made.translate)
+    monkeypatch.setattr(PlainTranslator, "languages", lambda _: ("fr", "en"))
+    return made
+
+
+@pytest.fixture
+def start(learned: Store) -> Iterator[Callable[..., Running]]:
+    with ExitStack() as stack:
+
+        def run(**values: object) -> Running:
+            rates = {"max_rate": 1e4, "max_burst": 10_000}
+            running = Running(FakeService(learned), libretranslate=True, mcp="read", **(rates | values))
+            stack.callback(running.end)
+            return running
+
+        yield run
+
+
+def everything(connection: socket.socket) -> bytes:
+    said = b""
+    while block := connection.recv(65536):
+        said += block
+    return said
+
+
+def ask_pages(running: Running) -> None:
+    """Fails if a page is not answered, or too late."""
+    host, port = running.loop.address or ("", 0)
+    with httpx2.Client(base_url=f"http://{host}:{port}", timeout=60) as client:
+        for path in PAGES:
+            began = time.monotonic()
+            answer = client.get(path)
+            assert answer.status_code == 200, (path, answer.text)
+            assert time.monotonic() - began < SECONDS, path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_a_translation_ends_when_its_client_leaves(
+    start: Callable[..., Running], endless: Endless, entrance: str
+) -> None:
+    running = start()
+    with running.connected() as connection:
+        connection.sendall(ENTRANCES[entrance])
+        assert endless.began.acquire(timeout=20)
+        assert not endless.ended.acquire(timeout=0.2)
+    assert endless.ended.acquire(timeout=10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_a_translation_ends_at_its_deadline(
+    start: Callable[..., Running], endless: Endless, entrance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "SECONDS", 0.3)
+    running = start()
+    with running.connected() as connection:
+        connection.sendall(ENTRANCES[entrance])
+        said = everything(connection)
+    assert endless.ended.acquire(timeout=10)
+    assert b"takes longer than 0.3 s" in said
+    if entrance == "MCP":
+        assert b'"isError":true' in said.replace(b" ", b"")
+    else:
+        assert said.startswith(b"HTTP/1.1 504")
+    if entrance == "API":
+        assert b"content-type: application/problem+json" in said
+
+
+@pytest.mark.slow
+def test_translations_through_all_entrances_leave_pages_alone(start: Callable[..., Running], endless: Endless) -> None:
+    running = start()
+    with ExitStack() as stack:
+        held = [stack.enter_context(running.connected()) for _ in range(60)]
+        for number, connection in enumerate(held):
+            connection.sendall(list(ENTRANCES.values())[number % 4])
+        for _ in range(2):
+            assert endless.began.acquire(timeout=20)
+        ask_pages(running)
+        # All entrances together have two threads, and a queue.
+        assert not endless.began.acquire(timeout=0.2)
+        refused = [one for one in held if b"too many translations are waiting" in said_until_now(one)]
+        assert len(refused) == 60 - 2 - 16
+
+
+def said_until_now(connection: socket.socket) -> bytes:
+    connection.settimeout(0.02)
+    said = b""
+    try:
+        while block := connection.recv(65536):
+            said += block
+    except TimeoutError:
+        pass
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/v1/memory.tmx", "/ask.csv?sql=SELECT+source+FROM+sentence_pairs"])
+def test_downloads_that_nobody_reads_leave_pages_alone(
+    start: Callable[..., Running], learned: Store, path: str
+) -> None:
+    pairs = [{"source": f"la maison {n} " + "x " * 50, "target": "the house", "alignment": "0-0"} for n in range(6_000)]
+    ingest(learned, GivenPairs(pairs, "test"), "many")
+    running = start(client_timeout=3.0)
+    with ExitStack() as stack:
+        held = []
+        for _ in range(20):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(running.loop.address)
+            connection.sendall(request("GET", path))
+            held.append(connection)
+            if "ask" in path:
+                # Two questions are answered at a time.
+                connection.settimeout(20)
+                assert connection.recv(12) in (b"HTTP/1.1 200", b"HTTP/1.1 503")
+        ask_pages(running)
+        # Those that do not read are disconnected.
+        until, said = time.monotonic() + 15, b""
+        while not said.startswith(b"HTTP/1.1 200"):
+            assert time.monotonic() < until, said
+            time.sleep(0.5)
+            with running.connected() as reader:
+                reader.sendall(request("GET", path))
+                said = everything(reader)
+        assert len(said) > 600_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/translate?best=100", {"sentences": ["la " * 1_000]}, 422),
+        ("/v1/translate", {"sentences": ["la " * 1_000] * 90}, 422),
+        ("/translate", {"q": ["la " * 3_000] * 2, "source": "fr", "target": "en", "alternatives": 20}, 400),
+    ],
+)
+def test_too_many_translations_of_too_long_texts_are_refused(
+    start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, path: str, body: object, status: int
+) -> None:
+    monkeypatch.setattr(PlainTranslator, "languages", lambda _: ("fr", "en"))
+    host, port = start().loop.address or ("", 0)
+    answer = httpx2.post(f"http://{host}:{port}{path}", json=body, timeout=60)
+    assert answer.status_code == status
+    assert "must be <= 250,000" in answer.text

@@ -1,0 +1,145 @@
+"""Expensive work: few at a time, with a deadline, and none for clients that have left."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from hierogram.daemon.deadline import check_deadline, restart_deadline
+from hierogram.daemon.exceptions import BusyError, DeadlineError
+from hierogram.daemon.web.protocol.pool import WorkPool
+from hierogram.tools.translation import pool as pool_module
+
+Run = Callable[[WorkPool], Awaitable[Any]]
+
+
+def in_pool(run: Run, monkeypatch: pytest.MonkeyPatch, seconds: float = 20.0) -> Any:
+    async def made() -> Any:
+        return await run(WorkPool("examples"))
+
+    monkeypatch.setattr(pool_module, "SECONDS", seconds)
+    return asyncio.run(made())
+
+
+def until_the_deadline() -> None:
+    """Work that never ends by itself."""
+    while True:
+        check_deadline()
+        time.sleep(0.005)
+
+
+def request_of(client: asyncio.Event) -> Request:
+    """A request whose client leaves when the event is set."""
+
+    async def receive() -> dict[str, Any]:
+        await client.wait()
+        return {"type": "http.disconnect"}
+
+    return Request({"type": "http", "headers": []}, receive)
+
+
+def test_results_and_errors_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ValueError("why")
+
+    async def run(pool: WorkPool) -> Any:
+        assert await pool.run(lambda: 1) == 1
+        assert await pool.run(lambda: 2, request_of(asyncio.Event())) == 2
+        with pytest.raises(ValueError, match="why"):
+            await pool.run(fail, request_of(asyncio.Event()))
+
+    in_pool(run, monkeypatch)
+
+
+def test_work_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run(pool: WorkPool) -> None:
+        with pytest.raises(DeadlineError, match="takes longer than"):
+            await pool.run(until_the_deadline)
+
+    in_pool(run, monkeypatch, 0.1)
+
+
+def test_a_deadline_can_be_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work() -> None:
+        time.sleep(0.3)
+        restart_deadline()
+        check_deadline()
+
+    in_pool(lambda pool: pool.run(work), monkeypatch, 0.2)
+    check_deadline()
+
+
+def test_work_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        try:
+            until_the_deadline()
+        finally:
+            ended.set()
+
+    async def run(pool: WorkPool) -> None:
+        client = asyncio.Event()
+        running = asyncio.create_task(pool.run(work, request_of(client)))
+        while not began.is_set():
+            await asyncio.sleep(0.005)
+        client.set()
+        with pytest.raises(DeadlineError, match="client has left"):
+            await running
+        assert ended.is_set()
+
+    in_pool(run, monkeypatch)
+
+
+def test_work_that_waits_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = threading.Event()
+
+    async def run(pool: WorkPool) -> None:
+        held = [asyncio.create_task(pool.run(ending.wait)) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        client = asyncio.Event()
+        waiting = asyncio.create_task(pool.run(until_the_deadline, request_of(client)))
+        await asyncio.sleep(0.05)
+        client.set()
+        with pytest.raises(DeadlineError, match="client has left"):
+            await waiting
+        ending.set()
+        assert await asyncio.gather(*held) == [True, True]
+
+    in_pool(run, monkeypatch)
+
+
+def test_few_work_some_wait_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, most, now = threading.Lock(), 0, 0
+
+    def work() -> None:
+        nonlocal most, now
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.01)
+        with lock:
+            now -= 1
+
+    async def run(pool: WorkPool) -> list[Any]:
+        return await asyncio.gather(*(pool.run(work) for _ in range(30)), return_exceptions=True)
+
+    found = in_pool(run, monkeypatch)
+    assert most == 2
+    assert [type(one) for one in found if one is not None] == [BusyError] * 12
+
+
+def test_nobody_waits_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run(pool: WorkPool) -> list[Any]:
+        began = time.monotonic()
+        found = await asyncio.gather(*(pool.run(lambda: time.sleep(0.6)) for _ in range(3)), return_exceptions=True)
+        assert time.monotonic() - began < 5
+        return found
+
+    found = in_pool(run, monkeypatch, 0.2)
+    assert [type(one) for one in found] == [type(None), type(None), BusyError]
