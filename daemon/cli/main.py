@@ -93,7 +93,7 @@ for panel, command, example in (
     (STORE, upkeep.verify, "hierogram verify || echo damaged"),
     (STORE, upkeep.repair, "hierogram repair --dry-run"),
     (STORE, upkeep.backup, "hierogram backup backups/monday.db"),
-    (LEARN, demo.demo, "hierogram demo --data bible_alignments-0.4.2-py3-none-any.whl"),
+    (LEARN, demo.demo, "hierogram demo --align"),
     (LEARN, learning.learn, "hierogram learn --sweeps 50"),
     (LEARN, learning.diagnose, "hierogram diagnose --pairs 2000 --plot chains.png"),
     (LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align"),

@@ -116,15 +116,14 @@ def rules(
 
 
 def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
-    from nltk.tree import Tree
-    from nltk.tree.prettyprinter import TreePrettyPrinter
-
+    """Print each fragment as an outline, a node a line. Words are quoted, to tell them from frontier nonterminals."""
     for rule, of_rule in zip(found, uses, strict=True):
         print(f"{rule.target}   ({of_rule}, p {rule.p_target_given_source:.4f})")
-        # Words are quoted, so that they do not look like frontier nonterminals.
-        read = Tree.fromstring(rule.target, read_leaf=lambda word: f"'{word}'")
-        for line in TreePrettyPrinter(read).text(unicodelines=True).rstrip().split("\n"):
-            print(f"    {line.rstrip()}")
+        depth = 2
+        for piece in rule.target.split(" "):
+            symbol = piece.rstrip(")")
+            print("  " * depth + (symbol[1:] if symbol.startswith("(") else f"'{symbol}'"))
+            depth += symbol.startswith("(") - (len(piece) - len(symbol))
 
 
 def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:

@@ -25,7 +25,6 @@ from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import LIMIT, AsJson
 from hierogram.samplers.grammar.kinds import Notation
-from hierogram.samplers.grammar.numbers import MOST_CLASSES
 from hierogram.storage.options import Option
 from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import EVENT_KINDS
@@ -47,28 +46,12 @@ def init(
         str | None,
         Option("Make it of the pairs of another store, with words divided into parts.", metavar="WORDS"),
     ] = None,
-    labels: Annotated[
-        int,
-        Option(
-            "Word classes that refine nonterminals, or sub-labels of each label of trees, 2, 4, 8 or 16 (1: none).",
-            min=1,
-            max=MOST_CLASSES,
-        ),
-    ] = 1,
-    classes_of: Annotated[
-        str | None,
-        Option("File of target sentences that classes are learned from, or of words and their classes."),
-    ] = None,
 ) -> None:
     """Make a store, with settings that are fixed for its life; or with --upgrade bring an older one up to date.
 
     --parts-of makes one of the same pairs as another, for languages whose words have many forms: the parts are learned
     from the words of each side that is rich in them, by byte pair encoding, and what comes later is divided in the same
     way. Translations are of words. Nothing is learned yet.
-
-    --labels 4 --classes-of corpus.en refines nonterminals: a phrase has a label by the classes of its first and
-    last target words. --kind trees --labels 2 divides each label of a treebank into two sub-labels, which are
-    learned.
 
     A Dirichlet process gets the schedule `annealed`, from T = 10 over 280 sweeps, unless options say otherwise.
     """
@@ -92,14 +75,12 @@ def init(
         _make_parts(open(parts_of), url)
         return
     own = {name: getattr(settings, name) for name in chosen}
-    with open(url, create=True, labels=labels, classes_of=classes_of, **own) as opened:
+    with open(url, create=True, **own) as opened:
         print(f"{opened.url}: {'made a new store' if opened.made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
-            if name in ("bpe_merges", "classes"):
-                # Long; chosen by --parts-of and by labels.
+            if name == "bpe_merges":
+                # Long; chosen by --parts-of.
                 continue
-            if name == "sub_labels":
-                print(f"  {'labels':<17}{max(value, len(opened.settings().classes) + 1)}")
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
         made = opened.settings()

@@ -78,7 +78,7 @@ class ExportPlan:
 
     They are of the pairs of a corpus (its id; None: all pairs). Probabilities are smoothed by a discount of `smoothing`
     for each use that is `seen`, an expression in units; None: one use of each rule, less where its count is less.
-    With `both_sides` a rule that is empty on a side is left out. Nonterminals have so many `labels`.
+    With `both_sides` a rule that is empty on a side is left out.
     """
 
     options: ExportOptions
@@ -86,7 +86,6 @@ class ExportPlan:
     compression: Compression = Compression.NONE
     corpus: int | None = None
     samples: int = 1
-    labels: int = 1
     smoothing: float = 0.0
     seen: str | None = None
     both_sides: bool = False
@@ -247,13 +246,8 @@ def write_rules(
         rules, file = _write_table(scratch, features, format, output.path)
     else:
         rules, file = _write_lines(scratch, features, format, output, heard)
-    return rules, [file, *_write_glue(format, plan, output), *_write_configuration(plan, output.path, output)]
-
-
-def _write_glue(format: Format, plan: ExportPlan, output: OutputFiles) -> Iterator[ExportedFile]:
-    """Write the format's glue rules, where it has any."""
-    if format.glue is not None and (lines := format.glue(plan.features, plan.labels)):
-        yield output.put(output.glue, lines)
+    glue = [output.put(output.glue, format.glue)] if format.glue else []
+    return rules, [file, *glue, *_write_configuration(plan, output.path, output)]
 
 
 def _write_configuration(
@@ -264,7 +258,7 @@ def _write_configuration(
     if format.configure is None:
         return
     stem = divided_name(path.name)[0]
-    glue = output.glue.name if format.glue is not None and format.glue(plan.features, plan.labels) else None
+    glue = output.glue.name if format.glue else None
     for ending, lines in format.configure(None if by_sentence else path.name, glue, plan.features):
         with compressed(path.with_name(stem + ending)) as file:
             file.write("".join(line + "\n" for line in lines).encode())
@@ -335,12 +329,7 @@ def _write_sentences(
             file.write(f'<seg id="{number}" grammar="{final / files[number].name}"> {sentence} </seg>\n'.encode())
     configuration = _write_configuration(plan, folder / _OF_SENTENCES, output, by_sentence=True)
     listing = ExportedFile(SENTENCES, file.bytes, file.sha256)
-    return [
-        listing,
-        *_write_glue(CDEC, plan, output),
-        *configuration,
-        *(files[number] for number in range(len(sentences))),
-    ]
+    return [listing, *configuration, *(files[number] for number in range(len(sentences)))]
 
 
 _TEXT = ".txt"
@@ -623,7 +612,7 @@ def _write(
         if corpus is None and options.corpus is not None:
             known = ", ".join(sorted(snapshot.status().corpora)) or "none"
             raise ExportError(f"there is no corpus {options.corpus!r} in the store; there are: {known}")
-        plan = replace(plan, corpus=corpus, labels=settings.labels)
+        plan = replace(plan, corpus=corpus)
         if not snapshot.status().rules_in_use:
             raise NothingLearnedError(store.url)
         compress = partial(compressed, compression=plan.compression)

@@ -37,7 +37,7 @@ def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Heard
     scratch.run(f"""
         CREATE TABLE loaded AS
         SELECT f AS source, e AS target, 0 AS scope, 0 AS nonterminals, 1 AS source_terminals, 1 AS target_terminals,
-               0 AS label, CAST(n * {samples} AS BIGINT) AS uses
+               CAST(n * {samples} AS BIGINT) AS uses
           FROM links WHERE f <> {_NULL} AND e <> {_NULL}""")
     scratch.run("DROP TABLE links")
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, '0-0' AS alignment, * FROM loaded")

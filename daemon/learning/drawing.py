@@ -1,62 +1,89 @@
-"""A derivation as a picture: the source tree above the target tree, the same numbers at what belongs together."""
+"""A derivation as a picture: the source tree above the target tree, with the same numbers on both."""
 
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
-
-from svgling.core import TreeLayout, TreeOptions
-from svgling.figure import Caption, RowByRow
+from xml.sax.saxutils import escape
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.xml_text import xml_characters
-from hierogram.samplers.grammar.rules import RuleUse, number_of, parse_side
+from hierogram.samplers.grammar.rules import RuleUse, parse_side
 
-_WIDE = 2.2
-"""Width of an ideograph in average glyphs."""
-
-
-class _Options(TreeOptions):  # type: ignore[misc]
-    """svgling's options, with room for wide letters."""
-
-    def label_width(self, label: object) -> float:
-        """Return the width in em."""
-        text = str(label)
-        glyphs = sum(_WIDE if unicodedata.east_asian_width(letter) in "WF" else 1.0 for letter in text)
-        return float((glyphs + self.leaf_padding) / self.average_glyph_width)
+_SIZE = 16
+_GLYPH, _WIDE_GLYPH = 9.0, 16.0
+"""Widths of a letter and of an ideograph."""
+_GAP = 16.0
+_LEVEL = 48.0
+"""Height of a level of a tree. Lengths are in pixels."""
 
 
 def draw(uses: Sequence[RuleUse]) -> str:
     """Return the derivation as an SVG document.
 
-    Node n is the n-th rule of the derivation on both sides, so the target tree shows in what order its parts come.
-    Raises `InputError` where there is nothing to draw, or more than fits into a picture.
+    Node Xn is rule n of the derivation on both sides, so the target tree shows the order of its parts. Raises
+    `InputError` if there is no derivation.
     """
     if not uses:
         raise InputError("the pair has no derivation yet: it waits to be sampled")
-    try:
-        rows = [Caption(TreeLayout(_tree(uses, side), options=_Options()), side) for side in ("source", "target")]
-        picture: str = RowByRow(*rows, gridify=False).get_svg().tostring()
-    except RecursionError as error:
-        raise InputError("the derivation is too deep for a picture: ask for JSON") from error
-    return picture
+    top, widest, groups = 0.0, 0.0, []
+    for side in ("source", "target"):
+        width, height, elements = _tree(uses, side)
+        groups.append(f'<g transform="translate(0 {top:g})">{"".join(elements)}</g>')
+        top += height + _LEVEL
+        widest = max(widest, width)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{widest:g}" height="{top:g}" viewBox="0 0 {widest:g} {top:g}" '
+        f'font-family="sans-serif" font-size="{_SIZE}" text-anchor="middle">{"".join(groups)}</svg>'
+    )
 
 
-def _tree(uses: Sequence[RuleUse], side: str) -> Any:
-    """Return what svgling draws: (label, *children), words that stand together in one leaf."""
-    trees: list[Any] = [None] * len(uses)
+def _tree(uses: Sequence[RuleUse], side: str) -> tuple[float, float, list[str]]:
+    """Return the width and height of one side's tree, and its elements."""
+    parts = [_parts(use, side) for use in uses]
+    # A rule's children come after it in the list of uses.
+    widths = [0.0] * len(uses)
     for number in reversed(range(len(uses))):
-        use = uses[number]
-        parts: list[Any] = []
-        words: list[str] = []
-        for symbol in parse_side(getattr(use, side)):
-            if isinstance(symbol, str):
-                words.append(xml_characters(symbol) or "\ufffd")
-                continue
-            if words:
-                parts.append(" ".join(words))
-                words = []
-            parts.append(trees[use.children[number_of(symbol) - 1]])
-        if words:
-            parts.append(" ".join(words))
-        trees[number] = (f"X{number + 1}", *parts)
-    return trees[0]
+        below = sum(widths[part] if isinstance(part, int) else _width(part) for part in parts[number])
+        widths[number] = max(below, _width(f"X{number + 1}"))
+    lefts, levels, depth = [0.0] * len(uses), [1] * len(uses), 0
+    elements = []
+    for number, below_rule in enumerate(parts):
+        level, middle = levels[number], lefts[number] + widths[number] / 2
+        elements.append(_text(middle, level, f"X{number + 1}"))
+        below = sum(widths[part] if isinstance(part, int) else _width(part) for part in below_rule)
+        left = middle - below / 2
+        for part in below_rule:
+            if isinstance(part, int):
+                lefts[part], levels[part] = left, level + 1
+                wide = widths[part]
+            else:
+                wide = _width(part)
+                elements.append(_text(left + wide / 2, level + 1, part))
+            y = level * _LEVEL
+            elements.append(
+                f'<line x1="{middle:g}" y1="{y + 6:g}" x2="{left + wide / 2:g}" y2="{y + _LEVEL - _SIZE:g}" '
+                'stroke="currentColor"/>'
+            )
+            left += wide
+            depth = max(depth, level + 1)
+    return widths[0], (depth + 0.5) * _LEVEL, elements
+
+
+def _parts(use: RuleUse, side: str) -> list[int | str]:
+    """Return a side's parts in order: places of children among the uses, and runs of words."""
+    parts: list[int | str] = []
+    for symbol in parse_side(getattr(use, side)):
+        if isinstance(symbol, int):
+            parts.append(use.children[symbol - 1])
+        elif parts and isinstance(parts[-1], str):
+            parts[-1] += f" {symbol}"
+        else:
+            parts.append(symbol)
+    return parts
+
+
+def _width(text: str) -> float:
+    return _GAP + sum(_WIDE_GLYPH if unicodedata.east_asian_width(letter) in "WF" else _GLYPH for letter in text)
+
+
+def _text(x: float, level: int, text: str) -> str:
+    return f'<text x="{x:g}" y="{level * _LEVEL:g}">' + escape(xml_characters(text) or "\ufffd") + "</text>"

@@ -99,7 +99,7 @@ _RULE = np.dtype(
     [
         ("number", np.int64), ("keys", np.uint64, 2), ("lengths", np.int32), ("scopes", np.int32),
         ("nonterminals", np.int32), ("source_terminals", np.int32), ("target_terminals", np.int32),
-        ("labels", np.int32), ("hiero", np.bool_), ("counts", np.int64), ("expected_uses", np.float64),
+        ("hiero", np.bool_), ("counts", np.int64), ("expected_uses", np.float64),
         ("expected_uses_variances", np.float64), ("minimal_uses", np.int64),
     ]
 )  # fmt: skip

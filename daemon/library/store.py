@@ -24,8 +24,7 @@ from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.text.rejections import RejectionError
 from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.samplers.grammar.numbers import SUB_LABELS
-from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, SYNCHRONOUS, TREES
+from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET
 from hierogram.storage.browsing import progress as of_store
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.database.backup import postgres_commands
@@ -153,8 +152,6 @@ def open(
     *,
     create: bool = False,
     upgrade: bool = False,
-    labels: int = 1,
-    classes_of: PathLike | None = None,
     **chosen: Unpack[SettingsKeywords],
 ) -> GrammarStore:
     """Open the store at a URL or path; with `create`, make it first if there is none.
@@ -162,23 +159,16 @@ def open(
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. `chosen` are options
     of `hierogram init`, which are fixed for a store's life; an existing store must have the same values. With
     `upgrade`, an older store is first taken to this version's schema, and `upgraded_from` is the one that it had.
-    Nonterminals of a new store are refined by that many word classes, `labels`, which are learned from the lines of the
-    file `classes_of`, target sentences, or are given there: a word and its class a line, with a tab between them. Each
-    label of a new store of trees is divided into that many sub-labels, which are learned with its fragments.
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
     `StoreError` where a newer version made the store, or it has other settings.
     """
     wanted = settings_of(chosen) if chosen or create else Settings()
-    if labels > 1 and wanted.grammar == TREES:
-        wanted = _divided(wanted, labels, classes_of)
     before = bring_up_to_date(str(url))[0] if upgrade else None
     try:
         opened = open_store(str(url))
     except StoreMissingError:
         if not create:
             raise
-        if wanted.sub_labels == 1 and (labels > 1 or classes_of is not None):
-            wanted = _refined(wanted, labels, classes_of)
         return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
     asked_for = {*chosen, "sub_labels"} if labels > 1 else chosen.keys()
     has, asked = asdict(opened.settings()) if asked_for else {}, asdict(wanted)
@@ -190,27 +180,6 @@ def open(
             "make another one for other settings"
         )
     return GrammarStore(opened, upgraded_from=before)
-
-
-def _divided(settings: Settings, labels: int, classes_of: PathLike | None) -> Settings:
-    if classes_of is not None:
-        raise UsageError("classes_of: labels of trees are not divided by word classes: leave it out")
-    if labels not in SUB_LABELS:
-        *few, most = map(str, SUB_LABELS[1:])
-        raise UsageError(f"labels: each label of trees is divided into {', '.join(few)} or {most}, not into {labels}")
-    return replace(settings, sub_labels=labels)
-
-
-def _refined(settings: Settings, labels: int, classes_of: PathLike | None) -> Settings:
-    from hierogram.daemon.text.texts import pipeline_of
-    from hierogram.tools.translation.language_models.word_classes import classes_of_file
-
-    if settings.grammar != SYNCHRONOUS:
-        raise UsageError(f"labels: a store of {notation_of(settings.grammar).holds} has none of word classes")
-    if classes_of is None:
-        raise UsageError("labels: name a file of target sentences, or of words and their classes: classes_of")
-    found = classes_of_file(classes_of, labels, pipeline_of(settings).target.tokens)
-    return replace(settings, classes=found)
 
 
 @contextmanager

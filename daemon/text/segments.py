@@ -176,7 +176,7 @@ def settings_in_parts(
         number = own if own is not None else MAX_BPE_MERGES if is_rich(lines) else 0
         joins.append(joins_as_text(learn_joins(lines, number)))
     # Classes were those of whole words.
-    return replace(settings, bpe_merges=tuple(joins), classes=(), max_tokens=LONGEST_SIDE)
+    return replace(settings, bpe_merges=tuple(joins), max_tokens=LONGEST_SIDE)
 
 
 @cache

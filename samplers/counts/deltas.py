@@ -126,7 +126,7 @@ def source_symbols(v, view, words, symbols, position, space):
     stack[0] = v
     stack_tail[0] = 0
     stack_position[0] = view.node[v]["source_start"]
-    if view.node[v]["bracketed"]:
+    if view.node[v]["label"]:
         symbols[position] = OPEN_LABEL - 2 * label_of(v, view)
         position += 1
     while depth > 0:
@@ -139,7 +139,7 @@ def source_symbols(v, view, words, symbols, position, space):
             symbols[position] = words[w]
             position += 1
         if t == NO_TAIL:
-            if view.node[x]["bracketed"]:
+            if view.node[x]["label"]:
                 symbols[position] = OPEN_LABEL - 2 * label_of(x, view) - 1
                 position += 1
             depth -= 1
@@ -156,7 +156,7 @@ def source_symbols(v, view, words, symbols, position, space):
             stack_tail[depth] = 0
             stack_position[depth] = view.node[t]["source_start"]
             depth += 1
-            if view.node[t]["bracketed"]:
+            if view.node[t]["label"]:
                 symbols[position] = OPEN_LABEL - 2 * label_of(t, view)
                 position += 1
     return position, count
@@ -197,7 +197,7 @@ def target_symbols(v, view, words, symbols, position, space):
         stack_last[depth - 1] = nearest_place
         stack_position[depth - 1] = view.node[nearest]["target_end"]
         if view.cut[nearest]:
-            symbols[position] = -(numbers[nearest] + LABEL_STEP * label_of(nearest, view))
+            symbols[position] = -numbers[nearest]
             position += 1
         else:
             stack[depth] = nearest
@@ -219,18 +219,16 @@ class CountDeltas(NamedTuple):
     """Changes of counts by rule, E entries.
 
     `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `rule_sizes` uint64[e] as in
-    `hierogram.samplers.grammar.numbers`; `labels`, `scopes`, `nonterminals`, `adjacent` int32[e] (label of the
-    left-hand side; scope; nonterminals; adjacent pairs of them on the source side); `counts`, `sampled`, `variances`,
-    `minimal` int64[e] the changes of counts, of expected uses, of the variance of their error and of uses in minimal
-    derivations; `starts` int64[e], `source_sizes`, `target_sizes` int32[e] where a rule's symbols lie in `symbols`
-    int32 (source side, then target side; terminals are word numbers, a nonterminal k is -k); `sizes` int64[2] entries
-    and symbols taken.
+    `hierogram.samplers.grammar.numbers`; `scopes`, `nonterminals`, `adjacent` int32[e] (scope; nonterminals; adjacent
+    pairs of nonterminals on the source side); `counts`, `sampled`, `variances`, `minimal` int64[e] the changes of
+    counts, of expected uses, of the variance of their error and of uses in minimal derivations; `starts` int64[e],
+    `source_sizes`, `target_sizes` int32[e] the place of a rule's symbols in `symbols` int32 (source side, then target
+    side); `sizes` int64[2] entries and symbols taken.
     """
 
     rows: NDArray[np.uint64]
     keys: NDArray[np.uint64]
     rule_sizes: NDArray[np.uint64]
-    labels: NDArray[np.int32]
     scopes: NDArray[np.int32]
     nonterminals: NDArray[np.int32]
     adjacent: NDArray[np.int32]
@@ -259,7 +257,6 @@ def empty_deltas() -> CountDeltas:
         rows=np.zeros((2 * _FEWEST, 4), np.uint64),
         keys=np.zeros((_FEWEST, 2), np.uint64),
         rule_sizes=np.zeros(_FEWEST, np.uint64),
-        labels=np.zeros(_FEWEST, np.int32),
         scopes=np.zeros(_FEWEST, np.int32),
         nonterminals=np.zeros(_FEWEST, np.int32),
         adjacent=np.zeros(_FEWEST, np.int32),
@@ -311,7 +308,6 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
         deltas.keys[entry, 0] = high
         deltas.keys[entry, 1] = low
         deltas.rule_sizes[entry] = size_of(work.summary, v)
-        deltas.labels[entry] = label_of(v, view)
         deltas.scopes[entry] = scope_of(work.summary, v)
         deltas.nonterminals[entry] = nonterminals
         deltas.adjacent[entry] = np.int64(work.summary[v]["adjacent"])

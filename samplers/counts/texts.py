@@ -18,8 +18,8 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 from hierogram.samplers.grammar.rules import escape_terminal
 
 _SPACE, _NEWLINE, _MINUS = 32, 10, 45
-_BEGINS, _COMMA, _ENDS = tuple(b"[X"), 44, 93
-_LONGEST_NONTERMINAL = 16
+_BEGINS, _ENDS = tuple(b"[X,"), 93
+_LONGEST_NONTERMINAL = 9
 
 
 class Spellings(NamedTuple):
@@ -52,14 +52,11 @@ def put_number(buffer, position, number):
 
 @njit
 def put_nonterminal(buffer, position, number):
-    """Write a nonterminal in the notation of rules, by its number with its label added; the position after it."""
+    """Write nonterminal `number` in the notation of rules. Returns the position after it."""
     for byte in _BEGINS:
         buffer[position] = byte
         position += 1
-    if number >= LABEL_STEP:
-        position = put_number(buffer, position, number // LABEL_STEP)
-    buffer[position] = _COMMA
-    position = put_number(buffer, position + 1, number % LABEL_STEP)
+    position = put_number(buffer, position, number)
     buffer[position] = _ENDS
     return position + 1
 

@@ -108,7 +108,7 @@ MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), 
 """A source side that matches from the present start; the cells of its nonterminals; another match with this end."""
 
 FRAME = np.dtype(
-    [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32), ("child", np.int32)],
+    [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)],
     align=True,
 )
 
@@ -142,10 +142,9 @@ class Limits(NamedTuple):
 
 
 class DecodingTask(NamedTuple):
-    """All that a sentence is decoded with; nonterminals have so many `labels`."""
+    """All that a sentence is decoded with."""
 
     grammar: Grammar
-    labels: int
     weighed: Weighed
     model: LanguageModel
     sentence: InputSentence
@@ -155,16 +154,15 @@ class DecodingTask(NamedTuple):
 class DecodingChart(NamedTuple):
     """Pools: `items` ITEM, `fronts` int32[items, w] their open words, `ranked` int32[items] each cell's, best first,
     `ranks` float64[items] their ranks, `edges` EDGE, `tails` int32 their tails' items. `cells` int32[C, 2]: first and
-    last item + 1; of L labels, X with label l over [i, j) is cell (i (n + 1) + j) L + l, S over [0, j) is (n + 1)² L +
-    j, the goal follows. `slots` int32[h, 2]: the items of the cell at hand by state, and the stamp of the cell.
-    `candidates` CANDIDATE; `coordinates` int32: the place of a rule in the grammar's order, and of an item for each
-    nonterminal among the ranked ones. `heap` int32: candidates to be joined, a heap with the best one first; `promises`
+    last item + 1; X over [i, j) is cell i (n + 1) + j, S over [0, j) is (n + 1)² + j, the goal follows. `slots`
+    int32[h, 2]: the items of the cell at hand by state, and the stamp of the cell. `candidates` CANDIDATE;
+    `coordinates` int32: the place of a rule in the grammar's order, and of an item for each nonterminal among the
+    ranked ones. `heap` int32: candidates to be joined, a heap with the best one first; `promises`
     float64 what they promise. `joined` JOINED, `opened` int32[joined, w] their open words; `kept` int32: those that are
     not given up, a heap with the worst one first (without a bound, in the order in which they are joined); `kept_ranks`
     float64 their ranks. `memo` MEMO[m]: what the language model was asked last. The others are for the cell or the
     start at hand. `taken` int64: how many records of each pool are in use; the stamp of the cell; the record of
-    `joined` that is spare; how many slots are in use. `with_label` bool[L]: whether rules for the span at hand have the
-    label. `front` int32[w + 1]: the open words of what is joined at hand.
+    `joined` that is spare; how many slots are in use. `front` int32[w + 1]: the open words of what is joined at hand.
     """
 
     items: NDArray[np.void]
@@ -189,17 +187,16 @@ class DecodingChart(NamedTuple):
     matches: NDArray[np.void]
     match_cells: NDArray[np.int32]
     heads: NDArray[np.int32]
-    with_label: NDArray[np.bool_]
     stack: NDArray[np.void]
     path: NDArray[np.int32]
     front: NDArray[np.int32]
     taken: NDArray[np.int64]
 
 
-def make_chart(words: int, labels: int, order: int, size: int) -> DecodingChart:
+def make_chart(words: int, order: int, size: int) -> DecodingChart:
     """Room for sentences of at most `words` words under a language model of `order`, and about `size` items."""
     width = max(order - 1, 1)
-    cells = labels * (words + 1) ** 2 + words + 3
+    cells = (words + 1) ** 2 + words + 3
     memo = np.zeros(_MEMORIES, MEMO)
     memo["state"] = NONE
     return DecodingChart(
@@ -226,7 +223,6 @@ def make_chart(words: int, labels: int, order: int, size: int) -> DecodingChart:
         matches=np.zeros(size, MATCH),
         match_cells=np.zeros(2 * size, np.int32),
         heads=np.zeros(words + 2, np.int32),
-        with_label=np.zeros(labels, np.bool_),
         stack=np.zeros(words + 2, FRAME),
         path=np.zeros(words + 2, np.int32),
         front=np.zeros(width + 1, np.int32),
@@ -235,27 +231,20 @@ def make_chart(words: int, labels: int, order: int, size: int) -> DecodingChart:
 
 
 @njit_inline
-def x_cell(task, start, end, label):
-    """The cell of X with a label over a span."""
-    return (start * (len(task.sentence.words) + 1) + end) * task.labels + label
+def x_cell(task, start, end):
+    """Cell of X over a span."""
+    return start * (len(task.sentence.words) + 1) + end
 
 
 @njit_inline
 def s_cell(task, end):
     """The cell of S over the first `end` words; that of the goal where `end` is one more than there are."""
     side = len(task.sentence.words) + 1
-    return side * side * task.labels + end
-
-
-@njit_inline
-def without_label(task, cell):
-    """The cell as it is numbered where there is one label."""
-    first_of_s = s_cell(task, 0)
-    return cell // task.labels if cell < first_of_s else cell - first_of_s + first_of_s // task.labels
+    return side * side + end
 
 
 def span_of(words: int, cell: int) -> tuple[int, int]:
-    """The span of a cell, numbered as where there is one label."""
+    """Span of a cell."""
     first_of_s = (words + 1) ** 2
     if cell >= first_of_s:
         return 0, min(cell - first_of_s, words)

@@ -44,7 +44,6 @@ class Decoder:
         language model, lends it its room for charts.
         """
         self.grammar = grammar
-        self.labels = grammar.labels
         self.model = model if model is not None else no_model()
         self.limits = limits or Limits(SPAN, POPS)
         self.weighed: Weighed = weigh(grammar, weights, self.model, lm_words)
@@ -55,14 +54,14 @@ class Decoder:
 
         `distinct`: of those with the same target words only the best one.
         """
-        task = DecodingTask(self.grammar, self.labels, self.weighed, self.model, sentence, self.limits)
+        task = DecodingTask(self.grammar, self.weighed, self.model, sentence, self.limits)
         words = len(sentence.words)
         chart: DecodingChart | None = getattr(self._own, "chart", None)
         size = len(chart.items) if chart is not None else _SMALLEST
         while True:
             room = 0 if chart is None else len(chart.heads) - 2
-            if chart is None or room < words or len(chart.items) < size or len(chart.with_label) < self.labels:
-                chart = make_chart(max(words, 30), self.labels, self.model.order, size)
+            if chart is None or room < words or len(chart.items) < size:
+                chart = make_chart(max(words, 30), self.model.order, size)
                 self._own.chart = chart
             goal = int(fill(task, chart))
             if goal >= 0:

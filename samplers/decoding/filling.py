@@ -20,7 +20,7 @@ from hierogram.samplers.decoding.chart import (
     x_cell,
 )
 from hierogram.samplers.decoding.cubes import add_cube, begin_cell, begin_chart, fill_cell, lm_word, own_score
-from hierogram.samplers.decoding.grammar import LM, LN_10, gap_children, label_of_gap, rules_with_label, word_child
+from hierogram.samplers.decoding.grammar import LM, LN_10, gap_child, word_child
 from hierogram.samplers.language_models.model import EMPTY, score
 
 _FRESH = -2
@@ -56,7 +56,7 @@ def _record(chart, node, end, arity):
 
 @njit
 def match_from(task, chart, node, position, arity, end):
-    """Note all matches that go on from a node of the trie at a position, up to `end`; False where there is no room.
+    """Record all matches that continue from a node of the trie at a position, up to `end`; False if out of room.
 
     The first `arity` cells of `path` are those of the nonterminals so far. All cells that begin at `position` or later
     are filled.
@@ -74,23 +74,18 @@ def match_from(task, chart, node, position, arity, end):
             ):
                 return False
             frame.gap = at
-            frame.child = NONE
             if at < end:
                 child = word_child(grammar, frame.node, words[at])
                 if child > 0:
                     depth += 1
                     _push(chart, depth, child, at + 1, frame.arity)
             continue
-        first, last = gap_children(grammar, frame.node)
-        if frame.child == NONE or frame.child == last:
-            frame.child = first
-            frame.gap += 1
-        if first == last or frame.gap > end:
+        child = gap_child(grammar, frame.node)
+        frame.gap += 1
+        if child < 0 or frame.gap > end:
             depth -= 1
             continue
-        child = np.int64(frame.child)
-        frame.child += 1
-        cell = x_cell(task, at, np.int64(frame.gap), label_of_gap(grammar, child))
+        cell = x_cell(task, at, np.int64(frame.gap))
         if chart.cells[cell, 1] > chart.cells[cell, 0]:
             chart.path[frame.arity] = cell
             depth += 1
@@ -115,46 +110,18 @@ def _extra_base(task, rule):
     return total
 
 
-@njit_inline
-def _find_labels(task, chart, end):
-    """Note which labels the rules have whose matches end here; that of words that rules of the sentence translate."""
-    if task.labels == 1:
-        return
-    grammar = task.grammar
-    chart.with_label[:] = False
-    match = chart.heads[end]
-    while match != NONE:
-        node = chart.matches[match].node
-        for rule in range(grammar.rule_first[node], grammar.rule_first[node + 1]):
-            chart.with_label[grammar.label[rule]] = True
-        match = chart.matches[match].next
-
-
 @njit
 def _fill_x(task, chart, start, end):
-    """X over a span, from the matches that end there; False where there is no room."""
-    _find_labels(task, chart, end)
-    # Words that rules of the sentence translate have no label.
-    for label in range(task.labels):
-        if (label == 0 or chart.with_label[label]) and not _fill_label(task, chart, start, end, np.int64(label)):
-            return False
-    return True
-
-
-@njit
-def _fill_label(task, chart, start, end, label):
-    """X with a label over a span; False where there is no room."""
+    """Fill X over a span from the matches that end there; False if out of room."""
     grammar, sentence = task.grammar, task.sentence
     begin_cell(chart)
-    cell = x_cell(task, start, end, label)
+    cell = x_cell(task, start, end)
     match = chart.heads[end]
     chart.taken[CUBE_CELLS] = 0
     while match != NONE:
         there = chart.matches[match]
         match = there.next
-        first, last = rules_with_label(grammar, np.int64(there.node), label)
-        if first == last:
-            continue
+        first, last = np.int64(grammar.rule_first[there.node]), np.int64(grammar.rule_first[there.node + 1])
         cells = chart.taken[CUBE_CELLS]
         if cells + there.arity > len(chart.cube_cells):
             return False
@@ -163,7 +130,7 @@ def _fill_label(task, chart, start, end, label):
         chart.taken[CUBE_CELLS] += there.arity
         if not add_cube(chart, 0.0, first, last - first, cells, there.arity):
             return False
-    if end == start + 1 and label == 0:
+    if end == start + 1:
         rules = len(task.weighed.score)
         for extra in range(sentence.extra_first[start], sentence.extra_first[start + 1]):
             if not add_cube(chart, _extra_base(task, rules + extra), rules + extra, 0, 0, 0):
@@ -173,7 +140,7 @@ def _fill_label(task, chart, start, end, label):
 
 @njit
 def _fill_start(task, chart, start):
-    """X over every span from a start; False where there is no room."""
+    """Fill X over every span from a start; False if out of room."""
     words = task.sentence.words
     n = len(words)
     end = min(n, start + task.limits.span)
@@ -184,16 +151,15 @@ def _fill_start(task, chart, start):
     first = word_child(task.grammar, _ROOT, words[start])
     if first > 0 and not match_from(task, chart, first, start + 1, 0, end):
         return False
-    first, last = gap_children(task.grammar, _ROOT)
+    child = gap_child(task.grammar, _ROOT)
     for middle in range(start + 1, end + 1):
         if not _fill_x(task, chart, start, middle):
             return False
-        for child in range(first, last):
-            cell = x_cell(task, start, middle, label_of_gap(task.grammar, np.int64(child)))
-            if chart.cells[cell, 1] > chart.cells[cell, 0]:
-                chart.path[0] = cell
-                if not match_from(task, chart, child, middle, 1, end):
-                    return False
+        cell = x_cell(task, start, middle)
+        if child > 0 and chart.cells[cell, 1] > chart.cells[cell, 0]:
+            chart.path[0] = cell
+            if not match_from(task, chart, child, middle, 1, end):
+                return False
     return True
 
 
@@ -215,17 +181,16 @@ def _fill_s(task, chart, end):
     begin_cell(chart)
     chart.taken[CUBE_CELLS] = 0
     for start in range(max(0, end - task.limits.span), end):
-        for label in range(task.labels):
-            cell = x_cell(task, start, end, label)
-            if chart.cells[cell, 1] == chart.cells[cell, 0]:
-                continue
-            made = (
-                _glue(task, chart, np.int64(GLUE_START), cell, NONE)
-                if start == 0
-                else _glue(task, chart, np.int64(GLUE_NEXT), s_cell(task, start), cell)
-            )
-            if not made:
-                return False
+        cell = x_cell(task, start, end)
+        if chart.cells[cell, 1] == chart.cells[cell, 0]:
+            continue
+        made = (
+            _glue(task, chart, np.int64(GLUE_START), cell, NONE)
+            if start == 0
+            else _glue(task, chart, np.int64(GLUE_NEXT), s_cell(task, start), cell)
+        )
+        if not made:
+            return False
     return fill_cell(task, chart, s_cell(task, end))
 
 

@@ -16,10 +16,7 @@ from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.language_models.model import EMPTY, NGRAM, STATE, UNIGRAM, UNKNOWN, LanguageModel, score
 
 GAP = -1
-"""The symbol of a nonterminal in the trie; that of one with a label is less by its label."""
-GAP_STEP = 1 << 7
-"""Nonterminal k with a label is -(k + GAP_STEP * label) in columns of rules."""
-MOST_LABELS = 1 << 12
+"""The symbol of any nonterminal in the trie."""
 UNKNOWN_SYMBOL = -(1 << 30)
 """A source word that no rule holds."""
 
@@ -31,17 +28,15 @@ class RuleColumns(NamedTuple):
     """Rules as columns, before they are packed.
 
     `source` int32[s], `target` int32[t]: symbols of all sides one after the other, a word's number or -k for
-    nonterminal k, nonterminals numbered 1, 2, … in source order; `source_start`, `target_start` int64[R+1]. On the
-    source side a nonterminal has its label: -(k + `GAP_STEP` * label). `label` int32[R]: those of left-hand sides.
-    `links` uint16[l, 2]: source and target positions within the sides that are linked, `link_start` int64[R+1].
-    `features` float64[R, F].
+    nonterminal k, nonterminals numbered 1, 2, … in source order; `source_start`, `target_start` int64[R+1]. `links`
+    uint16[l, 2]: source and target positions within the sides that are linked, `link_start` int64[R+1]. `features`
+    float64[R, F].
     """
 
     source: NDArray[np.int32]
     source_start: NDArray[np.int64]
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
-    label: NDArray[np.int32]
     links: NDArray[np.uint16]
     link_start: NDArray[np.int64]
     features: NDArray[np.float64]
@@ -52,17 +47,15 @@ class Grammar(NamedTuple):
 
     The trie's nodes are numbered level by level, the root is 0. `child_first` int32[N+1]: the children of node v are
     the nodes `child_first[v] + 1 … child_first[v + 1]`; `symbol` int32[N-1]: the symbol that leads to node k + 1,
-    ascending among the children of a node, so that nonterminals come first. The rules whose source side ends at v are
-    `rule_first[v] … rule_first[v + 1] - 1`, int32[N+1], ascending by the `label` int32[R] of their left-hand sides.
-    `target` int32, `target_start` int64[R+1]; `links` uint16[l,
-    2], `link_start` int64[R+1]; `features` float64[R, F]. `number` int32[R]: each rule's place among the columns that
-    it came from.
+    ascending among the children of a node, so that the nonterminal comes first. The rules whose source side ends at v
+    are `rule_first[v] … rule_first[v + 1] - 1`, int32[N+1]. `target` int32, `target_start` int64[R+1]; `links`
+    uint16[l, 2], `link_start` int64[R+1]; `features` float64[R, F]. `number` int32[R]: each rule's place among the
+    columns that it came from.
     """
 
     child_first: NDArray[np.int32]
     symbol: NDArray[np.int32]
     rule_first: NDArray[np.int32]
-    label: NDArray[np.int32]
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
     links: NDArray[np.uint16]
@@ -74,11 +67,6 @@ class Grammar(NamedTuple):
     def rules(self) -> int:
         """Number of rules."""
         return len(self.target_start) - 1
-
-    @property
-    def labels(self) -> int:
-        """Number of labels."""
-        return 1 + max(int(self.label.max(initial=0)), GAP - int(self.symbol.min(initial=GAP)))
 
     def node_of(self, rule: int) -> int:
         """The node at which a rule's source side ends."""
@@ -95,7 +83,7 @@ class Grammar(NamedTuple):
         gaps = 0
         for symbol in reversed(path):
             gaps += symbol < 0
-            symbols.append(symbol if symbol >= 0 else -(gaps + GAP_STEP * (GAP - symbol)))
+            symbols.append(symbol if symbol >= 0 else -gaps)
         return symbols
 
     def target_of(self, rule: int) -> list[int]:
@@ -154,7 +142,7 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Gramm
     if not usable[order].all():
         raise GrammarError("the source side of a rule is empty, or a single nonterminal: leave it out")
     first, sizes = columns.source_start[:-1][order], np.diff(columns.source_start)[order]
-    symbols = np.where(columns.source < 0, GAP - -columns.source // GAP_STEP, columns.source)
+    symbols = np.maximum(columns.source, GAP)
     node = np.zeros(len(order), np.int64)
     nodes = 1
     symbol_levels: list[NDArray[np.int32]] = []
@@ -162,16 +150,16 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Gramm
     depth = 0
     going = np.arange(len(order))
     while len(going := going[sizes[going] > depth]):
-        keys = node[going] * _RADIX + (symbols[first[going] + depth].astype(np.int64) + MOST_LABELS)
+        keys = node[going] * _RADIX + (symbols[first[going] + depth].astype(np.int64) - GAP)
         found, back = np.unique(keys, return_inverse=True)
         node[going] = nodes + back.reshape(-1)
         parents.append(found // _RADIX)
-        symbol_levels.append((found % _RADIX - MOST_LABELS).astype(np.int32))
+        symbol_levels.append((found % _RADIX + GAP).astype(np.int32))
         nodes += len(found)
         depth += 1
     parent = np.concatenate([np.zeros(0, np.int64), *parents])
     child_first = np.concatenate(([0], np.cumsum(np.bincount(parent, minlength=nodes)))).astype(np.int32)
-    ranked = np.lexsort((columns.label[order], node))
+    ranked = np.argsort(node, kind="stable")
     rule_first = np.concatenate(([0], np.cumsum(np.bincount(node, minlength=nodes)))).astype(np.int32)
     order = order[ranked]
     target, target_start = _taken(columns.target, columns.target_start, order)
@@ -180,7 +168,6 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Gramm
         child_first,
         np.concatenate([np.zeros(0, np.int32), *symbol_levels]),
         rule_first,
-        columns.label[order],
         target,
         target_start,
         links,
@@ -203,34 +190,15 @@ def _first_from(ascending, first, end, least):
 
 
 @njit_inline
-def gap_children(grammar, node):
-    """The nodes that nonterminals lead to from a node, from the first to before the last."""
-    first = grammar.child_first[node]
-    last = first
-    while last < grammar.child_first[node + 1] and grammar.symbol[last] < 0:
-        last += 1
-    return first + 1, last + 1
-
-
-@njit_inline
-def label_of_gap(grammar, node):
-    """The label of the nonterminal that leads to a node."""
-    return GAP - np.int64(grammar.symbol[node - 1])
-
-
-@njit_inline
-def rules_with_label(grammar, node, label):
-    """The rules of a source side that has any whose left-hand side has a label, from the first to before the last."""
-    first, end = np.int64(grammar.rule_first[node]), np.int64(grammar.rule_first[node + 1])
-    if grammar.label[first] == grammar.label[end - 1]:
-        return (first, end) if grammar.label[first] == label else (end, end)
-    low = _first_from(grammar.label, first, end, label)
-    return low, _first_from(grammar.label, low, end, label + 1)
+def gap_child(grammar, node):
+    """Child of a node by the nonterminal, or -1."""
+    first = np.int64(grammar.child_first[node])
+    return first + 1 if first < grammar.child_first[node + 1] and grammar.symbol[first] == GAP else -1
 
 
 @njit_inline
 def word_child(grammar, node, word):
-    """The node that a word leads to from a node; -1 where it does not."""
+    """Child of a node by a word, or -1."""
     end = np.int64(grammar.child_first[node + 1])
     low = _first_from(grammar.symbol, np.int64(grammar.child_first[node]), end, word)
     if low < end and grammar.symbol[low] == word:
@@ -250,8 +218,8 @@ class Weighed(NamedTuple):
     """The worth of a grammar's rules.
 
     `score` float64[R]: w · f of the rule alone, its target words counted in; `ahead` float64[R]: the same and the
-    n-grams within each of its runs of words, as far as they are known; `order` int32[R]: the rules of each source side
-    and label, best first. `weights` float64[6]: those of `COUNTED`. `lm_words` int32[V]: the language model's numbers
+    n-grams within each of its runs of words, as far as they are known; `order` int32[R]: the rules of each source
+    side, best first. `weights` float64[6]: those of `COUNTED`. `lm_words` int32[V]: the language model's numbers
     of target words.
     """
 
@@ -316,7 +284,7 @@ def weigh(grammar: Grammar, weights: NDArray[np.float64], model: LanguageModel, 
 def _rank(grammar: Grammar, weighed: Weighed) -> None:
     """Fill `order`; of rules that promise as much the first one comes first."""
     sizes = np.diff(grammar.rule_first)
-    group = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes) * MOST_LABELS + grammar.label
+    group = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     several = np.flatnonzero(np.repeat(sizes > 1, sizes)).astype(np.int32)
     ranked = np.lexsort((-weighed.ahead[several], group[several]))
     weighed.order[several] = several[ranked]

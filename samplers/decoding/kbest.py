@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, mask_of, probe
 from hierogram.samplers.compiled.streams import mix
-from hierogram.samplers.decoding.chart import GLUE_NEXT, ITEMS, NONE, TAILS, DecodingChart, DecodingTask, without_label
+from hierogram.samplers.decoding.chart import GLUE_NEXT, ITEMS, NONE, TAILS, DecodingChart, DecodingTask
 from hierogram.samplers.decoding.cubes import lm_word
 from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, RULES, UNKNOWN_WORDS, WORDS
 from hierogram.samplers.language_models.model import UNKNOWN
@@ -404,7 +404,7 @@ def _write_one(task, chart, lists, entry, row, outputs):
             use = outputs.uses[number]
             use.rule, use.cell, use.parent, use.slot = (
                 chart.edges[edge].rule,
-                without_label(task, chart.items[lists.entries[entry].item].cell),
+                chart.items[lists.entries[entry].item].cell,
                 at,
                 slot,
             )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.decoding.grammar import GAP_STEP, RuleColumns
+from hierogram.samplers.decoding.grammar import RuleColumns
 from hierogram.samplers.language_models.lines import number
 from hierogram.samplers.language_models.model import FREE
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add
@@ -32,7 +32,7 @@ class Layout(NamedTuple):
     """Where the fields are, counted from 0 (-1: there is none).
 
     `tabs`: fields are separated by tabs, and not by bars; `named`: values have names; `labeled`: sides end with a
-    label, which is no symbol, and that of the target side is the left-hand side; else it is in the field `left`.
+    nonterminal that is not a symbol (the left-hand side in Moses' tables).
     """
 
     tabs: bool
@@ -42,12 +42,10 @@ class Layout(NamedTuple):
     links: int
     named: bool
     labeled: bool
-    left: int
 
 
 class Vocabularies(NamedTuple):
-    """Vocabularies of source symbols, target symbols, names of values and left-hand sides, and how many of each there
-    are, int64[1]."""
+    """Vocabularies of source symbols, target symbols and names of values, and their sizes, int64[1]."""
 
     source: Vocabulary
     source_size: NDArray[np.int64]
@@ -55,12 +53,10 @@ class Vocabularies(NamedTuple):
     target_size: NDArray[np.int64]
     names: Vocabulary
     names_size: NDArray[np.int64]
-    left: Vocabulary
-    left_size: NDArray[np.int64]
 
 
 class RuleLines(NamedTuple):
-    """Rules as they are read: sides, labels and links as in `RuleColumns`, symbols by the vocabularies.
+    """Rules as they are read: sides and links as in `RuleColumns`, symbols by the vocabularies.
 
     Values stand by themselves: `value` float64, of rule `value_rule` int32, by the name `value_name` int32 (its place
     in the line, where values have no names). `line` int64[R]: where the rule stands. `fields` int64[8, 2] is scratch,
@@ -71,7 +67,6 @@ class RuleLines(NamedTuple):
     source_start: NDArray[np.int64]
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
-    label: NDArray[np.int32]
     links: NDArray[np.uint16]
     link_start: NDArray[np.int64]
     value: NDArray[np.float64]
@@ -95,18 +90,14 @@ class RuleLines(NamedTuple):
         self,
         source: NDArray[np.int32],
         target: NDArray[np.int32],
-        left: NDArray[np.int32],
         features: NDArray[np.float64],
     ) -> RuleColumns:
-        """The rules as columns, by what each symbol and left-hand side means, int32 by its number; nonterminals as they
-        were written.
-        """
+        """The rules as columns, given the meaning of each symbol, int32 by its number; nonterminals as written."""
         return RuleColumns(
             source[self.source[: self.taken[_SOURCE]]],
             self.source_start[: self.rules + 1],
             target[self.target[: self.taken[_TARGET]]],
             self.target_start[: self.rules + 1],
-            left[self.label[: self.rules]],
             self.links[: self.taken[_LINKS]],
             self.link_start[: self.rules + 1],
             features,
@@ -121,7 +112,6 @@ def room_for(rules: int, old: RuleLines | None = None) -> RuleLines:
         np.zeros(rules + 1, np.int64),
         np.empty(sizes[_TARGET], np.int32),
         np.zeros(rules + 1, np.int64),
-        np.zeros(rules, np.int32),
         np.empty((sizes[_LINKS], 2), np.uint16),
         np.zeros(rules + 1, np.int64),
         np.empty(sizes[_VALUES], np.float64),
@@ -201,20 +191,6 @@ def _side(text, field, vocabulary, size, symbols, taken, labeled):
         symbols[taken + found] = word
         found += 1
     return found
-
-
-@njit
-def _left_hand_side(text, layout, rules, vocabularies):
-    """The number of the left-hand side; -1: there is none in the vocabulary."""
-    field = rules.fields[layout.target if layout.labeled else layout.left]
-    start, end = _token(text, field[0], field[1])
-    while layout.labeled:
-        after, at = _token(text, end, field[1])
-        if after == at:
-            break
-        start, end = after, at
-    word = add(vocabularies.left, vocabularies.left_size, text, start, end)
-    return np.int64(-1) if word == FREE else np.int64(word)
 
 
 @njit_inline
@@ -300,7 +276,7 @@ def _is_glue(text, start, end):
 def _read_rule(text, rules, layout, vocabularies, fields):
     """One rule; 0, or how reading ends."""
     rule = rules.taken[_RULES]
-    if fields <= max(layout.source, layout.target, layout.values, layout.left):
+    if fields <= max(layout.source, layout.target, layout.values):
         return NO_FIELDS
     if rule == len(rules.line):
         return NO_ROOM
@@ -326,9 +302,6 @@ def _read_rule(text, rules, layout, vocabularies, fields):
     )
     if target < 0:
         return NO_ROOM if target == -1 else NO_VOCABULARY
-    left = _left_hand_side(text, layout, rules, vocabularies)
-    if left < 0:
-        return NO_VOCABULARY
     links = 0
     if 0 <= layout.links < fields:
         links = _read_links(text, rules.fields[layout.links], rules, rules.taken[_LINKS])
@@ -337,7 +310,6 @@ def _read_rule(text, rules, layout, vocabularies, fields):
     outcome = _read_values(text, rules.fields[layout.values], rules, vocabularies, layout.named)
     if outcome != 0:
         return outcome
-    rules.label[rule] = left
     rules.taken[_RULES] += 1
     rules.taken[_SOURCE] += source
     rules.taken[_TARGET] += target
@@ -382,8 +354,8 @@ def read_rules(
         cursor[LINE] += 1
 
 
-NO_NUMBER_OF_ITS_OWN = GAP_STEP - 1
-"""In the place of the number of a nonterminal whose number the links say."""
+NO_NUMBER_OF_ITS_OWN = 1 << 7
+"""Number of a nonterminal that its link numbers."""
 
 _MOST_GAPS = 64
 _LINKED = 1 << 29
@@ -403,14 +375,14 @@ def _number_gaps(columns, numbers):
             if source[k] < 0:
                 if gaps == _MOST_GAPS:
                     return rule
-                numbers[gaps] = -np.int64(source[k]) % GAP_STEP
+                numbers[gaps] = -np.int64(source[k])
                 if numbers[gaps] == NO_NUMBER_OF_ITS_OWN:
                     for link in range(columns.link_start[rule], columns.link_start[rule + 1]):
                         other = columns.links[link, 1]
                         if columns.links[link, 0] == k and other < len(target) and target[other] == source[k]:
                             target[other] = -(gaps + 1) - _LINKED
                 gaps += 1
-                source[k] = -(gaps + -np.int64(source[k]) // GAP_STEP * GAP_STEP)
+                source[k] = -gaps
         filled = 0
         for k in range(len(target)):
             if target[k] >= 0:
@@ -419,7 +391,7 @@ def _number_gaps(columns, numbers):
             if target[k] < -_LINKED:
                 gap = -np.int64(target[k]) - _LINKED - 1
             else:
-                number = -np.int64(target[k]) % GAP_STEP
+                number = -np.int64(target[k])
                 for other in range(gaps):
                     if numbers[other] == number != NO_NUMBER_OF_ITS_OWN:
                         gap = np.int64(other)
@@ -454,9 +426,8 @@ def _keep_word_links(columns, start):
 def with_numbered_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
     """Rules whose nonterminals are numbered 1, 2, … in source order, and whose links are those of words alone.
 
-    Before, nonterminals that belong together have the same number, or `NO_NUMBER_OF_ITS_OWN`, the same label, and a
-    link. The second is the first rule whose nonterminals or links do not fit its sides, -1 where all do. Changes the
-    sides in place.
+    Nonterminals that belong together are given with the same number, or with `NO_NUMBER_OF_ITS_OWN` and a link. Returns
+    the rules and the first one whose nonterminals or links do not fit its sides, or -1. Changes the sides in place.
     """
     fault = int(_number_gaps(columns, np.zeros(_MOST_GAPS, np.int32)))
     if fault >= 0:

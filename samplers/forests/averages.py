@@ -101,7 +101,7 @@ def encode_fragment(v, view, stack, content, position):
         if position + 3 > len(content):
             return -1
         if view.cut[x]:
-            position = put_number(content, position, 2 * (np.int64(view.edge[x]) & np.int64(view.node[x]["split"])) + 1)
+            position = put_number(content, position, 1)
         else:
             position = put_number(content, position, 2 * np.int64(view.edge[x]))
             depth = push_tails(x, view, stack, depth)
@@ -126,9 +126,8 @@ def decode_fragment(v, view, stack, content, first, last):
             return False
         view.cut[x] = value & 1
         if value & 1:
-            if value >> 1 > np.int64(view.node[x]["split"]):
+            if value != 1:
                 return False
-            view.edge[x] = value >> 1
             continue
         if not view.node[x]["free"]:
             return False

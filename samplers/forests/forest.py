@@ -47,17 +47,13 @@ NODE = np.dtype(
         ("arity", np.uint16),
         ("tail_offset", np.uint32),
         ("free", np.uint8),
-        ("bracketed", np.uint8),
-        ("split", np.uint8),
     ],
     align=True,
 )
-"""A node: half-open word spans on both sides; its label (of phrases 0, unless they are refined); its level, the number
-of edges of any derivation below it, itself included (Lemma 3 of [CFGŠ14]; where derivations differ, as in parse
-forests, of the longest); number of incoming edges; tails of each of them; where its tails begin among its pair's
-tails; 1 where its cut has a choice (not at the root, nor where a span is over the limit); 1 where the label stands in
-rules, around the node's symbols, as in trees: else only nonterminals have it; k - 1 where its label is divided into k
-sub-labels, a power of 2: its edges are then k of each expansion, and edge k·e + z has sub-label z, see `label_of`."""
+"""A node: half-open word spans on both sides; its label in a tree, where rules have it in brackets, or 0 for phrases;
+its level, the number of edges of any derivation below it, itself included (Lemma 3 of [CFGŠ14]; the longest if
+derivations differ, as in parse forests); number of incoming edges; tails of each edge; offset of its tails among its
+pair's tails; 1 if its cut has a choice (not at the root, nor if a span is over the limit)."""
 
 
 class Forests(NamedTuple):
@@ -221,8 +217,6 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
                 nodes[node]["target_end"] = high + 1
                 node_at[i * aligned + j] = node - first_node
                 nodes[node]["label"] = 0
-                nodes[node]["bracketed"] = 0
-                nodes[node]["split"] = 0
                 nodes[node]["free"] = span_limit <= 0 or (
                     position[j] + 1 - position[i] <= span_limit and high + 1 - low <= span_limit
                 )
@@ -235,8 +229,6 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             nodes[node]["arity"] = 0
             nodes[node]["level"] = 1
             nodes[node]["label"] = 0
-            nodes[node]["bracketed"] = 0
-            nodes[node]["split"] = 0
             node += 1
         # The root takes in the words outside every phrase.
         nodes[node - 1]["source_start"] = 0
@@ -300,38 +292,13 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
     return forests._replace(node=forests.node[:nodes].copy(), tails=forests.tails[:tails].copy())
 
 
-@njit
-def _label_phrases(forests, bitext, classes, different):
-    for pair in range(len(forests.node_offset) - 1):
-        first = bitext.target_offset[pair]
-        for v in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
-            node = forests.node[v]
-            left = classes[bitext.target[first + np.int64(node["target_start"])]]
-            right = classes[bitext.target[first + np.int64(node["target_end"]) - 1]]
-            node["label"] = different * left + right
-
-
-def label_phrases(forests: Forests, bitext: Bitext, classes: NDArray[np.int64], different: int) -> None:
-    """Label phrases by the classes of their first and last target words [Zollmann & Vogel 2011], in place: the first's
-    times `different`, and the last's. `classes` int64 by target word, of 0 to `different` - 1. Words at the edges of a
-    phrase are linked, so that a rule shows its label: by its target side's ends, a word or a labelled nonterminal each.
-    """
-    _label_phrases(forests, bitext, classes, different)
-
-
 class Node(NamedTuple):
-    """A node written down by hand: spans, label, and its incoming edges as lists of earlier nodes' numbers.
-
-    A label above 0 is `bracketed`, as in trees, unless said otherwise. Each expansion has an edge for each of so many
-    `sub_labels`, a power of 2, whose numbers follow the label's.
-    """
+    """A node as plain values: spans, incoming edges as lists of earlier nodes' numbers, and label (0: none)."""
 
     source: tuple[int, int]
     target: tuple[int, int]
     edges: Sequence[Sequence[int]]
     label: int = 0
-    bracketed: bool = True
-    sub_labels: int = 1
 
 
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
@@ -340,7 +307,7 @@ def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
     Nodes wider than `span_limit` words on either side (0: no limit) are always cut, and so are roots. Raises
     `ValueError` where a label is not in 0..MAX_LABEL.
     """
-    for label in (place for pair in pairs for node in pair for place in (node.label, node.label + node.sub_labels - 1)):
+    for label in (node.label for pair in pairs for node in pair):
         if not 0 <= label <= MAX_LABEL:
             raise ValueError(f"label {label} of a node is not in 0..{MAX_LABEL}")
     rows = []
@@ -354,15 +321,9 @@ def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
             widest = max(node.source[1] - node.source[0], node.target[1] - node.target[0])
             free = number < len(pair) - 1 and not 0 < span_limit < widest
             place = len(tails) - pair_tail_offset[-1]
-            shown = node.bracketed and node.label > 0
-            rows.append(
-                (
-                    *node.source, *node.target, node.label, levels[-1], len(node.edges) * node.sub_labels, width, place,
-                    free, shown, node.sub_labels - 1,
-                )
-            )  # fmt: skip
+            rows.append((*node.source, *node.target, node.label, levels[-1], len(node.edges), width, place, free))
             for edge in node.edges:
-                tails.extend([*edge, *[NO_TAIL] * (width - len(edge))] * node.sub_labels)
+                tails += [*edge, *[NO_TAIL] * (width - len(edge))]
         pair_tail_offset.append(len(tails))
     return Forests(
         np.cumsum([0] + [len(pair) for pair in pairs], dtype=np.int64),
@@ -400,9 +361,8 @@ def view_pair(batch, state, pair):
 
 @njit_inline
 def label_of(v, view):
-    """The label of v: its own, with the sub-label that its present edge has."""
-    node = view.node[v]
-    return np.int64(node["label"]) + (np.int64(view.edge[v]) & np.int64(node["split"]))
+    """Label of node v."""
+    return np.int64(view.node[v]["label"])
 
 
 @njit_inline

@@ -148,7 +148,7 @@ def compose(v, view, summary, powers, scratch):
     here = node[v]
     first, last = tails_of(v, view)
     size = last - first
-    bracketed = here["bracketed"]
+    own_label = label_of(v, view)
     source_hash = _ZERO
     source_size = 0
     source_terminals = 0
@@ -156,8 +156,8 @@ def compose(v, view, summary, powers, scratch):
     adjacent = 0
     begins = 0
     ends = 0
-    if bracketed:
-        source_hash = OPEN + np.uint64(label_of(v, view)) * LABEL
+    if own_label:
+        source_hash = OPEN + np.uint64(own_label) * LABEL
         source_size = 1
     position = np.int64(here["source_start"])
     for i in range(size):
@@ -174,9 +174,7 @@ def compose(v, view, summary, powers, scratch):
         tail_size = np.int64(below["source_size"])
         tail_begins = np.int64(below["begins"])
         source_hash = source_hash * powers[tail_size] + below["source_hash"]
-        # Only trees have sub-labels; a branch that is always foreseen spares phrases the look at the tail's edge.
-        label = label_of(t, view) if bracketed else np.int64(node[t]["label"])
-        source_hash += np.uint64(is_cut * label) * LABEL
+        source_hash += np.uint64(is_cut * label_of(t, view)) * LABEL
         adjacent += np.int64(below["adjacent"]) + (ends & tail_begins)
         begins = tail_begins if source_size == 0 else begins
         ends = np.int64(below["ends"])
@@ -187,7 +185,7 @@ def compose(v, view, summary, powers, scratch):
     source_size += end - position
     source_terminals += end - position
     ends = ends if position == end else 0
-    if bracketed:
+    if own_label:
         source_hash = source_hash * BASE + CLOSE
         source_size += 1
         ends = 0
@@ -215,8 +213,8 @@ def compose(v, view, summary, powers, scratch):
             power = powers[tail_size]
             shift = np.uint64(scratch[0, i]) * TARGET_STEP
             target_hash = _and_words(target_hash, view.target, position, start, powers) * power + below["target_hash"]
-            # Trees have no target side, and no other labels are divided.
-            target_hash += shift * below["numbering"] + np.uint64(is_cut * np.int64(node[t]["label"])) * LABEL
+            # Nodes with a label are those of trees, which have no target side.
+            target_hash += shift * below["numbering"]
             numbering = numbering * powers[start - position] * power + below["numbering"]
             target_size += start - position + tail_size
             target_terminals += start - position + np.int64(below["target_terminals"])

@@ -19,7 +19,6 @@ from hierogram.samplers.grammar.numbers import MAX_NODES, MAX_TREE
 
 _TOKEN = re.compile(r"[ \t]*(?:#([0-9]+)=\(|([()])|([^ \t()]+))")
 _REFERENCE = re.compile(r"#([0-9]+)\Z")
-_SUB_LABEL = re.compile(r"~([0-9]+)\Z")
 _EXPANSION = "|"
 _SHOWN = 60
 
@@ -294,19 +293,3 @@ def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
                 place = parse.nodes[tail].end
             symbols += ["\0" + word for word in parse.words[place : node.end]]
             yield number, k, tuple(symbols)
-
-
-def sub_label(label: str, number: int) -> str:
-    """Write a sub-label: the first one, number 0, as the label itself."""
-    return f"{label}~{number}" if number else label
-
-
-def whole_label(label: str) -> str:
-    """Return the label that a sub-label is part of."""
-    return _SUB_LABEL.sub("", label)
-
-
-def number_of(label: str) -> int:
-    """Return the number of a sub-label."""
-    found = _SUB_LABEL.search(label)
-    return int(found[1]) if found else 0

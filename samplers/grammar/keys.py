@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.grammar.numbers import LABEL_STEP
-from hierogram.samplers.grammar.rules import Rule, Side, number_of
+from hierogram.samplers.grammar.rules import Rule, Side
 
 BASE = np.uint64(0xD1342543DE82EF95)
 """A side's hash is the polynomial in this base, modulo 2^64, whose coefficients are the hashes of its symbols."""
@@ -25,8 +24,8 @@ TARGET_STEP = np.uint64(0xA0761D6478BD642F)
 OPEN = np.uint64(0x1D8E4E27C47D124F)
 CLOSE = np.uint64(0xEB44ACCAB455D165)
 LABEL = np.uint64(0x9FB21C651E98DF25)
-"""A fragment's expansion of label l stands between the hashes OPEN + l * LABEL and CLOSE; a nonterminal's hash has
-l * LABEL added."""
+"""A fragment's expansion of label l stands between the hashes OPEN + l * LABEL and CLOSE; a frontier nonterminal's hash
+has l * LABEL added."""
 
 _WORD = (1 << 64) - 1
 
@@ -58,7 +57,7 @@ def _polynomial(side: Side, nonterminal: int, step: int, salt: int) -> int:
     value = 0
     for symbol in side:
         if isinstance(symbol, int):
-            code = nonterminal + (number_of(symbol) - 1) * step + symbol // LABEL_STEP * int(LABEL)
+            code = nonterminal + (symbol - 1) * step
         else:
             digest = hashlib.blake2b(symbol.encode(), digest_size=8, salt=salt.to_bytes(8, "little")).digest()
             code = int.from_bytes(digest, "little")

@@ -1,18 +1,14 @@
 """Numbers that stand for symbols and uses of rules, and how large numbers may be; without numpy.
 
-The sides of many rules lie in one array of int32. A terminal is its word's number, 0 or more. A
-nonterminal is -(number + LABEL_STEP * label), numbers counted from 1 in source order. In trees, a fragment's expansion
-of a label is written between two symbols: OPEN_LABEL - 2 * label opens it, one less closes it.
+The sides of many rules lie in one array of int32. A terminal is its word's number, 0 or more. Nonterminal k is -k,
+counted from 1 in source order. A frontier nonterminal of a tree fragment is -(k + LABEL_STEP * label), and an expansion
+of a label stands between two symbols: OPEN_LABEL - 2 * label opens it, one less closes it.
 """
 
 MAX_NODES = 0xFFFF
 """Nodes that one pair may have."""
 MAX_LABEL = 0x3FFF
 """The largest label; beyond it the symbols of fragments would run into each other."""
-MOST_CLASSES = 16
-"""Classes of words that refine nonterminals: a label is by those of two words."""
-SUB_LABELS = (1, 2, 4, 8, 16)
-"""Into how many sub-labels a label of trees may be divided; beyond it a node would have too many edges."""
 MAX_EDGES = 0xFFFF
 """Incoming edges that one node may have."""
 MAX_TREE = 0x7FFF

@@ -1,9 +1,8 @@
 """Rules of a synchronous grammar as values: two sides, scope, length, and their notation as text.
 
 A side is a tuple of symbols: a terminal is a `str`, a nonterminal is its number as an `int`, counted from 1
-in source order, with `LABEL_STEP` times its label added where it has one. The notation is that of cdec and Joshua,
-`la [X,1] de ||| the [X,1] of`, with label 3 `[X3,1]`, made unambiguous: a terminal that looks like a nonterminal, or
-that begins with a backslash, is written with one more backslash.
+in source order. The notation is that of cdec and Joshua, `la [X,1] de ||| the [X,1] of`, made unambiguous: a terminal
+that looks like a nonterminal, or that begins with a backslash, is written with one more backslash.
 """
 
 import re
@@ -11,15 +10,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hierogram.samplers.exceptions import RuleNotationError
-from hierogram.samplers.grammar.numbers import LABEL_STEP
 
 Symbol = str | int
 Side = tuple[Symbol, ...]
 
-NONTERMINAL = r"\[X(?:[1-9][0-9]*)?,[1-9][0-9]*\]"
-"""A nonterminal's notation, as a pattern."""
+NONTERMINAL = r"\[X,[1-9][0-9]*\]"
+"""Pattern of a nonterminal in a rule's text."""
 
-_NUMBERED = r"\[X([1-9][0-9]*)?,([1-9][0-9]*)\]\Z"
+_NUMBERED = r"\[X,([1-9][0-9]*)\]\Z"
 _NONTERMINAL = re.compile(_NUMBERED)
 _NEEDS_ESCAPE = re.compile(rf"\\|{_NUMBERED}")
 
@@ -33,13 +31,8 @@ SHORT = 3
 
 
 def nonterminal(number: int) -> str:
-    """The nonterminal with this number, and its label added, as it stands in a rule's text."""
-    return f"[X{number // LABEL_STEP or ''},{number_of(number)}]"
-
-
-def number_of(nonterminal: int) -> int:
-    """The number of a nonterminal, without its label."""
-    return nonterminal % LABEL_STEP
+    """Text of a nonterminal in a rule."""
+    return f"[X,{number}]"
 
 
 def escape_terminal(token: str) -> str:
@@ -72,7 +65,7 @@ def parse_side(text: str) -> Side:
             raise RuleNotationError(f"empty symbol in rule side {text!r}: symbols are separated by one space")
         match = _NONTERMINAL.match(token)
         if match:
-            symbols.append(int(match.group(2)) + LABEL_STEP * int(match.group(1) or 0))
+            symbols.append(int(match.group(1)))
         else:
             symbols.append(token[1:] if token.startswith("\\") else token)
     return tuple(symbols)
@@ -116,9 +109,8 @@ class Rule:
         if len(sides) != 2:
             raise RuleNotationError(f"a rule is `source ||| target`, got {text!r}")
         rule = cls(parse_side(sides[0]), parse_side(sides[1]))
-        in_source_order = [s for s in rule.source if isinstance(s, int)]
-        numbers = list(map(number_of, in_source_order))
-        same = sorted(in_source_order) == sorted(s for s in rule.target if isinstance(s, int))
+        numbers = [s for s in rule.source if isinstance(s, int)]
+        same = numbers == sorted(s for s in rule.target if isinstance(s, int))
         if numbers != list(range(1, len(numbers) + 1)) or not same:
             raise RuleNotationError(
                 f"nonterminals must be numbered 1, 2, … in source order, once on each side: {text!r}"

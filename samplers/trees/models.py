@@ -58,23 +58,13 @@ class Expansions(NamedTuple):
 
     `symbols` each production once: label, then the children's labels as they are and words after a NUL; `number`
     int32[E] the production of every edge; `weight` float64[E] 1 / degree of the edge's node; `edge_offset`
-    int64[N+1] where a node's edges begin; `sub_labels` how many each label has, but for those that are `whole`.
+    int64[N+1] where a node's edges begin.
     """
 
     symbols: Sequence[tuple[str, ...]]
     number: NDArray[np.int32]
     weight: NDArray[np.float64]
     edge_offset: NDArray[np.int64]
-    sub_labels: int = 1
-    whole: frozenset[str] = frozenset()
-
-    def choices(self) -> NDArray[np.float64]:
-        """Return in how many ways the children's sub-labels of each production may be chosen, float64 by production."""
-        chosen = [
-            sum(not child.startswith("\0") and child not in self.whole for child in symbols[1:])
-            for symbols in self.symbols
-        ]
-        return np.asarray(float(self.sub_labels) ** np.array(chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +93,20 @@ def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
     """ln P of each production under the base distribution, float64 by production.
 
     P_M draws the number of children uniformly up to the largest in the treebank, and each child from all labels and
-    words of it. P_C's relative frequencies count an edge of a node that has d edges 1/d times. Sub-labels of children
-    are uniform. Raises `ValueError` on an unknown base.
+    words of it. P_C's relative frequencies count an edge of a node that has d edges 1/d times. Raises `ValueError` on
+    an unknown base.
     """
     if base == UNIFORM:
         children = np.array([len(symbols) - 1 for symbols in expansions.symbols], np.float64)
         vocabulary = len({symbol for symbols in expansions.symbols for symbol in symbols})
-        uniform = -np.log(children.max(initial=1.0)) - children * np.log(max(1, vocabulary))
-        return np.asarray(uniform - np.log(expansions.choices()))
+        return np.asarray(-np.log(children.max(initial=1.0)) - children * np.log(max(1, vocabulary)))
     if base == PCFG:
         counts = np.bincount(expansions.number, expansions.weight, len(expansions.symbols))
         totals: Counter[str] = Counter()
         for symbols, count in zip(expansions.symbols, counts.tolist(), strict=True):
             totals[symbols[0]] += count
         heads = np.array([totals[symbols[0]] for symbols in expansions.symbols])
-        return np.asarray(np.log(counts) - np.log(heads) - np.log(expansions.choices()))
+        return np.asarray(np.log(counts) - np.log(heads))
     raise ValueError(f"the base distribution of a tree grammar is {' or '.join(BASES)}, not {base!r}")
 
 

@@ -1,5 +1,4 @@
-"""The sampler of tree-substitution grammars: cuts, edges and sub-labels by Gibbs [CGB09 §4; CFGŠ14 §2], then the
-labels' priors.
+"""The sampler of tree-substitution grammars: cuts and edges by Gibbs [CGB09 §4; CFGŠ14 §2], then the labels' priors.
 
 A sweep takes the trees one after the other against the very counts of all others, so the sampler is exact;
 docs/model.md, section 6. All of a tree's nodes are summed up when its turn comes, from the leaves up; from then on a
@@ -95,7 +94,7 @@ def tree_space(batch: Batch) -> TreeSpace:
         stack=np.zeros(nodes + 1, np.int32),
         powers=powers_of_base(batch.longest_rule + 2),
         scratch=np.zeros((2, nodes + 1), np.int64),
-        weight=np.zeros(2 * batch.most_options),
+        weight=np.zeros(batch.most_options),
         statistics=np.zeros(1, STATISTICS),
     )
 
@@ -369,24 +368,21 @@ def _draw(log_weights, size, u):
 
 @njit
 def sample_edge(v, u, temperature, at):
-    """Draw the edge of v among those of its sub-label: an option weighs P of the fragments it leads to, times its
-    density factor [CFGŠ14 eq. 6].
+    """Draw the edge of v by P of the fragments that each leads to, times its density factor [CFGŠ14 eq. 6].
 
-    False: a count fell below 0.
+    Returns False if a count fell below 0.
     """
     view, space = at.tree, at.space
     present = np.int64(view.edge[v])
-    sub_labels = np.int64(view.node[v]["split"]) + 1
-    sub_label = present % sub_labels
-    expansions = np.int64(view.node[v]["degree"]) // sub_labels
+    edges = np.int64(view.node[v]["degree"])
     head = v if view.cut[v] else head_of(v, at)
     size, _ = list_option(v, head, at)
     sound = add_option(size, at, -1)
-    for j in range(expansions):
-        view.edge[v] = j * sub_labels + sub_label
+    for j in range(edges):
+        view.edge[v] = j
         size, log_factor = list_option(v, head, at)
         space.weight[j] = score_option(size, at) / temperature + log_factor
-    choice = _draw(space.weight, expansions, u) * sub_labels + sub_label
+    choice = _draw(space.weight, edges, u)
     view.edge[v] = choice
     size, _ = list_option(v, head, at)
     sound &= add_option(size, at, 1)
@@ -394,71 +390,6 @@ def sample_edge(v, u, temperature, at):
     if choice != present:
         space.statistics[0]["edges_changed"] += 1
         lay_out(at)
-    return sound
-
-
-@njit_inline
-def _choose_label(v, head, option, at):
-    """Give v the sub-label and the cut of option 2·z + cut, and make the summaries of v and up to `head` anew."""
-    view = at.tree
-    sub_labels = np.int64(view.node[v]["split"]) + 1
-    expansion = np.int64(view.edge[v]) // sub_labels
-    view.edge[v] = expansion * sub_labels + option // 2
-    view.cut[v] = option % 2
-    x = np.int64(v)
-    sum_up(x, at)
-    while x != head:
-        x = np.int64(at.space.parent[x])
-        sum_up(x, at)
-
-
-@njit_inline
-def _count_around(v, head, change, at):
-    """Add `change` to the fragments of `head` and, where v is cut, of v; False: a count fell below 0."""
-    sound = _add_fragment(_fragment_at(head, at), at, change)
-    if at.tree.cut[v]:
-        sound &= _add_fragment(_fragment_at(v, at), at, change)
-    return sound
-
-
-@njit_inline
-def _log_around(v, head, at):
-    """ln of P of the fragment of `head` and, where v is cut, of that of v, neither counted, times what all options of v
-    have."""
-    labels, table = at.model.labels, at.table
-    upper = _fragment_at(head, at)
-    total = log_mass(_count_of(upper, table), labels.log_strength[upper.label] + upper.log_base)
-    if at.tree.cut[v]:
-        lower = _fragment_at(v, at)
-        # The lower fragment sees the upper one, which was drawn before it.
-        same = 1 if upper.low == lower.low and upper.high == lower.high else 0
-        tokens = np.int64(table.by_length[lower.label]["tokens"]) + (1 if upper.label == lower.label else 0)
-        total += log_mass(_count_of(lower, table) + same, labels.log_strength[lower.label] + lower.log_base)
-        total -= math.log(tokens + labels.strength[lower.label])
-    return total
-
-
-@njit
-def sample_label(v, u, temperature, at):
-    """Draw the sub-label of v together with its cut, by P of the one or two fragments that this makes.
-
-    False: a count fell below 0.
-    """
-    view, space = at.tree, at.space
-    options = 2 * (np.int64(view.node[v]["split"]) + 1)
-    present = 2 * (np.int64(view.edge[v]) % (options // 2)) + np.int64(view.cut[v])
-    head = head_of(v, at)
-    sound = _count_around(v, head, -1, at)
-    for option in range(options):
-        _choose_label(v, head, option, at)
-        space.weight[option] = _log_around(v, head, at) / temperature
-    choice = _draw(space.weight, options, u)
-    _choose_label(v, head, choice, at)
-    sound &= _count_around(v, head, 1, at)
-    space.statistics[0]["edges_sampled"] += 1
-    space.statistics[0]["edges_changed"] += choice // 2 != present // 2
-    space.statistics[0]["cuts_sampled"] += 1
-    space.statistics[0]["cuts_changed"] += choice % 2 != present % 2
     return sound
 
 
@@ -489,13 +420,10 @@ def sweep_tree(at, random, temperature):
         v = np.int64(space.turn[k])
         if space.on_tree[v] == 0:
             continue
-        if view.node[v]["degree"] > np.int64(view.node[v]["split"]) + 1:
+        if view.node[v]["degree"] > 1:
             random = advance(random)
             sound &= sample_edge(v, uniform(random), temperature, at)
-        if view.node[v]["split"]:
-            random = advance(random)
-            sound &= sample_label(v, uniform(random), temperature, at)
-        elif view.node[v]["free"]:
+        if view.node[v]["free"]:
             random = advance(random)
             sound &= sample_cut(v, uniform(random), temperature, at)
     return sound
@@ -797,6 +725,6 @@ def _room(batch: Batch, first: int, last: int) -> int:
     """At most so many new rows a sweep over trees first..last takes."""
     forests = batch.forests
     nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
-    ambiguous = nodes["degree"] > nodes["split"].astype(np.int64) + 1
+    ambiguous = nodes["degree"] > 1
     below = nodes["level"].astype(np.int64)
     return int(_ROOM_A_NODE * len(nodes) + below[ambiguous].sum() + ambiguous.sum())

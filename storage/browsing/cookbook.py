@@ -13,7 +13,8 @@ from hierogram.storage.browsing.looking import neighbours, rivals
 from hierogram.storage.browsing.reader import Look, literal
 from hierogram.storage.browsing.search import Phrase, Used, most_used
 from hierogram.storage.browsing.words import common_words, telling_words
-from hierogram.storage.schema.tables import VIEWS, metadata
+from hierogram.storage.schema.tables import metadata
+from hierogram.storage.schema.views import VIEWS
 
 
 class Recipe(NamedTuple):

@@ -37,7 +37,6 @@ _NUMBERS = {
     "nonterminals": "i4",
     "source_terminals": "i4",
     "target_terminals": "i4",
-    "label": "i4",
     "hiero": "i4",
     "count": "i8",
     "expected_uses": "f8",

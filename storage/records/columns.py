@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 _COLUMNS = {
     "length": "lengths",
     "scope": "scopes",
-    "label": "labels",
     "count": "counts",
     "expected_uses_variance": "expected_uses_variances",
 }
 
 NUMBERS = (
-    "length", "scope", "nonterminals", "source_terminals", "target_terminals", "label", "hiero", "count",
+    "length", "scope", "nonterminals", "source_terminals", "target_terminals", "hiero", "count",
     "expected_uses", "expected_uses_variance", "minimal_uses",
 )  # fmt: skip
 """Numbers of a rule, by the names of their columns in the table of rules, in the order of `RuleDeltas`."""
@@ -40,10 +39,10 @@ class RuleDeltas:
     """By how much rules' counts change; the rules themselves come along, so that their identity can be checked.
 
     `keys` uint64[n, 2], the two halves (high, low) of each rule's key; `sources` and `targets` its sides as texts;
-    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n]; `labels` int32[n], of its
-    left-hand side; `hiero` bool[n]; `counts` int64[n], `expected_uses` and `expected_uses_variances` float64[n] the
-    changes of counts, of expected uses and of the variance of their error, whole numbers of 1/`ONE_USE` and of
-    1/`ONE_SQUARE`; `minimal_uses` int64[n] those of uses in minimal derivations. `left_out` is the change of the
+    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n];
+    `hiero` bool[n]; `counts` int64[n], `expected_uses` and `expected_uses_variances` float64[n] the changes of counts,
+    of expected uses and of the variance of their error, whole numbers of 1/`ONE_USE` and of 1/`ONE_SQUARE`;
+    `minimal_uses` int64[n] the changes of uses in minimal derivations. `left_out` is the change of the
     expected uses that pairs have of rules that they do not count, by number of nonterminals. New rules are stored in
     the order in which they come: by source, so that those that are looked up together lie together.
     """
@@ -56,7 +55,6 @@ class RuleDeltas:
     nonterminals: NDArray[np.int32]
     source_terminals: NDArray[np.int32]
     target_terminals: NDArray[np.int32]
-    labels: NDArray[np.int32]
     hiero: NDArray[np.bool_]
     counts: NDArray[np.int64]
     expected_uses: NDArray[np.float64]

@@ -100,7 +100,6 @@ class StoredRule:
     nonterminals: int
     source_terminals: int
     target_terminals: int
-    label: int
     hiero: bool
     count: int
     expected_uses: float

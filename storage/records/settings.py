@@ -52,10 +52,7 @@ class Settings:
 
     `languages` are those of source and target, () if unknown. Pairs that arrive without links are tokenized by the
     rules of these languages if `tokenize` is set. `bpe_merges` are the merges of byte pair encoding of source and
-    target, () if words are not segmented. `classes` are target words, by class from 1 on, other words being
-    of class 0, () where nonterminals are not refined: a phrase has a label by the classes of its first and last target
-    word, and rules are told apart by the labels of their nonterminals. `sub_labels` is the number k of those that each
-    label of trees is divided into, a power of 2; the label over whole sentences is not divided.
+    target, () if words are not segmented.
     """
 
     model: Annotated[str, Option("Model of rules", values={PITMAN_YOR: "by rule length", DIRICHLET: ""})] = PITMAN_YOR
@@ -108,10 +105,3 @@ class Settings:
     ] = 1
     slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES)] = FLAT
     bpe_merges: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
-    sub_labels: int = 1
-
-    @property
-    def labels(self) -> int:
-        """The number of labels that phrases may have."""
-        return (len(self.classes) + 1) ** 2

@@ -1,8 +1,8 @@
-"""Tables and indexes of the store, and the names of its views, whose SQL is in `migrations/`.
+"""Tables and indexes of the store.
 
-`migrations/` makes the same schema step by step; a test holds the two together. All text compares and sorts
-by its UTF-8 bytes on both databases. Pairs, rules and words get their ids from `store_state`, not from the
-database's sequences, so that the same input gives the same ids everywhere and an id is never used twice.
+All text compares and sorts by its UTF-8 bytes on both databases. Pairs, rules and words get their ids from
+`store_state`, not from the database's sequences, so that the same input gives the same ids everywhere and an id is
+never used twice.
 """
 
 from datetime import UTC, datetime
@@ -97,12 +97,6 @@ metadata = MetaData()
 
 REVISIONS = ("0001",)
 """Schema revisions that this code knows, oldest first; the last one is its own."""
-
-VIEWS = (
-    "rule_table", "drawn_rule_table", "word_rules", "by_source", "by_target", "grammar", "averaged_grammar",
-    "translation_grammar", "rule_changes", "rule_support", "scored_pairs", "growth", "rejections",
-)  # fmt: skip
-"""The views, which are made for people."""
 
 BLOCK_BITS = 17
 """Rules whose ids have all but these low bits in common lie together in SQLite's indexes by side."""
@@ -250,7 +244,6 @@ rules = Table(
         Column(name, Integer, nullable=False)
         for name in ("length", "scope", "nonterminals", "source_terminals", "target_terminals")
     ),
-    Column("label", Integer, nullable=False, server_default="0"),
     Column("hiero", Boolean, nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("expected_uses", Double, nullable=False),
@@ -406,7 +399,7 @@ requests = Table(
     Index("requests_by_touch", "touched_at"),
 )
 
-# What is learned of the labels of a tree grammar: strength α, and the probability of expansion β.
+# Parameters of the labels of a tree grammar: strength α and probability of expansion β.
 labels = Table(
     "labels",
     metadata,

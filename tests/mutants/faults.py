@@ -3,7 +3,6 @@
 from tests.mutants.charts import CHART_FAULTS
 from tests.mutants.daemon import DAEMON_FAULTS
 from tests.mutants.fault import Change, Fault
-from tests.mutants.labels import LABEL_FAULTS
 from tests.mutants.stores import STORE_FAULTS
 
 SMALL_SCALE = (
@@ -29,6 +28,7 @@ SCORES = ("tests/tools/scores/test_scores.py", "-k", _LEFT_OUT)
 LEXICON = ("tests/samplers/scores/test_lexicon.py",)
 DENSE = ("tests/samplers/charts/test_dense.py",)
 LANGUAGE_MODELS = "tests/samplers/language_models/test_model.py"
+CLASSES = ("tests/samplers/language_models/test_classes.py",)
 ESTIMATION = ("tests/tools/translation/language_models/test_estimation.py", "-k", "definition")
 
 _ITG = "tests/samplers/itg/test_draw_for_draw.py"
@@ -1083,6 +1083,48 @@ FAULTS = (
     ),
     # Language models.
     Fault(
+        "classes are not weighed by their sizes",
+        "language_models/classes.py",
+        "return gain - 2.0 * (",
+        "return gain - 1.0 * (",
+        CLASSES,
+    ),
+    Fault(
+        "a word after itself is forgotten",
+        "language_models/classes.py",
+        "before[c] + after[c] + twice]",
+        "before[c] + after[c]]",
+        CLASSES,
+    ),
+    Fault(
+        "a word that moved is counted in its old class",
+        "language_models/classes.py",
+        "_add_word(word, best, 1, followers",
+        "_add_word(word, now, 1, followers",
+        CLASSES,
+    ),
+    Fault(
+        "classes keep their first numbers",
+        "language_models/classes.py",
+        "return ranks[classes]",
+        "return classes",
+        CLASSES,
+    ),
+    Fault(
+        "all words of a class are as likely",
+        "language_models/classes.py",
+        "found[k] += own + log10[place]",
+        "found[k] += own",
+        CLASSES,
+    ),
+    Fault(
+        "a text's end is not scored by classes",
+        "language_models/classes.py",
+        "found[k] += score(model, state, END)[0]",
+        "found[k] += 0.0",
+        CLASSES,
+    ),
+    Fault(
         "a context that is given up does not charge its weight",
         "language_models/model.py",
         "        given_up += model.states[at].backoff\n",
@@ -1506,7 +1548,6 @@ FAULTS = (
         ("tests/tools/translation/tuning/test_tuning.py", "-k", "weight_of_words"),
     ),
     *CHART_FAULTS,
-    *LABEL_FAULTS,
     *STORE_FAULTS,
     *DAEMON_FAULTS,
 )

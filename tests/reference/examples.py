@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.reference.forest import Forest, Link, Node, direct_forest, refined
+from tests.reference.forest import Forest, Link, Node, direct_forest
 
 RandomPair = tuple[tuple[str, ...], tuple[str, ...], set[Link]]
 """Source words, target words, links."""
@@ -34,10 +34,6 @@ BLOCKS = pair("a a b c c d", "A A B C C D", "0-0 0-1 1-0 1-1 2-2 3-3 3-4 4-3 4-4
 WIDE = pair("a b c c c d d d", "A B C C C D D D", "0-0 1-1 2-2 2-4 4-2 4-4 5-5 5-7 7-5 7-7")
 """Four phrases in a row, the last two of them three words wide."""
 UNLINKED = pair("a b", "A", "")
-
-
-REFINED = [refined(forest, {"A": 1, "C": 1}, 2) for forest in (COUPLE, SWAPPED, pair("c b", "C B"), TWICE)]
-"""Phrases with labels: the two words of COUPLE have others, and those of the third pair the same as these."""
 
 
 def ladder(rungs: int) -> Forest:

@@ -5,7 +5,7 @@ Nodes stand in the order of the kernels: by source start from right to left, at 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -22,17 +22,13 @@ Choices = dict[int, int]
 
 @dataclass(frozen=True)
 class Node:
-    """A node: its spans, its incoming edges, its level, and its label (0 for phrases that are not refined).
-
-    A label above 0 that is `bracketed` stands in rules around the node's symbols, as in trees.
-    """
+    """A node: its spans, its incoming edges, its level, and its label (0 for phrases)."""
 
     source: Span
     target: Span
     edges: tuple[Edge, ...]
     level: int
     label: int = 0
-    bracketed: bool = True
 
     @property
     def degree(self) -> int:
@@ -205,16 +201,6 @@ def maximal_phrases(span: Span, number: dict[Span, int]) -> Edge:
     below = [s for s in number if s != span and inside(s, span)]
     maximal = [s for s in below if not any(s != other and inside(s, other) for other in below)]
     return tuple(number[s] for s in sorted(maximal))
-
-
-def refined(forest: Forest, classes: dict[str, int], different: int) -> Forest:
-    """The forest with a label at each phrase: the class of its first target word times `different`, and of its last."""
-
-    def label(node: Node) -> int:
-        first, last = forest.target[node.target[0]], forest.target[node.target[1] - 1]
-        return different * classes.get(first, 0) + classes.get(last, 0)
-
-    return replace(forest, nodes=tuple(replace(node, label=label(node), bracketed=False) for node in forest.nodes))
 
 
 # What a forest says.

@@ -125,7 +125,7 @@ def write(forest: Forest, variables: Variables, head: int, numbers: dict[int, in
         else:
             items.append((start, write(forest, variables, tail, numbers, side)))
     symbols = [s for _, part in sorted(items, key=lambda item: item[0]) for s in part]
-    if node.label and node.bracketed and side == 0:
+    if node.label and side == 0:
         return [Bracket(node.label, True), *symbols, Bracket(node.label, False)]
     return symbols
 

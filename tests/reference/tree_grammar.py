@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, product
 from math import exp, lgamma, log
-from typing import NamedTuple
 
 from tests.reference.streams import Stream
 
-from hierogram.samplers.grammar.brackets import Parse, TreeNode
+from hierogram.samplers.grammar.brackets import Parse
 
 Fragment = tuple[object, ...]
 """A label, then what is below it: words, fragments, and frontier nonterminals, which are labels alone in a tuple."""
@@ -27,48 +26,14 @@ STALE_COUNTS = "the tree's own fragments stay counted"
 ONE_PROCESS = "all labels share one process"
 NO_STOPS = "frontier nonterminals cost nothing"
 MUTANTS = (NO_DENSITY, REPEAT_IGNORED, STALE_COUNTS, ONE_PROCESS, NO_STOPS)
-FREE_CHILDREN = "sub-labels of children cost nothing"
 
 
-class Refined(NamedTuple):
-    """A parse whose labels have so many sub-labels each, but for its root's: edge k·e + z is expansion e with z."""
-
-    words: Sequence[str]
-    nodes: Sequence[TreeNode]
-    sub_labels: int
-
-
-AnyParse = Parse | Refined
-
-
-def refined(parse: Parse, sub_labels: int) -> Refined:
-    """Return the parse with each expansion once for each sub-label."""
-    root = parse.nodes[-1].label
-    nodes = [
-        node._replace(edges=[e for e in node.edges for _ in range(1 if node.label == root else sub_labels)])
-        for node in parse.nodes
-    ]
-    return Refined(parse.words, nodes, sub_labels)
-
-
-def divided(parse: AnyParse, v: int) -> int:
-    """The number of sub-labels of v."""
-    whole = isinstance(parse, Parse) or parse.nodes[v].label == parse.nodes[-1].label
-    return 1 if whole else parse.sub_labels
-
-
-def label_at(parse: AnyParse, variables: Variables, v: int) -> str:
-    """The label of v with its sub-label, the first of which is not written."""
-    number = variables[0][v] % divided(parse, v)
-    return f"{parse.nodes[v].label}~{number}" if number else parse.nodes[v].label
-
-
-def tails_of(parse: AnyParse, edges: Sequence[int], v: int) -> list[int]:
+def tails_of(parse: Parse, edges: Sequence[int], v: int) -> list[int]:
     """The tails of v's present edge."""
     return parse.nodes[v].edges[edges[v]]
 
 
-def fragment_at(parse: AnyParse, variables: Variables, v: int) -> Fragment:
+def fragment_at(parse: Parse, variables: Variables, v: int) -> Fragment:
     """The fragment whose root is v."""
     edges, cuts = variables
     node = parse.nodes[v]
@@ -76,13 +41,13 @@ def fragment_at(parse: AnyParse, variables: Variables, v: int) -> Fragment:
     place = node.start
     for t in tails_of(parse, edges, v):
         below += parse.words[place : parse.nodes[t].start]
-        below.append((label_at(parse, variables, t),) if cuts[t] else fragment_at(parse, variables, t))
+        below.append((parse.nodes[t].label,) if cuts[t] else fragment_at(parse, variables, t))
         place = parse.nodes[t].end
     below += parse.words[place : node.end]
-    return (label_at(parse, variables, v), *below)
+    return (node.label, *below)
 
 
-def on_tree(parse: AnyParse, variables: Variables) -> list[int]:
+def on_tree(parse: Parse, variables: Variables) -> list[int]:
     """The nodes of the present tree."""
     found = [len(parse.nodes) - 1]
     for v in found:
@@ -90,7 +55,7 @@ def on_tree(parse: AnyParse, variables: Variables) -> list[int]:
     return found
 
 
-def fragments_of(parse: AnyParse, variables: Variables) -> list[Fragment]:
+def fragments_of(parse: Parse, variables: Variables) -> list[Fragment]:
     """The fragments of the derivation."""
     root = len(parse.nodes) - 1
     return [fragment_at(parse, variables, v) for v in on_tree(parse, variables) if v == root or variables[1][v]]
@@ -134,14 +99,12 @@ class Grammar:
     strength: dict[str, float]
     expansion_probability: dict[str, float]
     mutant: str | None = None
-    sub_labels: int = 1
-    root: str = ""
     bases: dict[Fragment, float] = field(default_factory=dict)
 
     def log_base(self, fragment: Fragment) -> float:
         """ln P0(fragment | its root's label)."""
         if fragment not in self.bases:
-            total = self.log_expansion(production_of(fragment))
+            total = self.expansion[production_of(fragment)]
             for child in fragment[1:]:
                 if isinstance(child, tuple):
                     beta = self.expansion_probability[str(child[0])]
@@ -151,12 +114,6 @@ class Grammar:
                         total += log(1 - beta)
             self.bases[fragment] = total
         return self.bases[fragment]
-
-    def log_expansion(self, production: tuple[str, ...]) -> float:
-        """ln P of a production: its own without sub-labels, and the children's, which are uniform."""
-        whole = tuple(x if x.startswith("\0") else x.split("~")[0] for x in production)
-        chosen = sum(not x.startswith("\0") and x != self.root for x in whole[1:])
-        return self.expansion[whole] - (0.0 if self.mutant == FREE_CHILDREN else chosen * log(self.sub_labels))
 
     def log_score(self, fragments: Iterable[Fragment], rest: Counter[Fragment]) -> float:
         """ln P of the fragments one after another, given the rest and those before."""
@@ -192,7 +149,7 @@ class Grammar:
         return total
 
 
-EXPANSION, CUT, LABEL = range(3)
+EDGE = 0
 
 
 def changed(variables: Variables, which: int, v: int, value: int) -> Variables:
@@ -206,7 +163,7 @@ def changed(variables: Variables, which: int, v: int, value: int) -> Variables:
 class Treebank:
     """Trees and forests, and the grammar that they are sampled under."""
 
-    parses: Sequence[AnyParse]
+    parses: Sequence[Parse]
     grammar: Grammar
     mutant: str | None = None
 
@@ -224,23 +181,12 @@ class Treebank:
         )
 
     def steps(self, p: int, v: int) -> list[int]:
-        """What is drawn at a node one after the other: its expansion; its cut, with its sub-label if it has some."""
-        edges, cuts = self.options(p, v)
-        number = divided(self.parses[p], v)
-        steps = [EXPANSION] if edges > number else []
-        return [*steps, LABEL] if number > 1 else [*steps, CUT] if cuts > 1 else steps
+        """The variables of a node that are drawn, in order: its edge, then its cut."""
+        return [which for which, number in enumerate(self.options(p, v)) if number > 1]
 
     def choices(self, joint: Joint, p: int, which: int, v: int) -> list[Variables]:
-        """What may come of a step."""
-        number, edge = divided(self.parses[p], v), joint[p][0][v]
-        expansion, label = divmod(edge, number)
-        if which == EXPANSION:
-            expansions = range(self.options(p, v)[0] // number)
-            return [changed(joint[p], 0, v, number * e + label) for e in expansions]
-        if which == CUT:
-            return [changed(joint[p], 1, v, cut) for cut in (0, 1)]
-        labelled = [changed(joint[p], 0, v, number * expansion + z) for z in range(number)]
-        return [changed(variables, 1, v, cut) for variables in labelled for cut in (0, 1)]
+        """The outcomes of a step."""
+        return [changed(joint[p], which, v, value) for value in range(self.options(p, v)[which])]
 
     def probabilities(self, joint: Joint, p: int, which: int, v: int, temperature: float = 1.0) -> list[float]:
         """The conditional distribution over the choices of a step."""
@@ -249,7 +195,7 @@ class Treebank:
         weights = []
         for variables in self.choices(joint, p, which, v):
             weight = self.grammar.log_score(fragments_of(parse, variables), rest) / temperature
-            if which == EXPANSION and self.mutant != NO_DENSITY:
+            if which == EDGE and self.mutant != NO_DENSITY:
                 tree = on_tree(parse, variables)
                 below = {v}
                 for x in tree:

@@ -75,8 +75,7 @@ def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:
     uses = (np.array(column, np.float64) for column in columns[11:13])
     sides = (join_texts(column) for column in columns[2:4])
     hiero, counts, minimal = np.array(columns[9], np.bool_), *(np.array(columns[k], np.int64) for k in (10, 13))
-    labels = np.zeros(len(counts), np.int32)
-    return RuleDeltas(keys, *sides, *shape, labels, hiero, counts, *uses, minimal)
+    return RuleDeltas(keys, *sides, *shape, hiero, counts, *uses, minimal)
 
 
 def updates_of(rows: Iterable[Update]) -> PairUpdates:

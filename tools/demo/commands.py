@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import interruptible, named_store, note, open_or_make, plural
+from hierogram.daemon.cli.common import interruptible, named_store, open_or_make, plural
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.cli.learning import align_pending, print_aligned, print_learned, telling
 from hierogram.daemon.progress import progress
@@ -30,9 +30,6 @@ _SHOWN_RULES = 5
 @with_options
 def demo(
     context: typer.Context,
-    data: Annotated[
-        Path | None, Option("Local copy of the data package, for machines without a network.", metavar="WHEEL")
-    ] = None,
     sweeps: Annotated[int, SWEEPS] = 30,
     output: Annotated[Path, OUTPUT] = DEMO_EXPORT,
     align: Annotated[
@@ -41,25 +38,19 @@ def demo(
 ) -> None:
     """Learn the grammar of the Greek New Testament and its English translation, in a minute or two.
 
-    The store is hierogram-demo.db, where --store names no other. Fetches the texts and their hand-made word alignments
-    from the Python package index (8.8 MB, kept in the user's cache folder), stores 7,936 pairs of verses, learns,
-    exports, and shows what was learned. With --align, in a store of its own, the links are those of our aligner, and
-    their error rate is printed.
+    Stores 7,936 pairs of verses with hand-made word alignments in hierogram-demo.db (or the store that --store names),
+    learns, exports, and prints rules. With --align, our aligner makes the links, in a store of its own, and their error
+    rate is printed.
     """
-    from hierogram.tools.demo.data import CREDITS, WHEEL, check, fetch, read_verses
+    from hierogram.tools.demo.data import CREDITS, read_verses
 
-    # HIEROGRAM_STORE names the store of one's own work, which the demo keeps out of.
+    # HIEROGRAM_STORE names the store of the user's own work, which the demo leaves alone.
     store = named_store(context) or (DEMO_ALIGN_STORE if align else DEMO_STORE)
     with interruptible("run `hierogram demo` again to go on"):
-        if data is None:
-            note(f"fetching {WHEEL} (or taking it from the cache) …")
-            data = fetch()
-        else:
-            check(data)
-        verses = list(read_verses(data))
+        verses = list(read_verses())
         print(CREDITS)
         with open_or_make(store) as opened:
-            _store_verses(opened, verses, data.name, align)
+            _store_verses(opened, verses, align)
             from hierogram.daemon.learning.learner import LearnOptions
 
             learning = opened.learn(sweeps, options=LearnOptions())
@@ -76,8 +67,8 @@ def demo(
             _print_how_to_go_on(opened.url)
 
 
-def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", origin: str, without_links: bool) -> None:
-    done = opened.add([verse.given(not without_links) for verse in verses], corpus=CORPUS, origin=origin)
+def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", without_links: bool) -> None:
+    done = opened.add([verse.given(not without_links) for verse in verses], corpus=CORPUS, origin=CORPUS)
     links = plural(sum(len(verse.links) for verse in verses), "link")
     with_links = f"without the {links} made by hand" if without_links else f"with {links} made by hand"
     known = f" ({done.totals.duplicates:,} known already)" if done.totals.duplicates else ""

@@ -82,13 +82,10 @@ def corpus_of(names: str) -> CorpusFiles:
 
 
 def demo_corpus(folder: Path) -> CorpusFiles:
-    """Return the verses of the demo, all of which have manual links, as files in the folder.
+    """Write the verses of the demo, all of which have manual links, as files in the folder."""
+    from hierogram.tools.demo.data import read_verses
 
-    They are fetched if need be.
-    """
-    from hierogram.tools.demo.data import fetch, read_verses
-
-    verses = list(read_verses(fetch()))
+    verses = list(read_verses())
     texts = {
         "corpus.el": (" ".join(verse.source) for verse in verses),
         "corpus.en": (" ".join(verse.target) for verse in verses),

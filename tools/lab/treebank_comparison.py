@@ -18,9 +18,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.text.treebanks.reading import read_trees
@@ -36,7 +34,6 @@ from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import Kept, drawn
-from hierogram.tools.lab.papers.rivals import p_of_difference
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import evaluate
 from hierogram.tools.treebanks.grammars import Prior, TreeGrammar, context_free
@@ -53,8 +50,7 @@ SAMPLED_MER = "mer, sampled"
 class Task:
     """One run: a grammar of the first `train` trees, scored on `test` trees after the first `skip`.
 
-    `seed` 0 is the PCFG; a TSG is sampled for `annealing` + `sweeps` sweeps over the base distribution `base`, each
-    label divided into that many `labels`.
+    `seed` 0 is the PCFG; a TSG is sampled for `annealing` + `sweeps` sweeps over the base distribution `base`.
     """
 
     treebank: str
@@ -67,7 +63,6 @@ class Task:
     base: str
     draws: int
     rare: int
-    labels: int = 1
 
 
 def run(task: Task) -> dict[str, Any]:
@@ -117,7 +112,6 @@ def sampled_grammar(
         seed=task.seed,
         annealing=Annealing(task.annealing),
         sweeps=task.sweeps,
-        sub_labels=task.labels,
         report=report,
     )
     fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]
@@ -154,23 +148,8 @@ def parsed_scores(
         method: {which: asdict(score) for which, score in evaluate(gold, guesses).items()}
         for method, guesses in found.items()
     }
-    brackets = {
-        method: [_brackets(*pair) for pair in zip(gold, guesses, strict=True)] for method, guesses in found.items()
-    }
     speed = (len(gold) - 1) / max(seconds, 1e-9)
-    return {"scores": scores, "brackets": brackets, "sentences_per_second": speed, "flat": flat}
-
-
-def _brackets(right: Tree, guess: Tree) -> list[int]:
-    """Return the brackets of a sentence that are in both trees, in the right one, and in the found one."""
-    score = evaluate([right], [guess])["all"]
-    return [score.matched, score.right, score.found]
-
-
-def f1_of(brackets: NDArray[np.float64]) -> float:
-    """Return F1 of sums over sentences."""
-    matched, right, found = brackets.tolist()
-    return float(2 * matched / (right + found))
+    return {"scores": scores, "sentences_per_second": speed, "flat": flat}
 
 
 METHODS = {
@@ -182,28 +161,18 @@ METHODS = {
 
 
 def named(row: dict[str, Any]) -> str:
-    """Return the name of a run's grammar, with its base distribution and number of sub-labels if it has some."""
-    task = row["task"]
-    divided = f", k = {task['labels']}" if task["labels"] > 1 else ""
-    return f"{TSG}, {BASE_NAMES[task['base']]}{divided}" if row["grammar"] == TSG else PCFG
+    """Return the name of a run's grammar, with the base distribution of a TSG."""
+    return f"{TSG}, {BASE_NAMES[row['task']['base']]}" if row["grammar"] == TSG else PCFG
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the scores as Markdown: means over the seeds, with standard deviations, and where labels are divided p."""
-    divided = any(row["task"]["labels"] > 1 for row in rows)
+    """Return the scores as Markdown: means over the seeds, with standard deviations."""
     lines = [
-        f"| grammar | rules | tree | precision | recall | F1 | F1, ≤ 40 words | exact |{' p |' if divided else ''}",
-        f"|---|---|---|---|---|---|---|---|{'---|' if divided else ''}",
+        "| grammar | rules | tree | precision | recall | F1 | F1, ≤ 40 words | exact |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for kind in dict.fromkeys(map(named, rows)):
         mine = [row for row in rows if named(row) == kind]
-        undivided = mine[0]["task"] | {"labels": 1}
-        others = [
-            row
-            for row in rows
-            if row["grammar"] == TSG
-            and row["task"] == undivided | {name: row["task"][name] for name in ("seed", "treebank")}
-        ]
         for method, name in METHODS.items():
             scores = [row["scores"][method] for row in mine if method in row["scores"]]
             if not scores:
@@ -215,16 +184,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
                 )
             ]  # fmt: skip
             rules = _cell([row["rules"] for row in mine], "{:,.0f}")
-            if divided:
-                cells.append(_p(others, mine, method) if mine[0]["task"]["labels"] > 1 else "")
             lines.append(f"| {kind} | {rules} | {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _p(others: Sequence[dict[str, Any]], mine: Sequence[dict[str, Any]], method: str) -> str:
-    one, other = (np.array([row["brackets"][method] for row in rows], np.float64) for rows in (others, mine))
-    p = p_of_difference(one, other, score=f1_of)
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
@@ -272,19 +233,15 @@ class Runs:
     bases: Annotated[tuple[str, ...], Option("Base distributions.", values=(UNIFORM, PCFG_BASE), shown="both")] = ()
     draws: Annotated[int, Option("Derivations to draw for MPP; 0 leaves it out.", min=0)] = 1000
     rare: Annotated[int, Option("Words seen that often or less become classes.", min=0)] = 1
-    labels: Annotated[
-        tuple[str, ...], Option("Sub-labels of each label, beside TSGs without.", metavar="NUMBERS", shown="none")
-    ] = ()
     jobs: Annotated[int, Option("Processes at a time.", min=1)] = 2
 
-    def task(self, trees: str, chain: tuple[str, int, int], train: int, evaluated: tuple[int, int], draws: int) -> Task:
-        """Return a run of a base distribution, a number of sub-labels and a seed, 0 for the PCFG, on the first `train`
-        trees.
+    def task(self, trees: str, chain: tuple[str, int], train: int, evaluated: tuple[int, int], draws: int) -> Task:
+        """Return a run of a base distribution and a seed, 0 for the PCFG, on the first `train` trees.
 
-        It is scored on those after `evaluated[0]`, `evaluated[1]` of them.
+        `evaluated[1]` trees after the first `evaluated[0]` are scored.
         """
-        (base, labels, seed), (skip, number) = chain, evaluated
-        return Task(trees, train, skip, number, seed, self.annealing, self.sweeps, base, draws, self.rare, labels)
+        (base, seed), (skip, number) = chain, evaluated
+        return Task(trees, train, skip, number, seed, self.annealing, self.sweeps, base, draws, self.rare)
 
 
 @with_options
@@ -299,14 +256,14 @@ def compare(
     train, dev = runs.train, runs.dev
     bases = [base for base in BASE_NAMES if base in (runs.bases or BASE_NAMES)]
     chains = [
-        (bases[-1], 1, 0),
-        *((base, k, seed) for base in bases for k in (1, *map(int, runs.labels)) for seed in range(1, runs.seeds + 1)),
+        (bases[-1], 0),
+        *((base, seed) for base in bases for seed in range(1, runs.seeds + 1)),
     ]
     tasks = [
         runs.task(trees, chain, train, (train + dev, runs.test), runs.draws if chain[-1] else 0) for chain in chains
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
-    growing = [runs.task(trees, (bases[-1], 1, seed), size, (train, dev), 0) for size in sizes for seed in (0, 1)]
+    growing = [runs.task(trees, (bases[-1], seed), size, (train, dev), 0) for size in sizes for seed in (0, 1)]
     kept = Kept(results)
     every = [*tasks, *growing]
     names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in every]

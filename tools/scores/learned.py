@@ -13,7 +13,7 @@ from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.samplers.charts.dense import RuleSides
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.columns import join_blobs
-from hierogram.samplers.grammar.rules import escape_terminal, number_of, parse_side
+from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
 from hierogram.samplers.scores.lexicon import Lexicon, LinkCounts, SideCounts, count_neighbours
 from hierogram.samplers.scores.scorer import KnownRules, Pairs
@@ -285,7 +285,7 @@ def _used(stored: RuleDeltas, known: Sequence[dict[str, int]]) -> _UsedRules:
 
 
 def _symbols(texts: Sequence[str], known: dict[str, int]) -> Column:
-    """Return the symbols of a side of rules: words by number, nonterminal k as -k, whatever its label."""
+    """Return the symbols of a side of rules: words by number, nonterminal k as -k."""
     sides = []
     for text in texts:
         symbols = []
@@ -293,7 +293,7 @@ def _symbols(texts: Sequence[str], known: dict[str, int]) -> Column:
             symbol = known.get(token)
             if symbol is None:
                 [one] = parse_side(token)
-                symbol = known[token] = -number_of(one) if isinstance(one, int) else _UNKNOWN
+                symbol = known[token] = -one if isinstance(one, int) else _UNKNOWN
             symbols.append(symbol)
         sides.append(symbols)
     return _flat(sides)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from hierogram.daemon.compressing import written
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.exports.exporting import decided, score_new_rules, score_rules
-from hierogram.daemon.exports.formats.format import LEFT_HAND_SIDE
 from hierogram.daemon.exports.formats.registry import promised_format
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import ReadState, Scratch, scratch
@@ -109,7 +108,7 @@ UNKNOWN_LENGTHS = TextLengths(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class TranslationGrammar:
-    """A packed grammar with its vocabularies.
+    """A packed grammar, the words of each side by their numbers, the names of its features, and what was left out.
 
     Attributes
     ----------
@@ -138,7 +137,6 @@ class TranslationGrammar:
     packed: Grammar
     source_words: list[str]
     target_words: list[str]
-    labels: tuple[str, ...]
     features: tuple[str, ...]
     circular: int = 0
     wide: int = 0
@@ -171,7 +169,6 @@ def packed(
         pack(table.columns, usable & narrow),
         table.source_words,
         table.target_words,
-        table.labels,
         table.features,
         int((~usable).sum()),
         int((usable & ~narrow).sum()),
@@ -224,7 +221,6 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
     for name in _TEXTS:
         arrays[name] = join_texts(getattr(grammar, name)).content
     values = {
-        "labels": list(grammar.labels),
         "features": list(grammar.features),
         "circular": grammar.circular,
         "wide": grammar.wide,
@@ -245,7 +241,6 @@ def read_grammar(path: str) -> TranslationGrammar:
             grammar,
             source,
             target,
-            tuple(values["labels"]),
             tuple(values["features"]),
             values["circular"],
             values["wide"],
@@ -337,8 +332,8 @@ class StoreGrammar:
 
     def _take(self, database: Scratch, rules: str) -> float:
         """Read rules of the view `scored`; returns how often all are seen, 0 without a rule."""
-        columns = ", ".join(("source", "target", "alignment", "label", "all_seen", *self._names))
-        query = f"SELECT concat_ws('\t', source, target, alignment, '', {LEFT_HAND_SIDE}) FROM sorted"
+        columns = ", ".join(("source", "target", "alignment", "all_seen", *self._names))
+        query = "SELECT concat_ws('\t', source, target, alignment, '') FROM sorted"
         database.arrange("sorted", f"SELECT {columns} FROM {rules}", "source, target")
         for _ in self._reader.read(database.lines(query)):
             pass

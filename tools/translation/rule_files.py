@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.exports.formats.decoders import MOSES, MOSES_SCORES, NAMES
-from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES, LEFT_HAND_SIDE
+from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES
 from hierogram.daemon.exports.formats.registry import FORMATS, promised_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import Scratch, quoted
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import open_lines
-from hierogram.samplers.decoding.grammar import GAP_STEP, MOST_LABELS, RuleColumns
+from hierogram.samplers.decoding.grammar import RuleColumns
 from hierogram.samplers.decoding.reading import (
     AT,
     LINE,
@@ -61,17 +61,17 @@ _LOGARITHMS: dict[str, Change] = {
 }
 """By format, what makes natural logarithms of its values; values of other formats are probabilities."""
 TABLES = ("jsonl", "tsv", "parquet")
-_COLUMNS = ("source", "target", "alignment", "label")
+_COLUMNS = ("source", "target", "alignment")
 _PLAIN = "hive_partitioning=false"
 """A name such as `language=zh` in a path is not a column."""
-_LINES = Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False, left=0)
+_LINES = Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False)
 LAYOUTS = {
     "cdec": _LINES,
     "thrax": _LINES,
     "joshua": _LINES._replace(named=False),
-    "moses": Layout(tabs=False, source=0, target=1, values=2, links=3, named=False, labeled=True, left=-1),
+    "moses": Layout(tabs=False, source=0, target=1, values=2, links=3, named=False, labeled=True),
 }
-TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False, left=4)
+TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False)
 _FAULTS = {
     NO_FIELDS: "a rule has a source side, a target side and values, with ||| between them",
     NO_NUMBER: "a feature's value is not a number",
@@ -79,7 +79,7 @@ _FAULTS = {
     NO_LINK: "links are pairs of positions, i-j",
 }
 _NUMBERED = re.compile(r"\[([^\[\]\s,]+),([1-9][0-9]?)\]")
-_NUMBERED_IN_TABLES = re.compile(r"\[(X(?:[1-9][0-9]*)?),([1-9][0-9]?)\]")
+_NUMBERED_IN_TABLES = re.compile(r"\[(X),([1-9][0-9]?)\]")
 _LINKED = re.compile(r"\[X\]\[([^\[\]\s]+)\]")
 _FIRST_RULES = 1 << 16
 _ESCAPES = {
@@ -91,12 +91,11 @@ _ESCAPES["thrax"] = _ESCAPES["joshua"]
 
 @dataclass(frozen=True, slots=True)
 class WordedRules:
-    """Rules as columns, symbols by the words of each side, and the names of their labels and features."""
+    """Rules as columns, symbols by the words of each side, and the names of their features."""
 
     columns: RuleColumns
     source_words: list[str]
     target_words: list[str]
-    labels: tuple[str, ...]
     features: tuple[str, ...]
 
 
@@ -111,8 +110,6 @@ class RuleReader:
         self._source = GrowingVocabulary()
         self._target = GrowingVocabulary()
         self._given = GrowingVocabulary()
-        self._left = GrowingVocabulary()
-        self._labels = {"X": 0}
         self._rules = room_for(_FIRST_RULES)
         self._cursor = np.array([0, 1], np.int64)
 
@@ -135,18 +132,9 @@ class RuleReader:
         """Read all whole lines; return what is left."""
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[AT] = 0
-        source, target, given, left = growing = self._source, self._target, self._given, self._left
+        source, target, given = growing = self._source, self._target, self._given
         while True:
-            known = Vocabularies(
-                source.arrays,
-                source.size,
-                target.arrays,
-                target.size,
-                given.arrays,
-                given.size,
-                left.arrays,
-                left.size,
-            )
+            known = Vocabularies(source.arrays, source.size, target.arrays, target.size, given.arrays, given.size)
             outcome = read_rules(text, self._cursor, self._layout, known, self._rules)
             if outcome == MORE:
                 return data[int(self._cursor[AT]) :]
@@ -168,32 +156,22 @@ class RuleReader:
     def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
         """Return the rules that were read, with `values` float64[rules, names] where their lines have none.
 
-        Raises `InputError` where nonterminals or links do not fit the sides of one.
+        Raises `InputError` if nonterminals or links do not fit the sides of a rule, or a nonterminal is not X.
         """
         rules = self._rules
         source, source_words = self._meanings(self._source)
         target, target_words = self._meanings(self._target)
-        named = self._left.finish()
-        left = np.zeros(len(named), np.int32)
-        for k in np.unique(rules.label[: rules.rules]).tolist():
-            left[k] = self._label(named.word(k).strip("[]"))
         if values is None:
             names, features = self._features(rules)
         else:
             names, features = self._canonical(self._names, values, np.ones(len(self._names), np.bool_))
-        columns, fault = with_numbered_gaps(rules.columns(source, target, left, features))
+        columns, fault = with_numbered_gaps(rules.columns(source, target, features))
         if fault >= 0:
             raise self._fault(
                 int(rules.line[fault]),
                 "its nonterminals or links do not fit: each nonterminal stands once on each side",
             )
-        if len(self._labels) > MOST_LABELS:
-            raise InputError(f"{self.name}: has {len(self._labels):,} labels; there may be {MOST_LABELS:,}")
-        return WordedRules(columns, source_words, target_words, tuple(self._labels), names)
-
-    def _label(self, name: str) -> int:
-        """Return the number of a label; X, and no name at all, is 0."""
-        return self._labels.setdefault(name or "X", len(self._labels))
+        return WordedRules(columns, source_words, target_words, names)
 
     def _meanings(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
         """Return what each symbol is, and the words in the order of their numbers."""
@@ -204,15 +182,18 @@ class RuleReader:
         numbered = _NUMBERED_IN_TABLES if self._layout.tabs else _NUMBERED
         for symbol in range(len(named)):
             spelled = named.word(symbol)
-            if match := numbered.fullmatch(spelled):
-                meanings[symbol] = -(int(match[2]) + GAP_STEP * self._label(match[1]))
+            match = numbered.fullmatch(spelled)
+            if match:
+                meanings[symbol] = -int(match[2])
             elif self._format == "moses" and (match := _LINKED.fullmatch(spelled)):
-                meanings[symbol] = -(NO_NUMBER_OF_ITS_OWN + GAP_STEP * self._label(match[1]))
+                meanings[symbol] = -NO_NUMBER_OF_ITS_OWN
             else:
                 word = self._word(spelled)
                 meanings[symbol] = numbers.setdefault(word, len(words))
                 if len(numbers) > len(words):
                     words.append(word)
+            if match and match[1] != "X":
+                raise InputError(f"{self.name}: nonterminal {spelled} is not supported: X is the only one")
         return meanings, words
 
     def _word(self, spelled: str) -> str:
@@ -321,10 +302,9 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], shown: Progress
             names = tuple(name for name in names if name in there)
             reader = RuleReader(str(file), format, names, TABBED)
             # Lines as `TABBED` has them.
-            texts = ", ".join(f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS[:3])
+            texts = ", ".join(f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS)
             values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
-            left = LEFT_HAND_SIDE.replace("label", "CAST(label AS INTEGER)") if _COLUMNS[3] in there else "''"
-            query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values}), {left}) FROM {tables[format]}"
+            query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values})) FROM {tables[format]}"
             for rules in reader.read(Scratch(connection, Path(folder), 1 << 30).lines(query)):
                 shown.update(rules, None, rules)
         except duckdb.Error as error:

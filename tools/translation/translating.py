@@ -18,10 +18,9 @@ from hierogram.daemon.text.segments import Segmenter, joined, segmenter_of, word
 from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
-from hierogram.samplers.decoding.grammar import COUNTED, GAP_STEP, UNKNOWN_SYMBOL, no_model
+from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
 from hierogram.samplers.decoding.kbest import Outputs
-from hierogram.samplers.grammar.numbers import LABEL_STEP
-from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, number_of, render_side
+from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.tools.translation.consensus import CANDIDATES, MORE_CANDIDATES, most_agreed, with_classes
 from hierogram.tools.translation.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
@@ -100,18 +99,10 @@ class Piece:
             return self.positions[use.source[0]], tuple(map(self.word, target))
         source, target = self.grammar.packed.source_of(use.rule), self.grammar.packed.target_of(use.rule)
         words = self.grammar.source_words
-        gaps = [self._nonterminal(-symbol) for symbol in source if symbol < 0]
-        left = iter(gaps)
         return (
-            tuple(next(left) if symbol < 0 else words[symbol] for symbol in source),
-            tuple(gaps[-symbol - 1] if symbol < 0 else self.word(symbol) for symbol in target),
+            tuple(-symbol if symbol < 0 else words[symbol] for symbol in source),
+            tuple(-symbol if symbol < 0 else self.word(symbol) for symbol in target),
         )
-
-    def _nonterminal(self, gap: int) -> int:
-        """Return a nonterminal of the grammar as rules write it; a label that stores do not have is left out."""
-        label, number = divmod(gap, GAP_STEP)
-        own = self.grammar.labels[label].removeprefix("X")
-        return number + LABEL_STEP * int(own) if own.isdecimal() else number
 
     def uses(self, number: int) -> list[_Use]:
         """Return the rules of a derivation, top-down in source order, but for those that begin and end a sentence."""
@@ -171,7 +162,7 @@ def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int
     places = []
     for symbol in side:
         places.append(start)
-        start = start + 1 if isinstance(symbol, str) else start + _size(spans[number_of(symbol) - 1])
+        start = start + 1 if isinstance(symbol, str) else start + _size(spans[symbol - 1])
     return places
 
 

@@ -19,9 +19,8 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.treebanks.trees import Node, Tree, preorder
 from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, Sorted, make_grammar, sort_rules
 from hierogram.samplers.charts.derivations import BINARY_EDGE, LEXICAL_EDGE, UNARY_EDGE, FragmentMasses, Productions
-from hierogram.samplers.grammar.brackets import number_of, whole_label
 from hierogram.samplers.grammar.settings import PCFG, UNIFORM
-from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, production_of, whole_production
+from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, production_of
 
 OWN, LEFT, RIGHT = 0, 1, 2
 """Which words a production covers, of those of its rule."""
@@ -188,7 +187,7 @@ def approximate(
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --root")
     prior_of = {**estimated_priors(grammar), **(priors or {})}
-    p0 = _Base(_base_probabilities(grammar, base), prior_of, root, 1 + max(map(number_of, prior_of)))
+    p0 = _Base(_base_probabilities(grammar, base), prior_of)
     whole = dict.fromkeys(interning.labels, 0.0)
     for fragment, count in fragments:
         whole[fragment.label] += count
@@ -207,15 +206,10 @@ def approximate(
 
 
 class _Base(NamedTuple):
-    """The base distribution: P of each production of undivided labels, and how a label is expanded and divided.
-
-    The label over whole sentences, `root`, is not divided; the `sub_labels` of others are uniform.
-    """
+    """The base distribution: P of each production, and how probably each label is expanded."""
 
     probabilities: Mapping[Production, float]
     priors: Mapping[str, Prior]
-    root: str
-    sub_labels: int
 
     def of(self, fragment: Tree) -> float:
         """Return the probability of a fragment by its productions and by where it stops [CGB09 §4]."""
@@ -226,22 +220,17 @@ class _Base(NamedTuple):
             if node is not fragment:
                 expansion = self.priors[node.label].expansion
                 probability *= expansion if node.children else 1 - expansion
-                if node.label != self.root:
-                    probability /= self.sub_labels
             if node.children:
-                probability *= self.probabilities[whole_production(production_of(node))]
+                probability *= self.probabilities[production_of(node)]
         return probability
 
 
 def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, float]:
-    """Return the probabilities of productions of undivided labels given their label: their relative frequencies (P_C),
-    or uniform ones.
+    """Return the probabilities of productions given their label: relative frequencies (P_C), or uniform ones (P_M).
 
     P_M: the number of children uniform up to the largest that occurs, each child uniform over all labels and words.
     """
-    counts: defaultdict[Production, float] = defaultdict(float)
-    for production, count in grammar.productions().items():
-        counts[whole_production(production)] += count
+    counts = grammar.productions()
     if base != UNIFORM:
         heads: defaultdict[str, float] = defaultdict(float)
         for (label, _, _), count in counts.items():
@@ -284,7 +273,7 @@ def _packed(
         for number, rule in enumerate(rules):
             start[kind, number] = len(production)
             for of_symbols, place in _productions_of(rule, names):
-                production.append(numbers.setdefault(whole_production(of_symbols), len(numbers)))
+                production.append(numbers.setdefault(of_symbols, len(numbers)))
                 places.append(place)
         start[kind, len(rules) :] = len(production)
         fragment[kind, : len(rules)] = interning.fragments[kind]
@@ -296,7 +285,7 @@ def _packed(
     tags: dict[str, tuple[float, str]] = {}
     for (label, right, lexical), count in counted.items():
         if lexical:
-            tags[right[0]] = max(tags.get(right[0], (0.0, "")), (count, whole_label(label)))
+            tags[right[0]] = max(tags.get(right[0], (0.0, "")), (count, label))
     return Approximation(
         sort_rules(chart, len(interning.words)),
         interning.rules,

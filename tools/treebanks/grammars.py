@@ -16,7 +16,6 @@ from hierogram.daemon.text.rejections import INVALID_UTF8, MALFORMED_TREE, Rejec
 from hierogram.daemon.text.treebanks.ingest import treebank_of
 from hierogram.daemon.text.treebanks.transformations import Transformations, transformed
 from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree
-from hierogram.samplers.grammar.brackets import whole_label
 from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
 from hierogram.storage.records import StoredRule
 from hierogram.storage.store import open_store
@@ -71,12 +70,6 @@ def production_of(node: Tree) -> Production:
     if words and len(node.children) > 1:
         raise InputError(f"({node.label} …) has a word beside other children: put a label over each word")
     return node.label, tuple(child if isinstance(child, str) else child.label for child in node.children), words > 0
-
-
-def whole_production(production: Production) -> Production:
-    """Return the production that a production of sub-labels is part of."""
-    label, right, lexical = production
-    return whole_label(label), right if lexical else tuple(map(whole_label, right)), lexical
 
 
 def read_grammar(path: str) -> TreeGrammar:

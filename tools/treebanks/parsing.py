@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text.treebanks.transformations import UNKNOWN, KnownWords, coarser
-from hierogram.daemon.text.treebanks.trees import ESCAPES, Node, Tree, rewritten, with_words
+from hierogram.daemon.text.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, Forest, SentenceKey, stays
-from hierogram.samplers.grammar.brackets import whole_label
 from hierogram.tools.treebanks.approximation import LEFT, OWN, Approximation, Rule
 from hierogram.tools.treebanks.grammars import Production
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
@@ -191,9 +190,7 @@ class Parser:
                 done.append(_under(found.top[:-1], Tree(found.top[-1], children)))
         [tree] = done
         assert isinstance(tree, Tree)
-        [undivided] = rewritten(tree, lambda label, children: [Tree(whole_label(label), tuple(children))])
-        assert isinstance(undivided, Tree)
-        return undivided
+        return tree
 
     def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
         """Return the tree of MER: that whose productions have the largest sum of expected counts.

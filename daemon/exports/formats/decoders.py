@@ -15,7 +15,6 @@ counts are written as powers of e. The field of counts has those of the target s
 """
 
 import math
-import re
 from functools import partial
 
 from hierogram.daemon.compressing import Compression
@@ -23,7 +22,6 @@ from hierogram.daemon.exports.formats.format import (
     DEFAULT_WEIGHTS,
     FEATURES,
     GLUE,
-    LEFT_HAND_SIDE,
     LM,
     LM_UNKNOWN,
     POPS,
@@ -37,7 +35,6 @@ from hierogram.daemon.exports.formats.format import (
     ReadRule,
     concatenated,
     is_plain,
-    left_hand_sides,
     links,
     mapped,
     plain,
@@ -96,18 +93,11 @@ def _cdec_line(features: Chosen) -> str:
             values.append(f"CASE WHEN {feature.name} = 0 THEN '' ELSE ' {NAMES[feature.name]}=' || {feature.name} END")
     linked = "CASE WHEN alignment = '' THEN '' ELSE ' ||| ' || alignment END"
     bars = "' ||| '"
-    sides = (LEFT_HAND_SIDE, bars, _cdec_side("source"), bars, _cdec_side("target"), "' |||'")
+    sides = ("'[X] ||| '", _cdec_side("source"), bars, _cdec_side("target"), "' |||'")
     return concatenated(*sides, *values, linked)
 
 
-def _cdec_glue(labels: int) -> list[str]:
-    """Return the rules that cdec has for X alone, for all other labels."""
-    others = left_hand_sides(labels)[1:]
-    begin = [f"[S] ||| [{name},1] ||| [{name},1] |||" for name in others]
-    return begin + [f"[S] ||| [S,1] [{name},2] ||| [S,1] [{name},2] ||| Glue=1" for name in others]
-
-
-def _configure_cdec(grammar: str | None, glue: str | None, features: Chosen) -> list[ConfigurationFile]:
+def _configure_cdec(grammar: str | None, _: str | None, features: Chosen) -> list[ConfigurationFile]:
     """Return `cdec.ini`, which names the weights, and the weights; without a language model, which the caller adds."""
     # Logarithms are to base 10 here, and a word counts -1 / ln 10.
     weights = {
@@ -123,7 +113,6 @@ def _configure_cdec(grammar: str | None, glue: str | None, features: Chosen) -> 
     lines = [
         "formalism=scfg",
         *([] if grammar is None else [f"grammar={grammar}"]),
-        *([] if glue is None else [f"scfg_extra_glue_grammar={glue}"]),
         "add_pass_through_rules=true",
         f"scfg_max_span_limit={SPAN}",
         "intersection_strategy=cube_pruning",
@@ -148,7 +137,6 @@ CDEC = Format(
     features=tuple(NAMES),
     line=_cdec_line,
     read=read_named,
-    glue=lambda _, labels: _cdec_glue(labels),
     alignments=True,
     configure=_configure_cdec,
 )
@@ -171,13 +159,13 @@ def _joshua_line(features: Chosen, named: bool) -> str:
         for feature in features
     )
     sides = f"{_joshua_side('source')} || ' ||| ' || {_joshua_side('target')}"
-    return f"({LEFT_HAND_SIDE}) || ' ||| ' || {sides} || ' ||| {values}"
+    return f"'[X] ||| ' || {sides} || ' ||| {values}"
 
 
-def _joshua_glue(none: str, used: str, labels: int) -> list[str]:
+def _joshua_glue(none: str, used: str) -> list[str]:
     return [
         f"[GOAL] ||| <s> ||| <s> ||| {none}",
-        *(f"[GOAL] ||| [GOAL,1] [{name},2] ||| [GOAL,1] [{name},2] ||| {used}" for name in left_hand_sides(labels)),
+        f"[GOAL] ||| [GOAL,1] [X,2] ||| [GOAL,1] [X,2] ||| {used}",
         f"[GOAL] ||| [GOAL,1] </s> ||| [GOAL,1] </s> ||| {none}",
     ]
 
@@ -226,7 +214,7 @@ JOSHUA = Format(
     line=partial(_joshua_line, named=False),
     read=_read_dense,
     # Joshua keeps the glue grammar's one feature apart from those of the main grammar.
-    glue=lambda _, labels: _joshua_glue("0", "-1", labels),
+    glue=_joshua_glue("0", "-1"),
     configure=partial(_configure_joshua, named=False),
 )
 THRAX = Format(
@@ -237,20 +225,20 @@ THRAX = Format(
     features=_JOSHUA_FEATURES,
     line=partial(_joshua_line, named=True),
     read=partial(read_named, base=1 / math.e),
-    glue=lambda _, labels: _joshua_glue("IsGlue=0", "IsGlue=1", labels),
+    glue=_joshua_glue("IsGlue=0", "IsGlue=1"),
     configure=partial(_configure_joshua, named=True),
 )
 
 
-_GAP = re.compile(r"\[X\]\[X([1-9][0-9]*)?\]")
-"""A nonterminal, the label at its end; which of the other side's it belongs to, the links say."""
+_GAP = "[X][X]"
+"""A nonterminal; a link gives its number."""
 
 MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
 """The scores that rule tables of other programs have."""
 
 
 def _moses_side(side: str) -> str:
-    gaps = "regexp_replace({}, '\\[(X[0-9]*),[0-9]+\\]', '[X][\\1]', 'g')"
+    gaps = "regexp_replace({}, '\\[X,[0-9]+\\]', '[X][X]', 'g')"
     slow = mapped(side, _escaped("&#124;", "&#91;", "&#93;"), gaps.format("x"))
     quick = f"CASE WHEN nonterminals = 0 THEN {side} ELSE {gaps.format(side)} END"
     return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {quick} ELSE {slow} END"
@@ -260,7 +248,7 @@ def _moses_line(features: Chosen) -> str:
     scores = spaced(*(plain(own.name if own.logarithmic else f"exp({own.name})") for own in features))
     counts = spaced(*map(plain, ("target_count", "source_count", "count")))
     bars = "' ||| '"
-    sides = (_moses_side("source"), "' [X] ||| '", _moses_side("target"), "' '", LEFT_HAND_SIDE, bars)
+    sides = (_moses_side("source"), "' [X] ||| '", _moses_side("target"), "' [X] ||| '")
     return concatenated(*sides, scores, bars, links("source", "target", "alignment"), bars, counts, "' ||| |||'")
 
 
@@ -269,9 +257,9 @@ def _read_moses(line: str, _: Chosen) -> ReadRule:
     left, right = source.split(" ")[:-1], target.split(" ")[:-1]
     # A word may have several links, of which this keeps one; a nonterminal has one.
     linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
-    gaps = ((place, gap) for place, symbol in enumerate(left) if (gap := _GAP.fullmatch(symbol)))
-    for number, (place, gap) in enumerate(gaps, 1):
-        left[place] = right[linked[place]] = f"[X{gap[1] or ''},{number}]"
+    gaps = [place for place, symbol in enumerate(left) if symbol == _GAP]
+    for number, place in enumerate(gaps, 1):
+        left[place] = right[linked[place]] = f"[X,{number}]"
     return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
 
 
@@ -306,13 +294,10 @@ MOSES = Format(
     read=_read_moses,
     order="line",
     configure=_configure_moses,
-    glue=lambda _, labels: [
+    glue=(
         "<s> [X] ||| <s> [S] ||| 1 ||| 0-0 ||| 0",
         "[X][S] </s> [X] ||| [X][S] </s> [S] ||| 1 ||| 0-0 1-1 ||| 0",
-        *(
-            f"[X][S] [X][{name}] [X] ||| [X][S] [X][{name}] [S] ||| 2.718 ||| 0-0 1-1 ||| 0"
-            for name in left_hand_sides(labels)
-        ),
-    ],
+        "[X][S] [X][X] [X] ||| [X][S] [X][X] [S] ||| 2.718 ||| 0-0 1-1 ||| 0",
+    ),
     alignments=True,
 )

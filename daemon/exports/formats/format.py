@@ -131,8 +131,8 @@ class Format:
     chosen features; raises `ValueError`, `IndexError` or `KeyError` where it is none. A format without them is a table
     of columns, which the scratch database writes and reads itself. `features` are those that may be chosen; with
     `fixed` all are written. With `alignments` it shows which words of a rule are linked. `shape` are the columns that
-    it needs of `scope`, `nonterminals`, `source_terminals`, `target_terminals` and `label`. `order` sorts the lines,
-    `header` comes first, `glue` makes a file of its own, for so many labels, where it has lines. `suffix` ends the
+    it needs of `scope`, `nonterminals`, `source_terminals` and `target_terminals`. `order` sorts the lines,
+    `header` comes first, `glue` is the lines of a file of glue rules. `suffix` ends the
     names of files, before that of the compression; `compression` is the default. Programs that read a format whose
     default is gzip or none cannot read zstd, so such files are never written. `needs` is what a kind of grammar has to
     offer (`hierogram.samplers.grammar.kinds`) for it to be written so; None: nothing. With `words` its lines are pairs
@@ -151,10 +151,10 @@ class Format:
     read: Callable[[str, Chosen], ReadRule] | None = None
     fixed: bool = False
     alignments: bool = False
-    shape: tuple[str, ...] = ("nonterminals", "label")
+    shape: tuple[str, ...] = ("nonterminals",)
     order: str = "source, target"
     header: Callable[[Chosen], str] | None = None
-    glue: Callable[[Chosen, int], Sequence[str]] | None = None
+    glue: Sequence[str] = ()
     needs: str | None = TRANSLATION
     words: bool = False
     lexicon: bool = False
@@ -214,7 +214,7 @@ def spaced(*parts: str) -> str:
 
 def is_nonterminal(symbol: str) -> str:
     """Return whether the symbol (an SQL expression) is a nonterminal in the store's notation."""
-    return f"(starts_with({symbol}, '[X') AND regexp_full_match({symbol}, '{NONTERMINAL}'))"
+    return f"(starts_with({symbol}, '[X,') AND regexp_full_match({symbol}, '{NONTERMINAL}'))"
 
 
 def word(symbol: str) -> str:
@@ -243,29 +243,13 @@ def mapped(side: str, terminal: str, nonterminal: str) -> str:
     )
 
 
-LEFT_HAND_SIDE = "CASE label WHEN 0 THEN '[X]' ELSE '[X' || label || ']' END"
-"""The nonterminal of a rule's left-hand side, with its label: `[X]`, `[X3]`."""
-
-
-def left_hand_sides(labels: int) -> list[str]:
-    """Return the names of that many labels: X, X1, X2, …"""
-    return [f"X{label or ''}" for label in range(labels)]
-
-
-def without_labels(side: str) -> str:
-    """Return the side with nonterminals that have numbers alone; words that look so stand behind a backslash."""
-    return f"regexp_replace({side}, '(^| )\\[X[1-9][0-9]*,', '\\1[X,', 'g')"
-
-
 def links(source: str, target: str, alignment: str) -> str:
     """Return the links of a rule as text, sorted: those of its words, and of its nonterminals, each with itself."""
     pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
     of_words = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
     words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {of_words} END)"
     place = "CAST(list_position({side}, '[X,' || k || ']') - 1 AS INTEGER)"
-    of_source, of_target = (
-        place.format(side=f"string_split({without_labels(side)}, ' ')") for side in (source, target)
-    )
+    of_source, of_target = (place.format(side=f"string_split({side}, ' ')") for side in (source, target))
     gaps = f"list_transform(range(1, nonterminals + 1), lambda k: {{'i': {of_source}, 'j': {of_target}}})"
     return f"array_to_string(list_transform(list_sort(list_concat({words}, {gaps})), lambda l: l.i || '-' || l.j), ' ')"
 

@@ -6,7 +6,7 @@ import json
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exports.formats.format import FEATURES, Chosen, Format, ReadRule, concatenated
 
-_SHAPE = ("scope", "nonterminals", "label")
+_SHAPE = ("scope", "nonterminals")
 _RULE = ("source", "target", "alignment", *_SHAPE, "source_count", "target_count")
 _TEXTS = ("source", "target", "alignment")
 _FEATURES = tuple(feature.name for feature in FEATURES if feature.name != "glue")

@@ -148,7 +148,6 @@ class LoadedRawPairs:
             nonterminals=nonterminals,
             source_terminals=source_terminals,
             target_terminals=target_terminals,
-            labels=np.zeros(len(keys), np.int32),
             hiero=is_hiero(nonterminals, nonterminals // 2, source_terminals, target_terminals),
             counts=uses.counts,
             expected_uses=uses.sampled / ONE_USE,

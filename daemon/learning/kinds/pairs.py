@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
 from typing import ClassVar
 
@@ -26,7 +25,7 @@ from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.forests.averages import Averages, add_trees
 from hierogram.samplers.forests.batch import Batch, State, make_batch
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, trees_of
-from hierogram.samplers.forests.forest import NO_TAIL, Bitext, Forests, build_forests, label_phrases
+from hierogram.samplers.forests.forest import NO_TAIL, Bitext, Forests, build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.forests.records import Fragments, fragments_of, left_out, moved, read_averages, write_averages
 from hierogram.samplers.grammar import keys
@@ -193,7 +192,6 @@ class LoadedPairs(ForestPairs):
             nonterminals=nonterminals,
             source_terminals=source_terminals,
             target_terminals=target_terminals,
-            labels=deltas.labels[chosen],
             hiero=is_hiero(nonterminals, deltas.adjacent[chosen], source_terminals, target_terminals),
             counts=deltas.counts[chosen],
             expected_uses=deltas.sampled[chosen] / ONE_USE,
@@ -248,12 +246,6 @@ def streams_of(rows: Sequence[PairRow]) -> NDArray[np.int64]:
     return np.array([row.id + (row.restarts << _ID_BITS) for row in rows], np.int64)
 
 
-@lru_cache(2)
-def classes_by_word(classes: tuple[str, ...]) -> dict[str, int]:
-    """Return the class of each word that has one above 0, see `Settings.classes`."""
-    return {word: number for number, words in enumerate(classes, 1) for word in words.split(" ")}
-
-
 def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
     """Raise `AlignmentInputError` where a link is beyond a pair's words, since kernels would write beyond arrays."""
     links = np.diff(bitext.link_offset)
@@ -279,9 +271,5 @@ def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
         keys.ALL_BITS,
     )
     forests = build_forests(bitext, settings.span_limit)
-    if settings.classes:
-        class_of = classes_by_word(settings.classes)
-        classes = np.array([class_of.get(word, 0) for word in target_words], np.int64)
-        label_phrases(forests, bitext, classes, len(settings.classes) + 1)
     batch = make_batch(bitext, words, forests, streams_of(rows), longest_rule(settings))
     return LoadedPairs(batch, spellings(source_words), spellings(target_words), rows)

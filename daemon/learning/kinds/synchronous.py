@@ -30,7 +30,6 @@ from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import Forests
-from hierogram.samplers.grammar.numbers import LABEL_STEP
 from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
 from hierogram.samplers.grammar.schedules import (
     Annealing,
@@ -225,11 +224,10 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
     uses = []
     for head, tails, children in expansions:
         spans = [_spans(forests, node) for node in (head, *tails)]
-        labels = [int(forests.node[node]["label"]) for node in tails]
         uses.append(
             RuleUse(
-                render_side(_side(source, [span for span, _ in spans], labels)),
-                render_side(_side(target, [span for _, span in spans], labels)),
+                render_side(_side(source, [span for span, _ in spans])),
+                render_side(_side(target, [span for _, span in spans])),
                 *spans[0],
                 children,
             )
@@ -242,8 +240,8 @@ def _spans(forests: Forests, node: int) -> tuple[Span, Span]:
     return ((int(at["source_start"]), int(at["source_end"])), (int(at["target_start"]), int(at["target_end"])))
 
 
-def _side(words: Sequence[str], spans: Sequence[Span], labels: Sequence[int]) -> Side:
-    """The words of the first span, the others of which are nonterminals 1, 2, … with these labels."""
+def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
+    """The words of the first span, with the other spans as nonterminals 1, 2, …"""
     (start, end), *inner = spans
     begins = {first: (number, last) for number, (first, last) in enumerate(inner, 1)}
     side: list[str | int] = []
@@ -251,7 +249,7 @@ def _side(words: Sequence[str], spans: Sequence[Span], labels: Sequence[int]) ->
     while position < end:
         if position in begins:
             number, position = begins[position]
-            side.append(number + LABEL_STEP * labels[number - 1])
+            side.append(number)
         else:
             side.append(words[position])
             position += 1

@@ -30,7 +30,7 @@ from hierogram.samplers.forests.batch import Batch, State, initial_state, make_b
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar import keys
-from hierogram.samplers.grammar.brackets import check_size, productions, read_parse, sub_label
+from hierogram.samplers.grammar.brackets import check_size, productions, read_parse
 from hierogram.samplers.grammar.columns import join_texts
 from hierogram.samplers.grammar.keys import fragment_key, hash_words
 from hierogram.samplers.grammar.numbers import MAX_EDGES, MAX_LABEL, ONE_SQUARE, ONE_USE
@@ -74,7 +74,6 @@ class LoadedTrees(ForestPairs):
             nonterminals=deltas.nonterminals[chosen],
             source_terminals=none,
             target_terminals=source_terminals_of(deltas.rule_sizes[chosen]).astype(np.int32),
-            labels=none,
             hiero=none.astype(np.bool_),
             counts=deltas.counts[chosen],
             expected_uses=deltas.sampled[chosen] / ONE_USE,
@@ -83,17 +82,14 @@ class LoadedTrees(ForestPairs):
         )
 
 
-def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0, sub_labels: int = 1) -> LoadedTrees:
+def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
     """Load trees or packed forests in brackets; `ids` name them for their random streams.
 
-    Labels are numbered from 1 in the order in which they come, the `sub_labels` of each [Petrov et al. 2006] one after
-    the other; labels of roots are not divided. Raises `BracketError` where a text is no tree, and
-    `ForestTooLargeError` where one is beyond what a forest can hold.
+    Labels are numbered from 1 in order of appearance. Raises `BracketError` if a text is not a tree, and
+    `ForestTooLargeError` if one is too large for a forest.
     """
     parses = list(map(read_parse, texts))
-    whole = frozenset(parse.nodes[-1].label for parse in parses)
-    labels: dict[str, int] = {}
-    names = [""]
+    labels = {"": 0}
     words: dict[str, int] = {}
     known: dict[tuple[str, ...], int] = {}
     numbers: list[int] = []
@@ -109,30 +105,25 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0, sub_
         except ForestTooLargeError as error:
             raise ForestTooLargeError(f"tree {number}: {error}: leave it out") from error
         most = max(len(node.edges) for node in parse.nodes)
-        if most * sub_labels > MAX_EDGES:
+        if most > MAX_EDGES:
             raise ForestTooLargeError(
-                f"tree {number}: a node with {most} expansions; with {sub_labels} sub-labels at most"
-                f" {MAX_EDGES // sub_labels} can be sampled: leave it out"
+                f"tree {number}: a node has {most} expansions, the limit is {MAX_EDGES}: leave it out"
             )
-        pair = []
-        for node in parse.nodes:
-            divided = 1 if node.label in whole else sub_labels
-            if node.label not in labels:
-                labels[node.label] = len(names)
-                names += [sub_label(node.label, number) for number in range(divided)]
-            pair.append(Node((node.start, node.end), (0, 0), node.edges, labels[node.label], sub_labels=divided))
-            degrees.append(len(node.edges) * divided)
+        pairs.append(
+            [
+                Node((node.start, node.end), (0, 0), node.edges, labels.setdefault(node.label, len(labels)))
+                for node in parse.nodes
+            ]
+        )
+        degrees += [len(node.edges) for node in parse.nodes]
         for place, _, symbols in productions(parse):
-            node = parse.nodes[place]
-            divided = 1 if node.label in whole else sub_labels
-            numbers += [known.setdefault(symbols, len(known))] * divided
-            weights += [1.0 / (len(node.edges) * divided)] * divided
-        pairs.append(pair)
+            numbers.append(known.setdefault(symbols, len(known)))
+            weights.append(1.0 / len(parse.nodes[place].edges))
         tokens += [words.setdefault(word, len(words)) for word in parse.words]
         lengths.append(len(parse.words))
         longest = max(longest, len(parse.words) + 2 * len(parse.nodes))
-    if len(names) > MAX_LABEL + 1:
-        raise BracketError(f"{len(names) - 1} different labels, at most {MAX_LABEL} can be told apart")
+    if len(labels) > MAX_LABEL + 1:
+        raise BracketError(f"{len(labels) - 1} different labels, the limit is {MAX_LABEL}")
     source = np.array(tokens, np.int32)
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     none = np.zeros(len(offsets), np.int64)
@@ -145,10 +136,8 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0, sub_
         np.array(numbers, np.int32),
         np.array(weights),
         np.cumsum([0, *degrees], dtype=np.int64),
-        sub_labels,
-        whole,
     )
-    return LoadedTrees(batch, TreeBatch(batch, expansions, names), list(words), key_salt)
+    return LoadedTrees(batch, TreeBatch(batch, expansions, list(labels)), list(words), key_salt)
 
 
 Prior = tuple[float, float]
@@ -248,16 +237,15 @@ def sample_treebank(
     annealing: Annealing | None = None,
     sweeps: int = 100,
     start: str = JOINED,
-    sub_labels: int = 1,
     report: Callable[[int, TreeChain], None] | None = None,
 ) -> TreeChain:
     """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
 
-    Anneals, then takes `sweeps` more sweeps; `report` hears the number of each sweep done, and the chain. Each label is
-    divided into that many `sub_labels`, a power of 2. The grammar is the result's `fragments()`. Raises `BracketError`.
+    Anneals, then takes `sweeps` more sweeps, and calls `report` with each sweep's number and the chain. The grammar is
+    the result's `fragments()`. Raises `BracketError`.
     """
     schedule = annealing or Annealing()
-    loaded = load_trees(texts, range(1, len(texts) + 1), sub_labels=sub_labels)
+    loaded = load_trees(texts, range(1, len(texts) + 1))
     chain = TreeTrial(loaded, base, schedule, TrialOptions(seed, start))
     for number in range(1, schedule.sweeps + sweeps + 1):
         chain.sweep()
@@ -340,7 +328,7 @@ class TreebankChain(Chain):
 
 def _load(rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
     texts, ids = [row.target for row in rows], [row.id for row in rows]
-    return load_trees(texts, ids, settings.key_salt, settings.sub_labels)
+    return load_trees(texts, ids, settings.key_salt)
 
 
 def _begin(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_]) -> State:
@@ -362,14 +350,8 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
         at = forests.node[head]
         span = int(at["source_start"]), int(at["source_end"])
         fragment = _fragment(head, forests, state, labels, words)
-        uses.append(RuleUse(labels[_label(head, forests, state)], fragment, span, (0, 0), children))
+        uses.append(RuleUse(labels[int(at["label"])], fragment, span, (0, 0), children))
     return uses
-
-
-def _label(node: int, forests: Forests, state: State) -> int:
-    """Return the number of a node's label with the sub-label that its edge has."""
-    at = forests.node[node]
-    return int(at["label"]) + (int(state.edge[node]) & int(at["split"]))
 
 
 def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], words: Sequence[str]) -> str:
@@ -382,7 +364,7 @@ def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], 
             pieces.append(item)
             continue
         at = forests.node[item]
-        label = labels[_label(item, forests, state)]
+        label = labels[int(at["label"])]
         if item != head and state.cut[item]:
             pieces.append(f" ({label})")
             continue

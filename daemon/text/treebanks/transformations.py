@@ -13,7 +13,6 @@ from typing import Annotated
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.rejections import EMPTY_SIDE, MALFORMED_TREE, RejectionError
 from hierogram.daemon.text.treebanks.trees import Node, Tree, rewritten, with_words, words_of
-from hierogram.samplers.grammar.brackets import whole_label
 from hierogram.storage.options import Option
 
 UNKNOWN = "UNK"
@@ -198,8 +197,6 @@ def refuse_marks(label: str, how: Transformations) -> None:
         raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):
         raise RejectionError(MALFORMED_TREE, f"label {label!r} is a sign of the notation of packed forests")
-    if whole_label(label) != label:
-        raise RejectionError(MALFORMED_TREE, f"label {label!r}: ~ and a number are the end of a sub-label")
     if label.startswith(INTERMEDIATE):
         raise RejectionError(
             MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarization's"

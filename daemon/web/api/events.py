@@ -2,14 +2,15 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Collection
 from http import HTTPStatus
 from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query
+from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
-from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
@@ -93,10 +94,11 @@ def event_routes(service: Service, downloads: Downloads, ending: Callable[[], bo
 
 
 class _Stream(EventSourceResponse):
-    """A stream of events that gives its place back, however it ends, begun or not."""
+    """A stream of events that calls `ended` however it ends, whether it has begun or not."""
 
-    def __init__(self, events: AsyncIterator[ServerSentEvent], ended: Callable[[], None]) -> None:
-        super().__init__(events, ping=_HEARTBEAT_SECONDS)
+    def __init__(self, events: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
+        # No cache may keep it, no proxy may wait for its end.
+        super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -136,7 +138,8 @@ class _Streams:
     def _close(self) -> None:
         self._open -= 1
 
-    async def _events(self, kinds: Collection[str], position: int) -> AsyncIterator[ServerSentEvent]:
+    async def _events(self, kinds: Collection[str], position: int) -> AsyncIterator[bytes]:
+        sent = time.monotonic()
         while not self._ending():
             try:
                 page = await self.page(kinds, position, _A_LOOK)
@@ -145,12 +148,16 @@ class _Streams:
                 return
             if page.missed:
                 position = page.oldest - 1
-                yield ServerSentEvent(
-                    f'{{"missed": {page.missed}, "oldest": {page.oldest}}}', event="missed", id=str(position)
-                )
+                missed = f'{{"missed": {page.missed}, "oldest": {page.oldest}}}'
+                yield format_sse_event(data_str=missed, event="missed", id=str(position))
             for event in page.events:
                 content = json.dumps(event.plain(), ensure_ascii=False)
-                yield ServerSentEvent(content, event=event.kind, id=str(event.id))
+                yield format_sse_event(data_str=content, event=event.kind, id=str(event.id))
+            if page.missed or page.events:
+                sent = time.monotonic()
+            elif time.monotonic() - sent >= _HEARTBEAT_SECONDS:
+                yield KEEPALIVE_COMMENT
+                sent = time.monotonic()
             reached = page.events[-1].id if len(page.events) >= _A_LOOK else page.last
             if reached > position:
                 position = reached

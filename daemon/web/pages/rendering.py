@@ -25,8 +25,7 @@ from hierogram.daemon.text.segments import WITHIN, InWords
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, notation_of
-from hierogram.samplers.grammar.numbers import LABEL_STEP
-from hierogram.samplers.grammar.rules import number_of, parse_side
+from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.records import Settings
 
@@ -176,8 +175,7 @@ def colour_of(number: int) -> int:
 
 
 class Symbol(NamedTuple):
-    """A symbol of a rule's side: a word, or a nonterminal by its number, the colour that it has on both sides, and its
-    label.
+    """A symbol of a rule's side: a word, or a nonterminal by its number, which has one color on both sides.
 
     `within`: it is part of a word that began elsewhere.
     """
@@ -185,7 +183,6 @@ class Symbol(NamedTuple):
     text: str
     number: int | None = None
     within: bool = False
-    label: int = 0
 
     @property
     def colour(self) -> int:
@@ -219,7 +216,7 @@ def symbols_of(side: str, settings: Settings) -> list[Symbol]:
         return [Symbol(side)]
     parts = InWords(settings.bpe_merges).symbols(parse_side(side))
     return [
-        Symbol("", number_of(part), label=part // LABEL_STEP)
+        Symbol("", part)
         if isinstance(part, int)
         else Symbol(part, within=bool(settings.bpe_merges) and part != WITHIN and part.startswith(WITHIN))
         for part in parts

@@ -22,7 +22,6 @@ from hierogram.__main__ import main
 from hierogram.daemon.cli.main import app
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.store import open_store
-from hierogram.tools.lab.size import commands_and_options
 
 COMMANDS = ("init", "ingest", "learn", "rules", "export", "status", "verify", "demo")
 SHORT: dict[str, object] = {"schedule": "paper", "sweeps_per_level": 2, "levels": 3, "round_sweeps": 2}

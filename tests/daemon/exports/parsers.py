@@ -10,14 +10,12 @@ import zstandard
 
 
 class Parsed(NamedTuple):
-    """A rule: words, and nonterminals as rules have them; its links; its values by name, as plain numbers; the label of
-    its left-hand side."""
+    """A rule: words, and nonterminals as rules have them; its links; its values by name, as plain numbers."""
 
     source: tuple[str | int, ...]
     target: tuple[str | int, ...]
     links: tuple[tuple[int, int], ...]
     values: dict[str, float]
-    label: int = 0
 
 
 def content(path: Path) -> bytes:
@@ -39,27 +37,15 @@ def links(text: str) -> tuple[tuple[int, int], ...]:
     return found
 
 
-def numbered(number: int, label: str | None) -> int:
-    """A nonterminal as rules have it."""
-    return number + 65536 * int(label or 0)
-
-
-def label_of(left: str) -> int:
-    """The label of a left-hand side, `[X]` or `[X3]`."""
-    name = re.fullmatch(r"\[X([1-9][0-9]*)?\]", left)
-    assert name, left
-    return int(name.group(1) or 0)
-
-
 def bracketed(side: str, escape: str = "\\") -> tuple[str | int, ...]:
     """A side whose nonterminals are `[X,1]`; any other word in brackets is one too, to cdec, and so an error."""
     symbols: list[str | int] = []
     for symbol in side.split(" "):
         match = re.fullmatch(r"\[(.*)\]", symbol)
         if match:
-            name = re.fullmatch(r"X([1-9][0-9]*)?,([1-9])", match.group(1))
+            name = re.fullmatch(r"X,([1-9])", match.group(1))
             assert name, symbol
-            symbols.append(numbered(int(name.group(2)), name.group(1)))
+            symbols.append(int(name.group(1)))
         else:
             assert symbol
             assert symbol != "|||"
@@ -110,7 +96,8 @@ def cdec(line: str) -> Parsed:
     for name in CDEC_NAMES.values():
         if not is_logarithm(name) and name != "glue":
             values.setdefault(name, 0)
-    return Parsed(bracketed(source), bracketed(target), links(rest[0]) if rest else (), values, label_of(left))
+    assert left == "[X]"
+    return Parsed(bracketed(source), bracketed(target), links(rest[0]) if rest else (), values)
 
 
 def thrax(line: str) -> Parsed:
@@ -119,7 +106,8 @@ def thrax(line: str) -> Parsed:
     for feature in features.split(" "):
         name, value = feature.split("=")
         values[CDEC_NAMES[name]] = math.exp(-float(value)) if is_logarithm(CDEC_NAMES[name]) else float(value)
-    return Parsed(of_joshua(source), of_joshua(target), (), values, label_of(left))
+    assert left == "[X]"
+    return Parsed(of_joshua(source), of_joshua(target), (), values)
 
 
 def joshua(line: str, names: list[str]) -> Parsed:
@@ -128,7 +116,8 @@ def joshua(line: str, names: list[str]) -> Parsed:
         name: math.exp(-float(value)) if is_logarithm(name) else float(value)
         for name, value in zip(names, features.split(" "), strict=True)
     }
-    return Parsed(of_joshua(source), of_joshua(target), (), values, label_of(left))
+    assert left == "[X]"
+    return Parsed(of_joshua(source), of_joshua(target), (), values)
 
 
 def of_joshua(side: str) -> tuple[str | int, ...]:
@@ -145,19 +134,19 @@ def moses(line: str, names: list[str]) -> Parsed:
     found = links(alignment)
     left, right = source.split(" "), target.split(" ")
     assert left.pop() == "[X]"
-    label = label_of(right.pop())
+    assert right.pop() == "[X]"
     number: dict[int, int] = {}
     parsed_source: list[str | int] = []
     for i, symbol in enumerate(left):
-        if gap := re.fullmatch(r"\[X\]\[X([1-9][0-9]*)?\]", symbol):
-            number[i] = numbered(len(number) + 1, gap.group(1))
+        if symbol == "[X][X]":
+            number[i] = len(number) + 1
             linked_to = [j for k, j in found if k == i]
             assert [right[j] for j in linked_to] == [symbol]
         parsed_source.append(number[i] if i in number else of_moses(symbol))
     of_target = {j: number[i] for i, j in found if i in number}
     parsed_target: list[str | int] = []
     for j, symbol in enumerate(right):
-        assert symbol.startswith("[X][X") == (j in of_target)
+        assert (symbol == "[X][X]") == (j in of_target)
         parsed_target.append(of_target[j] if j in of_target else of_moses(symbol))
     assert names[:4] == [
         f"{kind}_{of}" for of in ("source_given_target", "target_given_source") for kind in ("p", "lex")
@@ -172,7 +161,6 @@ def moses(line: str, names: list[str]) -> Parsed:
         tuple(parsed_target),
         tuple(link for link in found if link[0] not in number),
         values,
-        label,
     )
 
 

@@ -30,23 +30,11 @@ CASES = {
         lambda store: stores.fill(store, stores.some_pairs(55)[40:]),
         0x7F,
     ),
-    "labelled phrases": Case(
-        replace(stores.QUICK, classes=stores.CLASSES),
-        lambda store: stores.fill(store, stores.some_pairs(40)),
-        lambda store: stores.fill(store, stores.some_pairs(55)[40:]),
-        0xFF,
-    ),
     "trees": Case(
         treebanks.QUICK,
         lambda store: treebanks.put(store, treebanks.TREES),
         lambda store: treebanks.put(store, ["(S (NP (PRP he)) (VP (VBD slept)))", FOREST], first=100),
         0x1F,
-    ),
-    "divided labels of trees": Case(
-        replace(treebanks.QUICK, sub_labels=2),
-        lambda store: treebanks.put(store, treebanks.TREES),
-        lambda store: treebanks.put(store, ["(S (NP (PRP he)) (VP (VBD slept)))", FOREST], first=100),
-        0xEF,
     ),
     "itg": Case(
         raw_pairs.QUICK,

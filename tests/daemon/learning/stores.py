@@ -10,7 +10,6 @@ from hierogram.storage.store import Store
 
 QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 
-CLASSES = ("t1 t2 t3 t20 t24", "t4 t5 t21")
 """Target words of `some_pairs` by class."""
 
 

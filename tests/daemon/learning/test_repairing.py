@@ -36,7 +36,7 @@ def filled(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
 USED = "(SELECT min(id) FROM rules WHERE count > 0)"
 EXTRA = (
     "INSERT INTO rules SELECT id + 1000000, source, target || ' t77', key_high + 1, key_low, length, scope,"
-    f" nonterminals, source_terminals, target_terminals + 1, label, hiero, 5, 0, 0, 2 FROM rules WHERE id = {USED}"
+    f" nonterminals, source_terminals, target_terminals + 1, hiero, 5, 0, 0, 2 FROM rules WHERE id = {USED}"
 )
 DAMAGE = {
     "count": f"UPDATE rules SET count = count + 1 WHERE id = {USED}",

@@ -1,7 +1,6 @@
 """A tree grammar in a store: learned, committed, taken up again, verified."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,15 +60,14 @@ def test_rules_are_found_by_label_and_by_word(treebank: Store) -> None:
     assert row.nonterminals == sum(piece.startswith("(") and ")" in piece for piece in row.target.split(" "))
 
 
-@pytest.mark.parametrize("sub_labels", [1, 2])
-def test_an_interrupted_run_goes_on_as_if_it_had_not_been(store_url: str, sub_labels: int) -> None:
-    with open_store(store_url, create=True, settings=replace(QUICK, sub_labels=sub_labels)) as treebank:
+def test_an_interrupted_run_goes_on_as_if_it_had_not_been(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=QUICK) as treebank:
         put(treebank, TREES)
         learn(treebank, sweeps=3)
         learn(treebank, sweeps=4)
         found = grammar(treebank)
         learned = treebank.labels()
-    counts, means, labels = TreeChainRun(sub_labels).after(13)
+    counts, means, labels = TreeChainRun().after(13)
     assert learned == labels
     assert {rule: count for rule, (count, _) in found.items() if count} == counts
     # Each tree's mean is rounded down to a whole part of a use.
@@ -79,12 +77,12 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been(store_url: str, sub_la
 class TreeChainRun:
     """The same chain without commits between the sweeps."""
 
-    def __init__(self, sub_labels: int) -> None:
+    def __init__(self) -> None:
         from hierogram.daemon.learning.kinds.trees import load_trees
         from hierogram.samplers.forests.batch import initial_state
         from hierogram.samplers.grammar.schedules import Annealing
 
-        loaded = load_trees(TREES, range(1, len(TREES) + 1), sub_labels=sub_labels)
+        loaded = load_trees(TREES, range(1, len(TREES) + 1))
         self.schedule = Annealing(QUICK.annealing, QUICK.temperature)
         self.chain = TreeChain(loaded, initial_state(QUICK.seed, loaded.batch, QUICK.start), QUICK.base, QUICK.seed)
 

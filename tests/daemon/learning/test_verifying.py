@@ -61,7 +61,7 @@ DAMAGE = {
     "rules at edges": [f"DELETE FROM rules WHERE {AT_EDGES}"],
     "rules that no pair uses": [
         "INSERT INTO rules SELECT id + 1000, source, target || ' t77', key_high, 77 - key_low, length, scope,"
-        f" nonterminals, source_terminals, target_terminals + 1, label, hiero, 5, 0, 0, 2 FROM rules WHERE {AT_EDGES}"
+        f" nonterminals, source_terminals, target_terminals + 1, hiero, 5, 0, 0, 2 FROM rules WHERE {AT_EDGES}"
     ],
     "words of rules": [f"DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM rules WHERE {AT_EDGES})"],
     "words of rules that are gone": ["INSERT INTO rule_words SELECT word_id, rule_id + 70000 FROM rule_words"],

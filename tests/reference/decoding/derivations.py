@@ -14,13 +14,9 @@ NGrams = dict[tuple[str, ...], tuple[float, float]]
 
 
 class Rule(NamedTuple):
-    """`label` is that of its left-hand side, `gaps` are those of its nonterminals in their order (none: all 0)."""
-
     source: Side
     target: Side
     features: tuple[float, ...]
-    label: int = 0
-    gaps: tuple[int, ...] = ()
 
 
 class Node(NamedTuple):
@@ -67,18 +63,12 @@ def derivations(model: Model, words: Sequence[str]) -> list[Derivation]:
         if end - start <= model.span:
             for number, rule in enumerate(model.rules):
                 for spans in matches(rule.source, start, end):
-                    ways = [
-                        [node for node in cover(*span) if label_of(node) == (rule.gaps[k] if rule.gaps else 0)]
-                        for k, span in enumerate(spans)
-                    ]
-                    found += [Node(number, start, end, children) for children in product(*ways)]
+                    ways = product(*(cover(*span) for span in spans))
+                    found += [Node(number, start, end, children) for children in ways]
         if end - start == 1 and words[start] not in known:
             found.append(Node("pass", start, end, ()))
         memo[start, end] = found
         return found
-
-    def label_of(node: Node) -> int:
-        return model.rules[node.rule].label if isinstance(node.rule, int) else 0
 
     def matches(source: Side, start: int, end: int) -> Iterator[list[tuple[int, int]]]:
         if not source:

@@ -1,7 +1,6 @@
 """Rules by hash are rules by symbols: in every state the deltas and the table count what the twin reads off."""
 
 from collections import Counter
-from dataclasses import replace
 from operator import attrgetter
 from random import Random
 
@@ -9,9 +8,9 @@ import numpy as np
 import pytest
 from tests.reference import examples
 from tests.reference.enumeration import all_trees, variables_of
-from tests.reference.forest import Forest, direct_forest, refined
+from tests.reference.forest import Forest, direct_forest
 from tests.reference.models import PitmanYor, RuleCounts
-from tests.reference.rules import Nonterminal, Rule, Side, Variables, is_nonterminal, rules_of
+from tests.reference.rules import Rule, Variables, is_nonterminal, rules_of
 from tests.samplers.synchronous.kernel_chain import SALT, rules_of_deltas, to_batch, to_model
 
 from hierogram.samplers.counts.deltas import add_state, count_rules, empty_deltas
@@ -19,7 +18,6 @@ from hierogram.samplers.counts.table import COUNT, empty_table
 from hierogram.samplers.counts.texts import render_rules, spellings
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.grammar.keys import rule_key
-from hierogram.samplers.grammar.numbers import LABEL_STEP
 from hierogram.samplers.grammar.rules import Rule as KernelRule
 from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, target_terminals_of
 
@@ -33,25 +31,7 @@ def random_variables(random: Random, forest: Forest) -> Variables:
     )
 
 
-def phrase_side(side: Side) -> tuple[str | int, ...]:
-    """A side as the samplers' rules have it."""
-    return tuple(s.number + LABEL_STEP * s.label if isinstance(s, Nonterminal) else s for s in side)
-
-
-CLASSES = {"A": 1, "B": 2, "D": 1}
-DIFFERENT = 3
-
-
-def label_of(rule: Rule) -> int:
-    """The label of a refined rule's left-hand side, which its target side's ends show."""
-    ends = []
-    for place, symbol in enumerate((rule.target[0], rule.target[-1])):
-        label = symbol.label if isinstance(symbol, Nonterminal) else 0
-        ends.append(CLASSES.get(symbol, 0) if isinstance(symbol, str) else divmod(label, DIFFERENT)[place])
-    return DIFFERENT * ends[0] + ends[1]
-
-
-def compare(forests: list[Forest], states: list[Variables], *, labelled: bool = False) -> Counter[Rule]:
+def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
     """Count the rules of given derivations in every way; all must agree."""
     expected = Counter(r for f, variables in zip(forests, states, strict=True) for r in rules_of(f, variables))
     batch = to_batch(forests, span_limit=0)
@@ -68,11 +48,10 @@ def compare(forests: list[Forest], states: list[Variables], *, labelled: bool = 
             rule.source_terminals,
             rule.target_terminals,
         )
-        phrase_rule = KernelRule(phrase_side(rule.source), phrase_side(rule.target))
+        phrase_rule = KernelRule(*rule)
         assert tuple(int(word) for word in deltas.keys[entry]) == rule_key(phrase_rule, SALT)
         assert KernelRule.parse(str(phrase_rule)) == phrase_rule
         assert phrase_rule.length == rule.length
-        assert deltas.labels[entry] == (label_of(rule) if labelled else 0)
         assert deltas.scopes[entry] == rule.scope
         assert deltas.nonterminals[entry] == sum(is_nonterminal(s) for s in rule.source)
     sides = (
@@ -80,7 +59,7 @@ def compare(forests: list[Forest], states: list[Variables], *, labelled: bool = 
     )
     texts = render_rules(deltas, np.arange(deltas.entries), *map(spellings, sides))
     shown = [" ||| ".join(both) for both in zip(*(side.strings() for side in texts), strict=True)]
-    assert shown == [str(KernelRule(*map(phrase_side, rule))) for rule in rules_of_deltas(deltas, forests)]
+    assert shown == [str(KernelRule(*rule)) for rule in rules_of_deltas(deltas, forests)]
     model = PitmanYor(0.5, 5.0, 2.0)
     table = count_rules(batch, state, empty_table(batch.longest_rule), to_model(model, batch.longest_rule))
     counts = sorted(int(c) for c in table.rows[:, COUNT] if c)
@@ -99,16 +78,6 @@ def test_random_states_of_random_pairs(words: str) -> None:
     rules = compare(forests, [random_variables(random, f) for f in forests])
     assert max(rules.values()) > 20
     assert len(rules) > 400
-
-
-def test_rules_of_refined_phrases() -> None:
-    random = Random(43)
-    forests = [refined(direct_forest(*pair), CLASSES, DIFFERENT) for pair in examples.random_pairs(44, 800, 9, "abcde")]
-    rules = compare(forests, [random_variables(random, f) for f in forests], labelled=True)
-    labels = {s.label for rule in rules for s in rule.source if isinstance(s, Nonterminal)}
-    assert labels == set(range(1, DIFFERENT**2))
-    plain = [replace(f, nodes=tuple(replace(v, label=0) for v in f.nodes)) for f in forests]
-    assert len(rules) > 1.1 * len(compare(plain, [random_variables(Random(43), f) for f in plain]))
 
 
 def test_every_derivation_of_small_pairs() -> None:

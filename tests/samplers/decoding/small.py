@@ -9,7 +9,7 @@ from tests.reference.decoding.derivations import Model, NGrams, Rule, scope_of
 
 from hierogram.samplers.decoding.chart import InputSentence, Limits
 from hierogram.samplers.decoding.decoder import Decoder
-from hierogram.samplers.decoding.grammar import COUNTED, GAP_STEP, UNKNOWN_SYMBOL, Grammar, RuleColumns, pack
+from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, Grammar, RuleColumns, pack
 from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import LanguageModel
 
@@ -74,7 +74,7 @@ def random_ngrams(rng: random.Random, words: list[str], order: int) -> NGrams:
     return ngrams
 
 
-def random_example(rng: random.Random, *, with_model: bool = True, labels: int = 1) -> Example:
+def random_example(rng: random.Random, *, with_model: bool = True) -> Example:
     source_words, target_words = ["a", "b"], ["x", "y", "z"]
     rules: dict[tuple, Rule] = {}
     sentence = [rng.choice([*source_words * 3, "odd"]) for _ in range(rng.randint(1, 6))]
@@ -86,9 +86,7 @@ def random_example(rng: random.Random, *, with_model: bool = True, labels: int =
             continue
         target = random_target(rng, source, [*target_words, "new"])
         features = rng.gauss(0, 1), rng.gauss(0, 1)
-        open_ = sum(isinstance(symbol, int) for symbol in source)
-        label, *gaps = [rng.randrange(labels) for _ in range(1 + open_)] if labels > 1 else [0]
-        rules.setdefault((source, target, label, *gaps), Rule(source, target, features, label, tuple(gaps)))
+        rules.setdefault((source, target), Rule(source, target, features))
     names: list[object] = [0, 1, *COUNTED]
     weights = {name: rng.gauss(0, 1) for name in names}
     order = rng.randint(1, 4)
@@ -103,23 +101,15 @@ def flat(sides: list[tuple], words: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def columns_of(rules: list[tuple], source_words: list[str], target_words: list[str]) -> RuleColumns:
-    """Rules as columns: (source side, target side), and features, label and those of nonterminals if they have them;
-    rule k links k % 7 and 1."""
+    """Rules (source side, target side[, features]) as columns; rule k links k % 7 and 1."""
     features = [rule[2] if len(rule) > 2 else (float(k), -1.0) for k, rule in enumerate(rules)]
     return RuleColumns(
-        *flat([labelled(rule) for rule in rules], source_words),
+        *flat([rule[0] for rule in rules], source_words),
         *flat([rule[1] for rule in rules], target_words),
-        np.array([rule[3] if len(rule) > 3 else 0 for rule in rules], np.int32),
         np.array([(k % 7, 1) for k in range(len(rules))], np.uint16).reshape(-1, 2),
         np.arange(len(rules) + 1, dtype=np.int64),
         np.array(features, np.float64).reshape(len(rules), 2),
     )
-
-
-def labelled(rule: tuple) -> tuple:
-    """The source side of a rule, the labels of nonterminals in their numbers."""
-    gaps = rule[4] if len(rule) > 4 else ()
-    return tuple(s - GAP_STEP * gaps[-s - 1] if isinstance(s, int) and gaps else s for s in rule[0])
 
 
 def packed(example: Example) -> Grammar:

@@ -16,7 +16,7 @@ from hierogram.samplers.decoding.grammar import COUNTED
 
 def task_of(decoder: Decoder, example: Example) -> DecodingTask:
     return DecodingTask(
-        decoder.grammar, decoder.labels, decoder.weighed, decoder.model, sentence_of(example)[0], decoder.limits
+        decoder.grammar, decoder.weighed, decoder.model, sentence_of(example)[0], decoder.limits
     )
 
 

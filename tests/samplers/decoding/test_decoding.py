@@ -89,24 +89,6 @@ def test_all_derivations_are_those_of_the_definition(with_model: bool, block: in
         np.testing.assert_allclose([f[2] for f in few], [e.score for e in expected[:7]], atol=1e-9, rtol=0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("with_model", [True, False])
-def test_all_derivations_with_labels_are_those_of_the_definition(with_model: bool) -> None:
-    fewer = several = 0
-    for seed in range(700, 760):
-        example = random_example(random.Random(seed), with_model=with_model, labels=3)
-        expected = derivations(example.model, example.sentence)
-        check(example, found := found_by(example, MANY), expected)
-        assert len(found) == len(expected) < MANY
-        alike = [rule._replace(label=0, gaps=()) for rule in example.model.rules]
-        fewer += len(expected) < len(derivations(example.model._replace(rules=alike), example.sentence))
-        several += any(
-            rules_of(one.root) & {k for k, r in enumerate(example.model.rules) if any(r.gaps)} for one in expected
-        )
-    assert fewer > 10
-    assert several > 5
-
-
 def test_examples_are_of_all_kinds() -> None:
     """Those of the quick suite are."""
     seen = dict.fromkeys(("arity 3", "adjacent", "unknown", "empty", "glue", "long"), 0)

@@ -4,17 +4,9 @@ import random
 
 import numpy as np
 import pytest
-from tests.samplers.decoding.small import columns_of, labelled, random_side
+from tests.samplers.decoding.small import columns_of, random_side
 
-from hierogram.samplers.decoding.grammar import (
-    GAP_STEP,
-    UNKNOWN_SYMBOL,
-    gap_children,
-    label_of_gap,
-    pack,
-    scopes,
-    word_child,
-)
+from hierogram.samplers.decoding.grammar import UNKNOWN_SYMBOL, gap_child, pack, scopes, word_child
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.rules import side_scope
 
@@ -36,15 +28,13 @@ def test_rules_come_out_as_they_went_in() -> None:
     sources = [side for side in sides(rng, 300) if side not in ((), (-1,))]
     rules = []
     for source in sources:
-        label, *gaps = (rng.randrange(3) for _ in range(6))
-        rules.append((source, tuple(rng.choice("xyz") for _ in range(rng.randint(0, 3))), (label, 0.5), label, gaps))
+        target = tuple(rng.choice("xyz") for _ in range(rng.randint(0, 3)))
+        rules.append((source, target, (rng.randrange(3), 0.5)))
     columns = columns_of(rules, ["a", "b", "c"], ["x", "y", "z"])
     grammar = pack(columns)
     assert sorted(grammar.number.tolist()) == list(range(len(rules)))
     for rule in range(grammar.rules):
-        source, target, _, label, _ = rules[grammar.number[rule]]
-        source = labelled(rules[grammar.number[rule]])
-        assert grammar.label[rule] == label
+        source, target, _ = rules[grammar.number[rule]]
         assert grammar.source_of(rule) == ["abc".index(s) if isinstance(s, str) else s for s in source]
         assert grammar.target_of(rule) == ["xyz".index(s) for s in target]
         assert grammar.features[rule].tolist() == columns.features[grammar.number[rule]].tolist()
@@ -59,11 +49,7 @@ def walk(grammar, symbols: list[int]) -> int:
     for symbol in symbols:
         if node < 0:
             break
-        if symbol >= 0:
-            node = word_child(grammar, node, symbol)
-        else:
-            gaps = {label_of_gap(grammar, child): child for child in range(*gap_children(grammar, node))}
-            node = gaps.get(-symbol // GAP_STEP, -1)
+        node = word_child(grammar, node, symbol) if symbol >= 0 else gap_child(grammar, node)
     return int(node)
 
 
@@ -79,4 +65,4 @@ def test_an_empty_grammar_is_one() -> None:
     grammar = pack(columns_of([], [], []))
     assert grammar.rules == 0
     assert walk(grammar, [0]) == -1
-    assert gap_children(grammar, 0) == (1, 1)
+    assert gap_child(grammar, 0) == -1

@@ -12,13 +12,12 @@ from tests.reference.forest import (
     direct_forest,
     forest_by_definition,
     lowest_covering,
-    refined,
 )
 from tests.samplers.synchronous.kernel_chain import from_arrays, rules_of_deltas, to_arrays, to_batch, to_bitext
 
 from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.forests.batch import State
-from hierogram.samplers.forests.forest import build_forests, label_phrases
+from hierogram.samplers.forests.forest import build_forests
 
 
 @pytest.mark.slow
@@ -63,18 +62,6 @@ def test_arrays_and_free_cuts_equal_those_of_forests_written_by_hand(span_limit:
     written = to_arrays([direct_forest(*pair) for pair in pairs], span_limit)
     for column, expected in zip(built, written, strict=True):
         np.testing.assert_array_equal(column, expected)
-
-
-def test_labels_are_by_the_classes_of_first_and_last_target_words() -> None:
-    pairs = examples.random_pairs(seed=14, how_many=300, longest=9, words="abcde")
-    bitext = to_bitext(pairs)
-    words = sorted({word for _, target, _ in pairs for word in target})
-    built = build_forests(bitext)
-    label_phrases(built, bitext, np.array([k % 3 for k in range(len(words))]), 3)
-    written = [refined(direct_forest(*pair), {word: k % 3 for k, word in enumerate(words)}, 3) for pair in pairs]
-    for column, expected in zip(built, to_arrays(written, 0), strict=True):
-        np.testing.assert_array_equal(column, expected)
-    assert set(built.node["label"].tolist()) == set(range(9))
 
 
 def test_memory_grows_in_the_middle_of_a_pair() -> None:

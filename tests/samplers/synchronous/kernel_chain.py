@@ -58,7 +58,7 @@ def offsets(sizes: Sequence[int]) -> NDArray[np.int64]:
 def to_arrays(forests: Sequence[Forest], span_limit: int) -> arrays.Forests:
     """The twin's forests as the kernels take them."""
     return arrays.assemble(
-        [[arrays.Node(v.source, v.target, v.edges, v.label, v.bracketed) for v in f.nodes] for f in forests], span_limit
+        [[arrays.Node(v.source, v.target, v.edges, v.label) for v in f.nodes] for f in forests], span_limit
     )
 
 

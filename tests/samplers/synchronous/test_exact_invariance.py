@@ -58,7 +58,6 @@ TOGETHER: dict[str, list[Forest]] = {
     "repeats within and between": [examples.TWICE_APART, examples.TWICE],
     "three pairs": [examples.COUPLE, examples.SWAPPED, examples.TWICE],
     "three pairs, one ambiguous": [examples.COUPLE, examples.THREE, examples.SINGLE],
-    "refined": examples.REFINED,
 }
 
 

@@ -60,7 +60,6 @@ EXACT: dict[str, Case] = {
     "a rule twice": Case([examples.TWICE_APART], DP),
     "a rule twice, within and between": Case([examples.TWICE_APART, examples.COUPLE], UNDISCOUNTED),
     "three pairs": Case([examples.COUPLE, examples.SWAPPED, examples.TWICE], WEAK),
-    "refined": Case(examples.REFINED, UNDISCOUNTED),
 }
 DISCOUNTED: dict[str, Case] = {
     "one pair": Case([examples.TWICE_APART], PAPER),

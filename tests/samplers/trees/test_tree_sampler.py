@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import kstest
 from tests.reference.enumeration import total_variation
 from tests.reference.tree_grammar import (
-    FREE_CHILDREN,
     MUTANTS,
     NO_STOPS,
     Grammar,
@@ -19,8 +18,6 @@ from tests.reference.tree_grammar import (
     Treebank,
     base_of_treebank,
     fragments_of,
-    label_at,
-    refined,
     write,
 )
 
@@ -41,9 +38,6 @@ FOREST = [
 SMALL = {"two trees": PAIR, "a repeated fragment": NESTED, "a forest and a tree": FOREST}
 STRENGTH = {"S": 0.7, "A": 1.3, "B": 0.4}
 EXPANDED = {"S": 0.5, "A": 0.3, "B": 0.8}
-OF_SUB_LABELS = {**STRENGTH, "T": 1.7, "A~1": 0.5, "A~2": 2.0, "A~3": 0.2, "B~1": 0.9, "B~2": 0.3, "B~3": 1.1}
-OF_SUB_LABELS |= {"S~1": 0.6, "S~2": 0.8, "S~3": 3.0}
-EXPANDED_OF = {label: 0.2 + 0.05 * number for number, label in enumerate(OF_SUB_LABELS)}
 BASES = ("uniform", "pcfg")
 
 TREES = [
@@ -67,18 +61,6 @@ def chain(texts: Sequence[str], base: str, start: str, seed: int) -> TreeChain:
     return TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed, priors)
 
 
-def refined_treebank(texts: Sequence[str], base: str, sub_labels: int, mutant: str | None = None) -> Treebank:
-    parses = [read_parse(text) for text in texts]
-    grammar = Grammar(base_of_treebank(base, parses), OF_SUB_LABELS, EXPANDED_OF, mutant, sub_labels, "T")
-    return Treebank([refined(parse, sub_labels) for parse in parses], grammar, mutant)
-
-
-def refined_chain(texts: Sequence[str], base: str, start: str, sub_labels: int) -> TreeChain:
-    loaded = load_trees(texts, range(1, len(texts) + 1), sub_labels=sub_labels)
-    priors = {label: (OF_SUB_LABELS[label], EXPANDED_OF[label]) for label in OF_SUB_LABELS}
-    return TreeChain(loaded, initial_state(4, loaded.batch, start), base, 4, priors)
-
-
 def set_priors(kernels: TreeChain, priors: dict[str, Prior]) -> None:
     known = [priors.get(label, FIRST_PRIOR) for label in kernels.trees.labels]
     labels = label_processes(*(np.array(column) for column in zip(*known, strict=True)))
@@ -99,9 +81,9 @@ def moves(twin: Treebank, exact: dict[Joint, float]) -> Iterator[float]:
 
 
 @cache
-def exact_of(texts: tuple[str, ...], sub_labels: int = 1) -> dict[Joint, float]:
+def exact_of(texts: tuple[str, ...]) -> dict[Joint, float]:
     """The exact posterior of parses, under P_C."""
-    return (refined_treebank(texts, "pcfg", sub_labels) if sub_labels > 1 else treebank(texts, "pcfg")).posterior()
+    return treebank(texts, "pcfg").posterior()
 
 
 @pytest.mark.slow
@@ -145,50 +127,6 @@ def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
     counts = Counter(f for parse, v in zip(twin.parses, joint, strict=True) for f in fragments_of(parse, v))
     assert kernels.log_likelihood() == pytest.approx(twin.grammar.log_joint(counts), rel=1e-9)
     assert {f.fragment: f.uses for f in kernels.fragments()} == {write(f): n for f, n in counts.items()}
-
-
-ROOTED = {
-    "two trees": ["(T (A a) (A a))", "(T (A (A a)) b)"],
-    "a chain": ["(T (A (A (A a))))"],
-    "a forest": ["(T (| (A (| (A a) b) (| a (A b)))) (| (A a) b))", "(T (A a))"],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("name", ROOTED)
-def test_draws_of_sub_labels_leave_the_posterior_as_it_is(name: str, base: str) -> None:
-    twin = refined_treebank(ROOTED[name], base, 2)
-    exact = twin.posterior()
-    assert len({label_at(twin.parses[0], joint[0], 0) for joint in exact}) == 2
-    assert max(moves(twin, exact)) < 1e-10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", [*MUTANTS, FREE_CHILDREN])
-def test_a_mutant_with_sub_labels_moves_it(mutant: str) -> None:
-    assert any(
-        distance > 0.005
-        for texts in ROOTED.values()
-        for distance in moves(refined_treebank(texts, "pcfg", 2, mutant), exact_of(tuple(texts), 2))
-    )
-
-
-LABELLED = {
-    "trees": [f"(T {text})" for text in TREES[:5]],
-    # Both parts of a fragment that is cut are often the same one.
-    "chains": ["(T (A (A (A (A a)))))"] * 4,
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "sub_labels", "start", "base"),
-    [("trees", 2, "random", "pcfg"), ("trees", 4, "joined", "uniform"), ("chains", 2, "random", "pcfg")],
-)
-def test_kernels_draw_sub_labels_as_the_twin_does(name: str, sub_labels: int, start: str, base: str) -> None:
-    kernels = refined_chain(LABELLED[name], base, start, sub_labels)
-    walk_together(kernels, refined_treebank(LABELLED[name], base, sub_labels), 30)
-    assert any(f"~{sub_labels - 1}" in f.fragment for f in kernels.fragments())
 
 
 CHAINS = ["(A (A (A (A a))))"] * 4

@@ -1,15 +1,16 @@
-"""The migrations make the schema of the code, can be taken back, and know what they do not know."""
+"""Migrations: the schema of the code, downgrades, and revisions that the code does not know."""
 
 import re
 
 import pytest
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect
 from tests.storage.building import commit, delta, query
 
 from hierogram.storage.database import migration
 from hierogram.storage.database.connection import make_engine, parse_url, writing_connection
 from hierogram.storage.exceptions import SchemaOutdatedError, StoreError, StoreMissingError
-from hierogram.storage.schema.tables import REVISIONS, VIEWS, metadata
+from hierogram.storage.schema.tables import REVISIONS, metadata
+from hierogram.storage.schema.views import VIEWS
 from hierogram.storage.store import Store, open_store, upgrade
 
 
@@ -32,28 +33,18 @@ def schema_of(url: str) -> list[str]:
     return sorted(str(row) for row in rows if "alembic_version" not in str(row))
 
 
-def make_from_metadata(url: str) -> None:
-    engine = make_engine(parse_url(url))
-    with writing_connection(engine) as connection:
-        metadata.create_all(connection)
-    engine.dispose()
-
-
-def test_migrations_make_the_schema_of_the_code(store: Store, store_url: str, request: pytest.FixtureRequest) -> None:
-    if store_url.startswith("sqlite"):
-        other = store_url.replace("store.db", "other.db")
-    else:
-        other = request.getfixturevalue("make_database")()
-    make_from_metadata(other)
+def test_migrations_make_the_tables_and_views_of_the_code(store: Store, store_url: str) -> None:
     engine = make_engine(parse_url(store_url))
-    with writing_connection(engine) as connection:
-        assert sorted(inspect(connection).get_view_names()) == sorted(VIEWS)
-        for name in reversed(VIEWS):
-            connection.execute(text(f"DROP VIEW {name}"))
+    with engine.connect() as connection:
+        found = inspect(connection)
+        assert sorted(found.get_view_names()) == sorted(VIEWS)
+        assert sorted(found.get_table_names()) == sorted([*metadata.tables, "alembic_version"])
     engine.dispose()
-    migrated = schema_of(store_url)
-    assert migrated == schema_of(other)
-    assert len(migrated) > 20
+    # The inspector leaves out indexes of expressions.
+    made = "\n".join(schema_of(store_url))
+    assert [
+        index.name for table in metadata.tables.values() for index in table.indexes if f"{index.name}" not in made
+    ] == []
 
 
 def test_down_and_up_again(store: Store, store_url: str) -> None:

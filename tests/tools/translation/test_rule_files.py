@@ -14,8 +14,7 @@ from hierogram.daemon.exports.formats.format import BY_NAME
 from hierogram.daemon.exports.lexicon import FLOOR
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
-from hierogram.samplers.decoding.grammar import GAP_STEP, scopes
-from hierogram.samplers.grammar.numbers import LABEL_STEP
+from hierogram.samplers.decoding.grammar import scopes
 from hierogram.samplers.grammar.rules import parse_side, side_scope
 from hierogram.tools.translation.grammars import open_grammar, packed, read_grammar, write_grammar
 from hierogram.tools.translation.rule_files import WordedRules, read_rule_file
@@ -31,13 +30,11 @@ def read(path: Path, format: str | None = None) -> WordedRules:
 
 def sides(table: WordedRules, rule: int) -> tuple[tuple, tuple]:
     columns = table.columns
-    names = [int(name[1:] or 0) for name in table.labels]
     source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]].tolist()
-    gaps = [-s % GAP_STEP + LABEL_STEP * names[-s // GAP_STEP] for s in source if s < 0]
     target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]].tolist()
     return (
-        tuple(gaps[-s % GAP_STEP - 1] if s < 0 else table.source_words[s] for s in source),
-        tuple(gaps[-s - 1] if s < 0 else table.target_words[s] for s in target),
+        tuple(-s if s < 0 else table.source_words[s] for s in source),
+        tuple(-s if s < 0 else table.target_words[s] for s in target),
     )
 
 
@@ -51,7 +48,6 @@ def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
     assert "glue" not in table.features
     for given in ODD:
         rule = found[parse_side(given.source), parse_side(given.target)]
-        assert table.labels[table.columns.label[rule]] == f"X{given.label or ''}"
         values = expected(given).values
         for name, value in zip(table.features, table.columns.features[rule], strict=True):
             if values[name] == 0 and BY_NAME[name].lexical:
@@ -96,19 +92,17 @@ def test_grammars_of_others_are_read(tmp_path: Path) -> None:
     assert table.columns.links.tolist() == [[0, 0]]
 
 
-def test_labels_of_others_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "g.cdec"
-    path.write_text(
-        "[NP] ||| [NN,2] de [NP,1] ||| [NP,1] of [NN,2] ||| Own=1\n"
-        "[NN] ||| la ||| the ||| Own=1\n"
-        "[X] ||| a ||| b ||| Own=1\n"
-    )
-    table = read(path)
-    assert table.labels == ("X", "NN", "NP")
-    assert table.columns.label.tolist() == [2, 1, 0]
-    assert table.columns.source[[0, 2]].tolist() == [-(1 + GAP_STEP), -(2 + 2 * GAP_STEP)]
-    assert table.columns.target[[0, 2]].tolist() == [-2, -1]
-    assert packed(table, 3).packed.labels == 3
+@pytest.mark.parametrize(
+    ("name", "line", "symbol"),
+    [
+        ("g.cdec", "[X] ||| [NN,1] de ||| of [NN,1] ||| Own=1", r"\[NN,1\]"),
+        ("g.moses", "[X][X3] de [X] ||| of [X][X3] [X] ||| 1 1 1 1 ||| 0-1", r"\[X\]\[X3\]"),
+    ],
+)
+def test_a_grammar_with_other_nonterminals_than_x_is_refused(tmp_path: Path, name: str, line: str, symbol: str) -> None:
+    (tmp_path / name).write_text(line + "\n")
+    with pytest.raises(InputError, match=f"{name}: nonterminal {symbol} is not supported"):
+        read(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +163,6 @@ def test_the_binary_form_is_the_grammar(tmp_path: Path) -> None:
     with progress("read", "rules") as shown:
         again = open_grammar(str(tmp_path / "g.bin"), 2, shown)
     assert again.features == grammar.features
-    assert again.labels == grammar.labels == ("X", "X3", "X12", "X7")
     assert again.source_words == grammar.source_words
     assert again.target_words == grammar.target_words
     for one, other in zip(again.packed, grammar.packed, strict=True):

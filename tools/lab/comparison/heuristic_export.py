@@ -73,7 +73,7 @@ def export_heuristic(
             rules.run("""
                 CREATE VIEW rules AS
                 SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
-                       0 AS minimal_uses, 0 AS label, * EXCLUDE (source, target)
+                       0 AS minimal_uses, * EXCLUDE (source, target)
                   FROM loaded""")
             apply_filters(rules, plan.options, UNITS)
             if plan.lexical or plan.format.alignments:

@@ -76,7 +76,6 @@ def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
         nonterminals=shape[2],
         source_terminals=shape[3],
         target_terminals=shape[4],
-        labels=np.zeros(len(rules), np.int32),
         hiero=np.ones(len(rules), np.bool_),
         counts=np.array(numbers[5], np.int64),
         expected_uses=expected,

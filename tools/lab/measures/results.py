@@ -81,30 +81,16 @@ def measured(measure: Measure, corpus: Corpus) -> Figures:
         return pool.submit(_with_peak, measure, corpus).result()
 
 
-def run_command(*arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """Run a command of `hierogram`; returns what it prints. Raises `RuntimeError` where it fails."""
-    command = [sys.executable, "-m", "hierogram.daemon.cli.main", *arguments]
-    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    if ran.returncode:
-        raise RuntimeError(f"{' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr}")
-    return ran.stdout
-
-
 @contextmanager
-def serving(
-    configuration: str, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None
-) -> Iterator[str]:
-    """Serve a store of the folder at a free port, by a configuration that has `port = 0`; the address.
+def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
+    """Serve a store of the folder on a free port (the configuration sets `port = 0`) and yield its address.
 
-    Raises `RuntimeError` where the daemon does not listen.
+    Raises `RuntimeError` if the daemon does not listen.
     """
     (folder / "serve.toml").write_text(configuration)
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", *arguments, "serve", "--config", "serve.toml"]
     heard, until = folder / "serve.log", time.monotonic() + _PATIENCE_SECONDS
-    with (
-        heard.open("w") as log,
-        subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment) as process,
-    ):
+    with heard.open("w") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
         try:
             while not (found := _ADDRESS.search(heard.read_text())):
                 if process.poll() is not None or time.monotonic() > until:

@@ -41,7 +41,6 @@ from hierogram.tools.lab.measures.results import Kept, check_settings, timed
 from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, write_weights
 from hierogram.tools.translation.language_models.files import make as make_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.language_models.word_classes import learn_classes
 from hierogram.tools.translation.opening import TranslationResources, equip
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.translating import Translator
@@ -63,7 +62,7 @@ WORDS = "words"
 _TRIALS = 8
 _LM_ORDER = 3
 _RESAMPLES = 1000
-_BESIDE_RESULTS = ("work", "threads", "chains", "only", "classes", "without_dirichlet", "figure")
+_BESIDE_RESULTS = ("work", "threads", "chains", "only", "without_dirichlet", "figure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +89,7 @@ class System:
     """A grammar: its name, the store that it comes from, and how it is taken out of it.
 
     `features` None: all. `smoothing` None: as exports have it. `pruning` says which rules of a heuristic grammar stay.
-    `chain` is the seed of the store, whose nonterminals are refined by so many word `classes`.
+    `chain` is the seed of the store.
     """
 
     name: str
@@ -103,7 +102,6 @@ class System:
     smoothing: float | None = None
     pruning: Pruning | None = None
     chain: int = 1
-    classes: int = 1
 
     @property
     def named(self) -> str:
@@ -209,14 +207,10 @@ def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
     return [*files, str(path)]
 
 
-def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1, classes: int = 1) -> str:
-    """URL of the store that a system's samples come from, made unless it is there; `chain` is its seed, `classes` are
-    those of target words, learned from its pairs.
-    """
+def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
+    """Return the URL of the store with a system's samples, which is made if it is missing; `chain` is its seed."""
     if name == PAIRS:
         name = PITMAN_YOR
-    if classes > 1:
-        name = f"{name}-{classes}-classes"
     path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
     url = f"sqlite:///{path.absolute()}"
     if path.exists():
@@ -229,7 +223,6 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
         # By strata a Dirichlet process stays with the short rules that it meets first.
         schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
         seed=chain,
-        classes=() if classes == 1 else learn_classes(read_sentences(files[1]), classes),
     )
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with Input(list(files)) as source:
@@ -304,7 +297,7 @@ class Experiment:
         path = self.folder / f"{name}.cdec"
 
         def make() -> list[Any]:
-            url = learned_store(self.folder, system.store, bitext, self.threads, system.chain, system.classes)
+            url = learned_store(self.folder, system.store, bitext, self.threads, system.chain)
             seconds, by_scope = timed(lambda: self.write(system, url, path))
             note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
             return [by_scope, seconds]

@@ -40,7 +40,6 @@ from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary, Vocabulary
 from hierogram.tools.translation.language_models.arpa import NamedModel, TextCursor
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.language_models.word_classes import number_words
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -443,9 +442,14 @@ def _class_model(text: _Text, memory: int) -> ClassModel:
     spelled = [tokens.word(number) for number in range(len(tokens))]
     numbers = np.fromfile(text.path, np.int32)
     sentences = np.split(numbers, np.flatnonzero(numbers == END) + 1)[:-1]
-    own, words, offsets = number_words(
-        joined(" ".join(spelled[number] for number in sentence[:-1].tolist())) for sentence in sentences
-    )
+    own: dict[str, int] = {}
+    word_numbers: list[int] = []
+    ends = [0]
+    for sentence in sentences:
+        line = joined(" ".join(spelled[number] for number in sentence[:-1].tolist()))
+        word_numbers += [own.setdefault(word, len(own)) for word in line.split()]
+        ends.append(len(word_numbers))
+    words, offsets = np.array(word_numbers, np.int32), np.array(ends, np.int64)
     found = word_classes(words, offsets, CLASSES)
     times = np.bincount(words, minlength=len(own))
     sizes = np.bincount(found, times, minlength=CLASSES)

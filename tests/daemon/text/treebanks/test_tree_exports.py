@@ -88,7 +88,9 @@ def test_rules_are_shown_and_drawn(url: str, hierogram: Run) -> None:
     drawn = hierogram("--store", url, "rules", "NP", "--tree", "--limit", "2")
     assert drawn.code == 0
     assert drawn.out.count("use") == 2
-    assert "│" in drawn.out
+    outline = [line for line in drawn.out.splitlines() if line.startswith("    ")]
+    assert outline.count("    NP") == 2
+    assert any(line.startswith("      ") for line in outline)
     found = hierogram("--store", url, "rules", "--containing", "dog", "--json")
     assert json.loads(found.out)
     assert all(" dog)" in rule["target"] for rule in json.loads(found.out))

@@ -155,7 +155,6 @@ def test_trees_that_cannot_be_transformed_are_faults() -> None:
         ("(S ( a))", "malformed-tree"),
         ("(S (| a))", "malformed-tree"),
         ("(S (#1 a))", "malformed-tree"),
-        ("(S (NP~1 a))", "malformed-tree"),
     ):
         with pytest.raises(RejectionError) as rejection:
             cleaned(read_tree(text), how)

@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from hierogram.tools.translation.language_models.word_classes import number_words
 from tests.reference.language_models.kneser_ney import KneserNey
 from tests.tools.translation.language_models.arpa_files import Quiet
 
@@ -24,7 +25,6 @@ from hierogram.tools.translation.language_models.estimation import (
 )
 from hierogram.tools.translation.language_models.files import convert, make, open_language_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.language_models.word_classes import number_words
 
 
 def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:

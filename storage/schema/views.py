@@ -1,0 +1,114 @@
+"""SQL of the views, which are made for people: they are the store's public interface in SQL.
+
+A view that uses another one comes after it.
+"""
+
+VIEWS = {
+    "rule_table": """
+SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
+       r.expected_uses
+         / (SELECT sum(s.expected_uses) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
+       r.expected_uses
+         / (SELECT sum(t.expected_uses) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
+       r.count, r.length, r.scope, r.nonterminals, r.hiero
+  FROM rules AS r
+ WHERE r.expected_uses > 0""",
+    "drawn_rule_table": """
+SELECT r.id, r.source, r.target, r.count,
+       CAST(r.count AS DOUBLE PRECISION)
+         / (SELECT sum(s.count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
+       CAST(r.count AS DOUBLE PRECISION)
+         / (SELECT sum(t.count) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
+       r.length, r.scope, r.nonterminals, r.hiero
+  FROM rules AS r
+ WHERE r.count > 0""",
+    "word_rules": """
+SELECT v.token, v.side, r.*
+  FROM vocabulary AS v
+  JOIN rule_words AS w ON w.word_id = v.id
+  JOIN rule_table AS r ON r.id = w.rule_id""",
+    "by_source": """
+SELECT id, source, target, count,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY source) AS p_target_given_source,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE count > 0""",
+    "by_target": """
+SELECT id, target, source, count,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY target) AS p_source_given_target,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE count > 0""",
+    "grammar": """
+SELECT id, source, target, count,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY source) AS p_target_given_source,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY target) AS p_source_given_target,
+       CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only, CASE WHEN count = 1 THEN 1 ELSE 0 END AS singleton,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE count > 0""",
+    "averaged_grammar": """
+SELECT id, source, target,
+       expected_uses, sqrt(expected_uses_variance) AS expected_uses_error,
+       expected_uses / sum(expected_uses) OVER (PARTITION BY source) AS p_target_given_source,
+       expected_uses / sum(expected_uses) OVER (PARTITION BY target) AS p_source_given_target,
+       CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE expected_uses > 0""",
+    "translation_grammar": """
+SELECT id, source, target, translation_weight,
+       translation_weight / sum(translation_weight) OVER (PARTITION BY source) AS p_target_given_source,
+       translation_weight / sum(translation_weight) OVER (PARTITION BY target) AS p_source_given_target,
+       expected_uses, minimal_uses,
+       CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
+       scope, nonterminals, hiero
+  FROM (
+        SELECT id, source, target, expected_uses + minimal_uses / 8.0 AS translation_weight,
+               expected_uses, minimal_uses, scope, nonterminals, hiero
+          FROM rules
+       ) AS weighted
+ WHERE translation_weight > 0""",
+    "rule_changes": """
+SELECT c.day, c.rule_id, c.source, c.target, c.expected_uses_before, c.expected_uses_now,
+       c.expected_uses_now - c.expected_uses_before AS change, sqrt(c.variance) AS error,
+       CASE WHEN abs(c.expected_uses_now - c.expected_uses_before) > 2 * sqrt(c.variance) THEN 1 ELSE 0 END AS news
+  FROM (
+        SELECT h.day, h.rule_id, h.source, h.target,
+               h.expected_uses AS expected_uses_before, coalesce(r.expected_uses, 0) AS expected_uses_now,
+               h.expected_uses_variance + coalesce(r.expected_uses_variance, 0) AS variance
+          FROM rule_history AS h
+          LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target
+       ) AS c""",
+    "rule_support": """
+SELECT r.id AS rule_id, r.source AS rule_source, r.target AS rule_target, u.uses, p.id AS pair_id, c.name AS corpus,
+       p.source, p.target, p.alignment, CASE WHEN i.position = v.position THEN 1 ELSE 0 END AS current
+  FROM rules AS r
+  JOIN rule_pairs AS u ON u.rule_id = r.id
+  JOIN sentence_pairs AS p ON p.id = u.pair_id
+  JOIN indexed_pairs AS i ON i.pair_id = p.id
+  JOIN resampled AS v ON v.pair_id = p.id
+  JOIN corpora AS c ON c.id = p.corpus_id""",
+    "scored_pairs": """
+SELECT s.pair_id, c.name AS corpus, p.source, p.target, s.doubt, s.evidence, s.log_probability,
+       s.unseen, s.source_misfit, s.target_misfit, s.links, s.scored_at
+  FROM pair_scores AS s
+  JOIN sentence_pairs AS p ON p.id = s.pair_id
+  JOIN corpora AS c ON c.id = p.corpus_id""",
+    "growth": """
+SELECT {day} AS day, count(*) AS pairs,
+       sum(source_length) AS source_tokens, sum(target_length) AS target_tokens
+  FROM sentence_pairs
+ GROUP BY {day}""",
+    "rejections": """
+SELECT reason, origin, CAST(sum(last_line - line + 1) AS BIGINT) AS number
+  FROM rejected_lines
+ GROUP BY reason, origin""",
+}
+"""SELECT statements by the name of the view; `{day}` is the day of a pair, see `DAY`."""
+
+DAY = {
+    "sqlite": "date(added_at)",
+    "postgresql": "to_char(added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+}
+"""Expression for the day on which a pair was added, by dialect."""
