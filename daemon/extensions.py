@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 GROUP = "hierogram.extensions"
 
+STORE, LEARN, LOOK, TRANSLATE, SERVE = "Store", "Learn", "Look", "Translate", "Serve"
+"""Groups of commands in the order of `hierogram --help`."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -35,8 +38,6 @@ class Command:
     """Heading of the command in `hierogram --help`."""
     function: Callable[..., Any]
     example: str
-    options: Mapping[str, Any] | None = None
-    """Further arguments of `typer.Typer.command`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,29 +6,23 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hierogram.daemon.cli.common import (
-    FOUND,
     chosen_store,
     interruptible,
     note,
     plural,
     print_json,
-    print_table,
     store_url,
 )
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.shared_options import SWEEPS, AsJson, Threads
 from hierogram.daemon.workers.options import Sharing
-from hierogram.storage.options import Option
-from hierogram.tools.diagnosis.options import ChainOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +33,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.workers.options import Workers
     from hierogram.samplers.grammar.kinds import Notation
-    from hierogram.tools.diagnosis.diagnosis import Diagnosis
 
 
 @with_options
@@ -157,79 +150,6 @@ def print_learned(done: "LearnReport", kind: "Notation") -> None:
     print(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
     print(f"  rules in use   {done.rules_in_use_before:>14,} → {done.rules_in_use_after:,}")
     print(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
-
-
-@with_options
-def diagnose(
-    context: typer.Context,
-    *,
-    run: ChainOptions,
-    draws: Annotated[Path | None, Option("File to write all draws to, or, with --load, to read them from.")] = None,
-    load: Annotated[bool, Option("Run no chains: load the draws of --draws.")] = False,
-    plot: Annotated[Path | None, Option("PNG to draw; needs the extra `plot`.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Run several chains over the store's pairs, and say how far they agree: whether a grammar can be trusted.
-
-    Chains begin far apart (all cut, joined, random) and run in memory, by the store's model and schedule; the store is
-    left as it is. Exits with 1 where chains are stuck, drift, or stay apart.
-    """
-    from hierogram.tools.diagnosis.chains import load_draws, run_chains
-    from hierogram.tools.diagnosis.diagnosis import diagnose as judge
-
-    if load:
-        if draws is None:
-            raise UsageError("--load reads the draws of a file: name it with --draws FILE")
-        taken = load_draws(draws)
-    else:
-        with chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
-            taken = run_chains(opened.store, run, lambda done, total: shown.update(done, total, done))
-        if draws is not None:
-            taken.save(draws)
-    found = judge(taken)
-    if plot is not None:
-        from hierogram.tools.diagnosis.diagnosis import draw_chains
-
-        draw_chains(taken, plot)
-    if as_json:
-        print_json(asdict(found))
-    else:
-        _print_diagnosis(found)
-    if found.flagged:
-        note(
-            f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer "
-            "(--sweeps)"
-        )
-        raise typer.Exit(FOUND)
-
-
-def _print_diagnosis(found: "Diagnosis") -> None:
-    """Print a diagnosis for people."""
-    from hierogram.tools.diagnosis.diagnosis import as_columns
-
-    print(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
-    columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
-    print_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
-    for many, name in ((found.rules, "frequent rule"), (found.links, "aligned link")):
-        if not many.watched and many is found.links:
-            continue
-        verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in many.verdicts.items())
-        print(f"{plural(many.watched, name)}: {verdicts or 'none'}")
-        if many.least and many.r_hat[0] is not None:
-            r_hat = ", ".join(f"{value:.3f}" for value in many.r_hat if value is not None)
-            sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
-            print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
-            print("those that agree least:")
-            print_table(columns, [as_columns(one) for one in many.least], numeric=(0, 1, 2, 3))
-    for name, shares in found.overlap.items():
-        parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
-        print(f"two chains share, {name.replace('_', ' ')}: {parts}")
-    rate = (
-        ""
-        if found.ess_per_second is None
-        else f", {found.ess_per_second:.1f} effective draws of the likelihood a second"
-    )
-    print(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time went into the diagnosis")
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)

@@ -1,6 +1,7 @@
 """The command line `hierogram`."""
 
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -10,19 +11,12 @@ from typer.core import TyperGroup
 from hierogram.daemon.cli import aligning, corpora, exports, learning, rules, serving, stores, upkeep
 from hierogram.daemon.cli.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
+from hierogram.daemon.extensions import LEARN, LOOK, SERVE, STORE, TRANSLATE, Command, extensions
 from hierogram.daemon.memory import collect_seldom
 from hierogram.daemon.progress import COMMANDS, print_compiling
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 from hierogram.storage.options import DEFAULT_STORE
-from hierogram.tools.demo import commands as demo
-from hierogram.tools.scores import commands as scores
-from hierogram.tools.terms import commands as terms
-from hierogram.tools.translation import commands as translating
-from hierogram.tools.translation import evaluation_commands as evaluation
-
-STORE, LEARN, LOOK, TRANSLATE, SERVE = "Store", "Learn", "Look", "Translate", "Serve"
-"""The groups of commands, in the order in which help shows them."""
 
 
 class Commands(TyperGroup):
@@ -84,40 +78,34 @@ def choose_store(
     context.obj = store if was_given(context, "store") else None
 
 
-for panel, command, example in (
-    (STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4"),
-    (STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
-    (STORE, stores.status, "hierogram status --watch"),
-    (STORE, stores.events, "hierogram events --after 120 --follow --json"),
-    (STORE, upkeep.withdraw, "hierogram withdraw --corpus news"),
-    (STORE, upkeep.verify, "hierogram verify || echo damaged"),
-    (STORE, upkeep.repair, "hierogram repair --dry-run"),
-    (STORE, upkeep.backup, "hierogram backup backups/monday.db"),
-    (LEARN, demo.demo, "hierogram demo --align"),
-    (LEARN, learning.learn, "hierogram learn --sweeps 50"),
-    (LEARN, learning.diagnose, "hierogram diagnose --pairs 2000 --plot chains.png"),
-    (LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align"),
-    (LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1"),
-    (LOOK, rules.rules, "hierogram rules --containing maison blanche --limit 5"),
-    (LOOK, rules.evidence, "hierogram evidence 'la maison blanche est vide .' --format prompt"),
-    (LOOK, scores.score, "hierogram score --doubt 4 --json > doubtful.jsonl"),
-    (LOOK, terms.terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en"),
-    (TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2"),
-    (TRANSLATE, exports.schedule, "hierogram schedule nightly --run"),
-    (TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
-    (TRANSLATE, translating.translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en"),
-    (TRANSLATE, translating.lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3"),
-    (TRANSLATE, translating.tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml"),
-    (TRANSLATE, translating.parse, "hierogram parse grammar.txt news.en -o news.trees"),
-    (TRANSLATE, evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
-    (SERVE, serving.serve, "hierogram serve --spool incoming"),
-    (SERVE, serving.mcp, "hierogram --store sqlite:///news.db mcp"),
-    (SERVE, serving.browse, "hierogram browse hierogram-demo.db"),
-):
-    app.command(
-        epilog=f"\b\nExample:\n  {example}",
-        rich_help_panel=panel,
-    )(command)
+def _daemon_commands() -> Iterator[Command]:
+    yield Command(STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4")
+    yield Command(STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz")
+    yield Command(STORE, stores.status, "hierogram status --watch")
+    yield Command(STORE, stores.events, "hierogram events --after 120 --follow --json")
+    yield Command(STORE, upkeep.withdraw, "hierogram withdraw --corpus news")
+    yield Command(STORE, upkeep.verify, "hierogram verify || echo damaged")
+    yield Command(STORE, upkeep.repair, "hierogram repair --dry-run")
+    yield Command(STORE, upkeep.backup, "hierogram backup backups/monday.db")
+    yield Command(LEARN, learning.learn, "hierogram learn --sweeps 50")
+    yield Command(LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align")
+    yield Command(LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1")
+    yield Command(LOOK, rules.rules, "hierogram rules --containing maison blanche --limit 5")
+    yield Command(TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2")
+    yield Command(TRANSLATE, exports.schedule, "hierogram schedule nightly --run")
+    yield Command(TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest")
+    yield Command(SERVE, serving.serve, "hierogram serve --spool incoming")
+    yield Command(SERVE, serving.browse, "hierogram browse hierogram-demo.db")
+
+
+def _add_commands() -> None:
+    """Add the commands of the daemon and of extensions, in the order of groups."""
+    added = [command for one in extensions() if one.commands for command in one.commands()]
+    for command in (*_daemon_commands(), *added):
+        app.command(epilog=f"\b\nExample:\n  {command.example}", rich_help_panel=command.group)(command.function)
+
+
+_add_commands()
 
 
 def main() -> None:

@@ -81,7 +81,6 @@ def init(
             if name == "bpe_merges":
                 # Long; chosen by --parts-of.
                 continue
-                continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
         made = opened.settings()
         languages = (made.languages[0], made.languages[1]) if made.tokenize and len(made.languages) == 2 else None

@@ -170,9 +170,8 @@ def open(
         if not create:
             raise
         return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
-    asked_for = {*chosen, "sub_labels"} if labels > 1 else chosen.keys()
-    has, asked = asdict(opened.settings()) if asked_for else {}, asdict(wanted)
-    unlike = [name for name in has if name in asked_for and has[name] != asked[name]]
+    has, asked = asdict(opened.settings()) if chosen else {}, asdict(wanted)
+    unlike = [name for name in has if name in chosen and has[name] != asked[name]]
     if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in unlike]:
         opened.close()
         raise StoreError(

@@ -451,9 +451,6 @@ class SpoolLoop:
             for note in report.notes:
                 self._log.warning("note on a file", file=offer.name, note=note.code, reason=note.text)
 
-            if report.undivided:
-                self._log.warning("text has no spaces between words", file=offer.name, reason=report.undivided)
-
     def _fail(self, folder: Path, offer: Offer, key: object, error: Exception) -> None:
         """Try again a file whose reading or storing failed, not by what it says; once it may be chance."""
         times = self._failures.get(key, 0) + 1

@@ -45,7 +45,7 @@ class WholeWords:
         """Return the log-odds of different words."""
         asked = list(dict.fromkeys(words))
         if self._parts is None:
-            self._parts = bool(self._store.settings().joins)
+            self._parts = bool(self._store.settings().bpe_merges)
         counts: Mapping[str, Mapping[str, int]]
         if self._parts:
             counts = self._of_pairs()

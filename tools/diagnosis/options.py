@@ -1,9 +1,9 @@
-"""Options of a diagnosis, and of questions for rules."""
+"""Options of a diagnosis."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from hierogram.daemon.shared_options import LIMIT, Seed, Threads
+from hierogram.daemon.shared_options import Seed, Threads
 from hierogram.storage.options import Option
 
 
@@ -16,12 +16,3 @@ class ChainOptions:
     pairs: Annotated[int, Option("Only the first so many pairs of the store.", min=1)] = 3_000
     seed: Seed = 1
     threads: Threads = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuleQuery:
-    """Rules with these sides, most often used first."""
-
-    source: Annotated[str | None, Option("Source side of the rules, exactly.", metavar="SIDE")] = None
-    target: Annotated[str | None, Option("Target side of the rules, exactly.", metavar="SIDE")] = None
-    limit: Annotated[int, LIMIT] = 20

@@ -3,12 +3,18 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hierogram.daemon.extensions import Extension
+from hierogram.daemon.extensions import LOOK, Command, Extension
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from hierogram.daemon.web.context import WebContext
+
+
+def _commands() -> "Iterable[Command]":
+    from hierogram.tools.evidence.commands import evidence
+
+    yield Command(LOOK, evidence, "hierogram evidence 'la maison blanche est vide .' --format prompt")
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
@@ -17,4 +23,4 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
     yield evidence_routes(context.service)
 
 
-EXTENSION = Extension(routes=_routes)
+EXTENSION = Extension(commands=_commands, routes=_routes)

@@ -3,12 +3,18 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hierogram.daemon.extensions import Extension
+from hierogram.daemon.extensions import SERVE, Command, Extension
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from hierogram.daemon.web.context import ProtocolApp, WebContext
+
+
+def _commands() -> "Iterable[Command]":
+    from hierogram.tools.integrations.commands import mcp
+
+    yield Command(SERVE, mcp, "hierogram --store sqlite:///news.db mcp")
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
@@ -36,4 +42,4 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
         yield ProtocolApp(is_libretranslate, door, refused)
 
 
-EXTENSION = Extension(routes=_routes, apps=_apps)
+EXTENSION = Extension(commands=_commands, routes=_routes, apps=_apps)

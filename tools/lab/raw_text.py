@@ -14,10 +14,12 @@ import csv
 import json
 import random
 import statistics
+import subprocess
+import sys
 import unicodedata
 import urllib.request
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -29,11 +31,20 @@ from hierogram.daemon.text.languages import language_of
 from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.texts import looks
 from hierogram.daemon.text.tokenizer import Apostrophe
-from hierogram.tools.lab.measures.results import run_command, serving
+from hierogram.tools.lab.measures.results import serving
 
 LANGUAGES = ("fr", "en")
 
 app = typer.Typer(add_completion=False)
+
+
+def run_command(*arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """Run a command of `hierogram` and return its output; raises `RuntimeError` if it fails."""
+    command = [sys.executable, "-m", "hierogram", *arguments]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if ran.returncode:
+        raise RuntimeError(f"{' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr}")
+    return ran.stdout
 
 
 def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:

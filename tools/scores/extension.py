@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hierogram.daemon.extensions import Extension
+from hierogram.daemon.extensions import LOOK, Command, Extension
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from hierogram.daemon.serving.supervision import Loop
     from hierogram.daemon.web.context import WebContext
     from hierogram.storage.store import Store
+
+
+def _commands() -> "Iterable[Command]":
+    from hierogram.tools.scores.commands import score
+
+    yield Command(LOOK, score, "hierogram score --doubt 4 --json > doubtful.jsonl")
 
 
 def _sections() -> "Mapping[str, type[Any]]":
@@ -46,4 +52,4 @@ def _warm_up_loops(store: "Store") -> None:
     ScoringLoop(store, lambda: KeepOptions(share=1.0), lambda *_, **__: stop.set()).run(stop, Heartbeat())
 
 
-EXTENSION = Extension(sections=_sections, routes=_routes, loops=_loops, warm_up_loops=_warm_up_loops)
+EXTENSION = Extension(commands=_commands, sections=_sections, routes=_routes, loops=_loops, warm_up_loops=_warm_up_loops)

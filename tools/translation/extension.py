@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hierogram.daemon.extensions import Extension
+from hierogram.daemon.extensions import TRANSLATE, Command, Extension
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from hierogram.daemon.web.context import Page, WebContext
     from hierogram.daemon.web.pages.rendering import PageContext
     from hierogram.samplers.grammar.kinds import Notation
+
+
+def _commands() -> "Iterable[Command]":
+    from hierogram.tools.translation.commands import lm, translate, tune
+    from hierogram.tools.translation.evaluation_commands import evaluate
+
+    yield Command(TRANSLATE, translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en")
+    yield Command(TRANSLATE, lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3")
+    yield Command(TRANSLATE, tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml")
+    yield Command(TRANSLATE, evaluate, "hierogram evaluate baseline.en averaged.en -r test.en")
 
 
 def _sections() -> "Mapping[str, type[Any]]":
@@ -59,6 +69,7 @@ def _warm_up(notation: "Notation", loaded: "Loaded", state: "State") -> None:
 
 
 EXTENSION = Extension(
+    commands=_commands,
     sections=_sections,
     check=_check,
     routes=_routes,

@@ -99,7 +99,7 @@ class TranslationResources:
         """Return the same resources with the language model of the store's target side if the options name none."""
         if self.options.lm is not None:
             return self
-        classes = self.options.small or bool(store.settings().joins)
+        classes = self.options.low_resource or bool(store.settings().bpe_merges)
         with progress("build the language model", "n-grams") as shown:
             found = model_of_store(store, classes, shown, self.store_model)
         return replace(self, model=None if found is None else found.model, store_model=found)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.library.queries import RuleQuery
 from hierogram.daemon.text.segments import InWords, words_of_span
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
@@ -18,7 +19,6 @@ from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import Declared
 from hierogram.storage.records import PairRecord
-from hierogram.tools.diagnosis.options import RuleQuery
 
 SVG = "image/svg+xml"
 

@@ -1,0 +1,16 @@
+"""Queries for rules."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.daemon.shared_options import LIMIT
+from hierogram.storage.options import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleQuery:
+    """Rules with these sides, most often used first."""
+
+    source: Annotated[str | None, Option("Source side of the rules, exactly.", metavar="SIDE")] = None
+    target: Annotated[str | None, Option("Target side of the rules, exactly.", metavar="SIDE")] = None
+    limit: Annotated[int, LIMIT] = 20

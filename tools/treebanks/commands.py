@@ -1,0 +1,62 @@
+"""Command `parse`."""
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.cli.common import grammar_and_sentences, interruptible, note, plural
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import OUTPUT
+from hierogram.samplers.grammar.settings import PCFG
+from hierogram.storage.options import Option
+from hierogram.tools.treebanks.requests import ParseRequest
+
+STANDARD = "-"
+
+
+@with_options
+def parse(
+    context: typer.Context,
+    request: ParseRequest,
+    files: Annotated[
+        list[str] | None,
+        Option(
+            "GRAMMAR: lines of `(NP (DT the) (NN)) ||| 17`, fragment and count, or a store of trees; without it, "
+            "the store. FILE: sentences, one a line; without it, or with -, standard input.",
+            metavar="[GRAMMAR] [FILE]",
+            positional=True,
+        ),
+    ] = None,
+    output: Annotated[str, OUTPUT] = STANDARD,
+) -> None:
+    """Parse sentences with a grammar of tree fragments; trees in brackets, line for line.
+
+    Tokens are separated by spaces. Words that the grammar does not know are parsed as their class. A sentence without
+    a parse gets a flat tree, and an empty line stays empty.
+    """
+    from hierogram.daemon.library.texts import parse as find_trees
+    from hierogram.daemon.text.lines import read_sentences, write_lines
+
+    with interruptible("no trees were written"), ExitStack() as stack:
+        grammar, sentences = grammar_and_sentences(context, files or (), stack)
+        lines = read_sentences(sentences)
+        if request.base is None and isinstance(grammar, str):
+            note(
+                f"{grammar}: a file does not say which base distribution its grammar was trained with: "
+                f"smoothing with {PCFG} (--base names another)"
+            )
+        shown = stack.enter_context(progress("parse", "sentences"))
+        parsed = find_trees(lines, grammar, options=request, progress=lambda done: shown.update(done, len(lines), done))
+        flat = [number for number, one in enumerate(parsed, 1) if not one.found]
+        for number in flat:
+            note(f"{sentences}: line {number}: no parse: its tree is flat")
+        trees = [one.tree for one in parsed]
+        if output == STANDARD:
+            sys.stdout.writelines(tree + "\n" for tree in trees)
+            return
+        write_lines(Path(output), trees)
+    note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} of them without a parse")
