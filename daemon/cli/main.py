@@ -108,8 +108,8 @@ def _add_commands() -> None:
 _add_commands()
 
 
-def main() -> None:
-    """Run the command line; errors that a person can repair are one line on standard error."""
+def main(commands: typer.Typer = app) -> None:
+    """Run the command line; errors that a user can fix are printed as one line on standard error."""
     collect_seldom()
     COMMANDS.set(True)
     print_compiling()
@@ -118,7 +118,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        commands()
     except (DaemonError, StoreError, SamplerError) as error:
         print(f"hierogram: {error}", file=sys.stderr)
         sys.exit(USAGE if isinstance(error, UsageError | StoreUrlError) else BAD_INPUT)

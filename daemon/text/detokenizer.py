@@ -176,7 +176,11 @@ class _Sentence:
             self._toggle(k)
         elif token in ("'", "`"):
             self._apostrophe(k)
-        elif token == "--" or (token in ("/", "_") and before[-1:].isalnum() and after[:1].isalnum()) or (token in _BETWEEN_NUMBERS and before[-1:].isdigit() and after[:1].isdigit()):
+        elif (
+            token == "--"
+            or (token in ("/", "_") and before[-1:].isalnum() and after[:1].isalnum())
+            or (token in _BETWEEN_NUMBERS and before[-1:].isdigit() and after[:1].isdigit())
+        ):
             left[k] = right[k] = True
         elif token == "—" and self._language.code not in ("fr", "es"):
             left[k] = right[k] = before[-1:].isalnum() or before[-1:] in '”’"'

@@ -3,6 +3,7 @@
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from tests.daemon.parts import make_parts
 
 import hierogram as hg
 from hierogram.daemon.cli.main import main
+from hierogram.daemon.cli.main import main as run_commands
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -51,6 +53,14 @@ class Ran(NamedTuple):
 
 
 Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def lab(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs commands of the lab as `hierogram` does its own."""
+    commands = import_module("hierogram.tools.lab.__main__").app
+    monkeypatch.setattr("tests.daemon.conftest.main", lambda: run_commands(commands))
+    return hierogram
 
 
 @pytest.fixture

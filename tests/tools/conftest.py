@@ -1,6 +1,6 @@
 """Fixtures that the tests of tools share with those of the daemon."""
 
-from tests.daemon.conftest import corpus, hierogram, learned, learned_url, parts, parts_url
+from tests.daemon.conftest import corpus, hierogram, lab, learned, learned_url, parts, parts_url
 from tests.daemon.serving.conftest import serve
 from tests.daemon.web.conftest import (
     client,
@@ -15,6 +15,6 @@ from tests.daemon.web.conftest import (
 )
 
 __all__ = [
-    "client", "clients_that_read", "connect", "corpus", "empty_client", "gathered_once", "hierogram", "learned",
+    "client", "clients_that_read", "connect", "corpus", "empty_client", "gathered_once", "hierogram", "lab", "learned",
     "learned_client", "learned_url", "parts", "parts_url", "reading_client", "reading_url", "serve", "service",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`hierogram bench`: the system's speed on a bitext, as one report that anyone can repeat."""
+"""`python -m hierogram.tools.lab bench`: the system's speed on a bitext, as one report that anyone can repeat."""
 
 import json
 import os
@@ -138,9 +138,9 @@ def bench(
 
     \b
     Example:
-      hierogram bench corpus.zh corpus.en align.gdfa --only sweeps --json
-      hierogram bench corpus.zh corpus.en --only itg
-      hierogram bench --only trees --treebank trees.ptb --pairs 2000
+      python -m hierogram.tools.lab bench corpus.zh corpus.en align.gdfa --only sweeps --json
+      python -m hierogram.tools.lab bench corpus.zh corpus.en --only itg
+      python -m hierogram.tools.lab bench --only trees --treebank trees.ptb --pairs 2000
     """
     from hierogram.tools.lab.measures.results import Corpus, measured
 

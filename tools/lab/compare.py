@@ -1,4 +1,4 @@
-"""`hierogram compare`: sampled grammars beside the heuristic ones, as in Table 2 of [CFGŠ14] without BLEU."""
+"""Comparison of sampled grammars with heuristic ones, as in Table 2 of [CFGŠ14] without BLEU."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -60,8 +60,8 @@ def compare(
 
     \b
     Example:
-      hierogram compare news.fr news.en news.align --keep news.db
-      hierogram compare --store news.db --held-out test.fr
+      python -m hierogram.tools.lab compare news.fr news.en news.align --keep news.db
+      python -m hierogram.tools.lab compare --store news.db --held-out test.fr
     """
     if chosen.held_out is not None and chosen.hold_out:
         raise UsageError("give --held-out or --hold-out, not both")

@@ -52,4 +52,6 @@ def _warm_up_loops(store: "Store") -> None:
     ScoringLoop(store, lambda: KeepOptions(share=1.0), lambda *_, **__: stop.set()).run(stop, Heartbeat())
 
 
-EXTENSION = Extension(commands=_commands, sections=_sections, routes=_routes, loops=_loops, warm_up_loops=_warm_up_loops)
+EXTENSION = Extension(
+    commands=_commands, sections=_sections, routes=_routes, loops=_loops, warm_up_loops=_warm_up_loops
+)

@@ -54,7 +54,8 @@ def build_pages(
     for one in added:
         app.include_router(one.router)
     if asker is not None:
-        app.include_router(asking_routes(page, asker, configuration.sql_seconds, configuration.sql_rows, threads.downloads))
+        seconds, rows = configuration.sql_seconds, configuration.sql_rows
+        app.include_router(asking_routes(page, asker, seconds, rows, threads.downloads))
 
     @app.get(FILES + "{name:path}")
     async def file(name: str) -> Response:

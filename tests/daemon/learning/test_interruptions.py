@@ -354,7 +354,7 @@ def test_a_run_that_is_interrupted_while_it_aligns_keeps_its_sweeps(
 def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Signals) -> None:
     """At moments between the last commit and the end of the process, and a little after."""
     sweeps = 2
-    command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--store", store_url, "learn", "--sweeps", str(sweeps)]
+    command = [sys.executable, "-m", "hierogram", "--store", store_url, "learn", "--sweeps", str(sweeps)]
     at_end = 0
     killed_as_reported = False
     with open_store(store_url, create=True, settings=QUICK) as store:

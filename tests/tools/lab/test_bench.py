@@ -36,8 +36,8 @@ Measured = Callable[..., Any]
 
 
 @pytest.fixture
-def measured(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
-    """What `hierogram bench --json` reports, all of it measured within this process."""
+def measured(lab: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """What `bench --json` reports, all of it measured within this process."""
 
     def measure_here(measure: Measure, corpus: Corpus) -> Figures:
         return measure(corpus) | {"peak_memory_mb": 1.0}
@@ -45,7 +45,7 @@ def measured(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
     monkeypatch.setattr(results, "measured", measure_here)
 
     def run(*arguments: str) -> Any:
-        ran = hierogram("bench", *arguments, "--json")
+        ran = lab("bench", *arguments, "--json")
         assert ran.code == 0, ran.err
         return json.loads(ran.out)
 
@@ -53,8 +53,8 @@ def measured(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
 
 
 @pytest.mark.slow
-def test_a_section_is_measured_in_a_process_of_its_own(hierogram: Run, bitext: list[str]) -> None:
-    figures = json.loads(hierogram("bench", *bitext, "--json", "--only", "forests").out)["sections"]["forests"]
+def test_a_section_is_measured_in_a_process_of_its_own(lab: Run, bitext: list[str]) -> None:
+    figures = json.loads(lab("bench", *bitext, "--json", "--only", "forests").out)["sections"]["forests"]
     assert figures["nodes"] == 40 * 15
     assert figures["peak_memory_mb"] > 1
 
@@ -174,8 +174,8 @@ def test_the_document_names_every_section() -> None:
     )
 
 
-def test_an_unknown_section_is_refused(hierogram: Run, bitext: list[str]) -> None:
-    refused = hierogram("bench", *bitext, "--only", "nothing")
+def test_an_unknown_section_is_refused(lab: Run, bitext: list[str]) -> None:
+    refused = lab("bench", *bitext, "--only", "nothing")
     assert (refused.code, "no section" in refused.err) == (2, True)
 
 

@@ -129,11 +129,11 @@ Compare = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
-def run(hierogram: Run) -> Compare:
-    """Runs `hierogram compare`, which has to end with the code."""
+def run(lab: Run) -> Compare:
+    """Runs `compare`, which has to end with the code."""
 
     def compare_by(*arguments: str, code: int = 0) -> tuple[str, str]:
-        done = hierogram("compare", *arguments)
+        done = lab("compare", *arguments)
         assert done.code == code, done.err
         return done.out, done.err
 

@@ -1,1 +1,1 @@
-"""Measurements of `hierogram bench`, one module for each part of the system."""
+"""Measurements of `python -m hierogram.tools.lab bench`, one module for each part of the system."""

@@ -1,6 +1,6 @@
 """Small languages: what is translated after a thousand verses, or four thousand, of a language with rich morphology.
 
-    python -m hierogram.tools.lab.papers.small_languages ../shared/data/bible-nt --languages sw,wo --train 1000 --work small
+    python -m hierogram.tools.lab.papers.small_languages bible-nt --languages sw,wo --train 1000 --work small
 
 The folder holds `nt.CODE`: a verse a line, `BOOK.CHAPTER.VERSE`, a tab, and raw text. Verses are drawn from all books
 but one, and verses of that one are translated, with the built-in weights and a language model of the verses that were
