@@ -1,9 +1,10 @@
-"""A process of its own for work on what strangers give, so that the work can be killed and its memory bounded.
+"""Worker process for untrusted input, which can be killed and has a memory limit.
 
-`Child.run` calls a generator function in a fresh interpreter and hands over what it yields, one item after the other.
-The child has a limit of memory, is killed where it gives no sign of life, is the first to go where the machine has no
-memory left, and ends with its parent, whatever ends that. It does not see the variables of the environment that are for
-the daemon alone. A child that did its work well does the next one, too.
+`Child.run` calls a generator function in a fresh interpreter and yields its items.
+The child has a memory limit, is killed if it gives no sign of life, is the first to be killed if the machine runs out
+of
+memory, and ends with its parent in any case. It does not inherit the daemon's own environment variables.
+A child that finished its work is reused.
 """
 
 import io
@@ -28,7 +29,7 @@ Item = TypeVar("Item")
 Given = ParamSpec("Given")
 
 SignOfLife = Callable[[], None]
-"""To be called often by what a child does: says to its parent that the work goes on."""
+"""Callback that the work calls often to show that it makes progress."""
 
 MEMORY_BYTES = 512 << 20
 SILENT_SECONDS = 60.0
@@ -36,9 +37,9 @@ SILENT_SECONDS = 60.0
 _MOST_MESSAGE_BYTES = 1 << 28
 _PIPE_BYTES = 1 << 20
 _RUNS = 200
-"""A child makes room for a fresh one after so many pieces of work."""
+"""Number of runs after which a child is replaced."""
 _SECRETS = "HIEROGRAM_"
-"""Beginning of the names of variables of the environment that are for the daemon alone."""
+"""Prefix of the environment variables that children do not inherit."""
 _LOOK_SECONDS = 0.2
 _SIGN_SECONDS = 1.0
 _KILL_SECONDS = 5.0
@@ -46,10 +47,10 @@ _LENGTH = Struct("<Q")
 _ITEM, _SIGN, _END, _REFUSED, _FAILED = range(5)
 _PR_SET_PDEATHSIG = 1
 _OWN = f"{__name__.partition('.')[0]}."
-"""Beginning of the modules whose errors come over as they are."""
+"""Prefix of the modules whose exceptions are passed on."""
 
 _starter = ThreadPoolExecutor(1, "hierogram-child")
-"""Starts all children: Linux ends a child with the thread that has started it, and this one ends last."""
+"""Starts all children: Linux kills a child when the thread that started it ends, and this thread ends last."""
 
 
 class _EndedError(ChildError):
@@ -57,9 +58,9 @@ class _EndedError(ChildError):
 
 
 class Child:
-    """A process that works for this one; started when there is work, to be used by one thread at a time.
+    """Worker process, started on demand; not thread-safe.
 
-    It loads the modules `loads` when it starts.
+    It imports the modules `loads` when it starts.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Its process, where there is one."""
+        """Process id, or None if the process is not running."""
         return None if self._process is None else self._process.pid
 
     def run(
@@ -83,12 +84,12 @@ class Child:
         *given: Given.args,
         **named: Given.kwargs,
     ) -> Generator[Item, None, None]:
-        """Yield what `work` yields: a function of a module, which gets a sign of life to call before what is given.
+        """Yield the items of `work`, a function of a module whose first argument is a `SignOfLife`.
 
-        `wait` is called several times a second while nothing comes; what it raises ends the work. Closing the generator
-        early kills the child. Raises what `work` raises of this program's own errors, `ChildError` where the work
-        stands still, is killed, takes too much memory, or fails otherwise, and `StoreUnavailableError` where no process
-        can be started.
+        `wait` is called several times a second between items; an exception in it ends the work. Closing the generator
+        early kills the child. Raises the exceptions of `work` that belong to this program, `ChildError` if the work
+        stalls, is killed, exceeds its memory or fails otherwise, and `StoreUnavailableError` if no process can be
+        started.
         """
         request = pickle.dumps((work, given, named), pickle.HIGHEST_PROTOCOL)
         well = False
@@ -100,7 +101,7 @@ class Child:
             except _EndedError:
                 if not was_there:
                     raise
-                # It was ended while it waited, as where memory was short, and takes no work with it.
+                # It was killed while idle, for example by the kernel for its memory.
                 self.close()
                 self._send(request, wait)
                 kind, content = self._message(wait)
@@ -120,7 +121,7 @@ class Child:
                 self.close()
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -129,12 +130,12 @@ class Child:
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-        # What hangs in the kernel, on a disk that does not answer, goes when it can.
+        # A process that hangs in the kernel ends when the kernel returns.
         with suppress(subprocess.TimeoutExpired):
             process.wait(_KILL_SECONDS)
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the process, if there is none; raises `StoreUnavailableError`."""
+        """Start the process if it is not running; raises `StoreUnavailableError`."""
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:
@@ -159,11 +160,11 @@ class Child:
             stderr=subprocess.DEVNULL,
             bufsize=0,
             pipesize=_PIPE_BYTES if sys.platform == "linux" else -1,
-            # Signals of a terminal, and of what ends a group of processes, are for the parent.
+            # Signals of a terminal, or to a process group, are for the parent.
             process_group=0,
             env=environment
             | {
-                # An arena or a buffer for each thread would be memory that the work has not got.
+                # Arenas and buffers per thread would use up the memory limit.
                 "MALLOC_ARENA_MAX": "1",
                 "OPENBLAS_NUM_THREADS": "1",
                 "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
@@ -203,7 +204,7 @@ class Child:
         move: Callable[[int, memoryview], int],
         wait: Callable[[], None],
     ) -> None:
-        """Reads or writes all bytes; raises `ChildError` where none go through for too long, or the process ends."""
+        """Read or write all bytes; raises `ChildError` if none are transferred for too long or the process ends."""
         poll = select.poll()
         poll.register(pipe, readiness)
         heard = time.monotonic()
@@ -230,7 +231,7 @@ class Child:
 
 
 def limit(what: int, most: int) -> None:
-    """Take a limit of the system upon this process; one that the system does not have is left out."""
+    """Set a resource limit of this process, if the system supports it."""
     with suppress(OSError, ValueError):
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -238,12 +239,12 @@ def limit(what: int, most: int) -> None:
 
 
 def serve(parent: int, memory: int, *loads: str) -> None:
-    """Do what the process `parent` asks on standard input, until that ends; what a child runs."""
+    """Serve the requests of process `parent` on standard input until it ends; the main loop of a child."""
     _be_first_to_go()
     end_with(parent)
     limit(resource.RLIMIT_DATA, memory)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
-    # What a library prints is no answer.
+    # Output of libraries must not be mixed with the results.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     for module in loads:
         import_module(module)
@@ -253,18 +254,18 @@ def serve(parent: int, memory: int, *loads: str) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Has the kernel end this process when its parent ends, where the kernel does such things."""
+    """Ask the kernel to end this process when its parent ends, if supported."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # It may have ended before.
+    # The parent may have ended before.
     if os.getppid() != parent:
         os._exit(1)
 
 
 def _be_first_to_go() -> None:
-    """Has the kernel take this process first where memory runs out; signals for its parent's group are not for it."""
+    """Ask the kernel to kill this process first if memory runs out, and leave the parent's process group."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     limit(resource.RLIMIT_CORE, 0)
@@ -279,7 +280,7 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
     def answer(kind: int, content: object = None) -> None:
         message = io.BytesIO()
         pickler = pickle.Pickler(message, pickle.HIGHEST_PROTOCOL)
-        # Columns of texts have nothing twice, and to look that up takes as long as all the rest.
+        # Columns of texts have no shared objects, and looking for them takes as long as all the rest.
         pickler.fast = True
         pickler.dump((kind, content))
         _write(answers, message.getvalue())

@@ -1,8 +1,8 @@
-"""Errors of a store, and of work in other processes; every message says what was wrong, where, and what to do."""
+"""Errors of a store and of worker processes; messages say what was wrong, where, and what to do."""
 
 
 class StoreError(Exception):
-    """Base of everything that the store raises on purpose."""
+    """Base of the errors of the store."""
 
 
 class StoreMissingError(StoreError):
@@ -14,15 +14,15 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreRefusedError(StoreUnavailableError):
-    """The database refused what it was to store, and would do so again: a value that it cannot hold."""
+    """The database rejected a value that it cannot store, and would reject it again."""
 
 
 class StoreUrlError(StoreError):
-    """The URL does not name a database that a store can live in."""
+    """The URL does not name a database that can hold a store."""
 
 
 class SchemaOutdatedError(StoreError):
-    """The store was made by an older version and has to be upgraded first."""
+    """The store was made by an older version and must be upgraded first."""
 
 
 class CountError(StoreError):
@@ -45,11 +45,11 @@ class KeyCollisionError(StoreError):
 
 
 class PairMissingError(StoreError):
-    """A pair was named that the store does not hold."""
+    """A pair is not stored."""
 
 
 class PairMovedError(StoreError):
-    """A pair has been sampled by someone else since it was read."""
+    """Another process has sampled a pair since it was read."""
 
 
 class HumanLinksError(StoreError):

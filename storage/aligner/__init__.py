@@ -1,1 +1,1 @@
-"""The aligner's links and counts."""
+"""Links and counts of the aligner."""

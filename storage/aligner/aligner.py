@@ -1,4 +1,4 @@
-"""The aligner in the store: its links of each pair, and the counts of these links."""
+"""Links that the aligner gives pairs, and the counts of these links."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -47,22 +47,22 @@ _JUMPS = ("aligner_jumps", ("direction", "width"), ("count",))
 _CELLS = sentence_pairs.c.source_length * sentence_pairs.c.target_length
 
 NamesOfSides = tuple[Collection[str], Collection[str]]
-"""Names of source and target words, or of stems; no word has a name, too."""
+"""Names of source and target words, or of stems; the empty word has a name as well."""
 
 JumpRows = list[tuple[str, int, int]]
 """Direction, width and count."""
 
 
 class Alignments(Leases):
-    """Alignments and links that the aligner gives pairs, and its counts."""
+    """Alignments and links of pairs, and the aligner's counts."""
 
     def align(
         self, change: AlignerChange, updates: PairUpdates | None = None, deltas: RuleDeltas | None = None
     ) -> None:
-        """Writes what the aligner has done: alignments, links, its counts, and new derivations with their changes.
+        """Store alignments, links, changes of the counts, and new derivations with their rule deltas, or nothing.
 
-        Pairs with new derivations begin their schedule again, with other random streams than before. All or nothing.
-        Raises what `commit` does, and `PairMovedError` where another process has aligned a pair.
+        Pairs with new derivations restart their schedule with other random streams. Raises the errors of `commit`, and
+        `PairMovedError` if another process has aligned a pair.
         """
         from hierogram.storage.grammar.commits import save_derivations
 
@@ -74,7 +74,7 @@ class Alignments(Leases):
                 count_restarts(transaction)
 
     def aligner_counts(self, *names: NamesOfSides) -> AlignerCounts:
-        """The aligner's counts of these names, those of one lot among each other, and of all jumps."""
+        """Return the counts of these names, within each lot, and of all jumps."""
         with self._reading() as connection:
             return aligner_counts(connection, names)
 
@@ -84,10 +84,11 @@ class Alignments(Leases):
         texts: Sequence[tuple[str, str]],
         before: AnsweringCounts | None = None,
     ) -> AnsweringCounts:
-        """Return what aligning these texts needs, of one state of the store: counts of these names, and
-        what people say of stored pairs with the same texts.
+        """Return the counts that aligning these texts needs, and human links of stored pairs with the same texts.
 
-        `before` is what was found before: where the store has not changed since, its jumps are not read again.
+        All are read from one state of the store. `before` is the previous result: if the store has not changed since,
+        its jumps are
+        reused.
         """
         with self._reading() as connection:
             [(position, *vocabulary, someone_says)] = rows_of(connection, _OF_STATE)
@@ -100,13 +101,13 @@ class Alignments(Leases):
             )
 
     def count_links(self, sweep: int) -> int:
-        """Return how many pairs the aligner has been over so many times."""
+        """Return the number of pairs that the aligner has sampled `sweep` times."""
         with self._reading() as connection:
             statement = select(func.count()).select_from(pair_links).where(pair_links.c.sweep == sweep)
             return int(connection.scalar(statement) or 0)
 
     def unaligned_pairs(self, limit: int) -> list[PairSize]:
-        """Pairs that have no alignment, in id order."""
+        """Return pairs without an alignment, ordered by id."""
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, literal(0))
@@ -117,12 +118,12 @@ class Alignments(Leases):
             return [PairSize._make(row) for row in connection.execute(statement)]
 
     def stalest_links(self, limit: int) -> list[PairSize]:
-        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling."""
+        """Return the pairs that the aligner has sampled least often, except pairs that are being sampled."""
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, pair_links.c.sweep)
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-                # Pairs with a given alignment stand at 0.
+                # Pairs with a given alignment have sweep 0.
                 .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
                 .order_by(pair_links.c.sweep, pair_links.c.pair_id)
                 .limit(limit)
@@ -130,7 +131,7 @@ class Alignments(Leases):
             return [PairSize._make(row) for row in connection.execute(statement)]
 
     def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
-        """Those of the pairs that the aligner has seen, in id order."""
+        """Return the links of those pairs that the aligner has links of, ordered by id."""
         wanted, rows = sorted(ids), list[LinkRow]()
         with self._reading() as connection:
             for start in range(0, len(wanted), IDS_A_QUERY):
@@ -144,7 +145,7 @@ class Alignments(Leases):
         return rows
 
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
-        """Pairs with a given alignment that the aligner has not seen, with an id above `after_id`, in id order."""
+        """Return pairs with a given alignment that are not in the counts, with ids above `after_id`, ordered by id."""
         with self._reading() as connection:
             statement = (
                 link_rows()
@@ -159,10 +160,11 @@ class Alignments(Leases):
 
 
 def change_alignments(writing: Writing, change: AlignerChange) -> None:
-    """Writes alignments, links and the counts that change with them.
+    """Store alignments, links and the changes of the counts.
 
-    Raises `PairMissingError`, `PairMovedError` where the aligner has been over a pair since it was read, and
-    `CountError` where a count would become negative.
+    Raises `PairMissingError`, `PairMovedError` if the aligner has sampled a pair since it was read, and `CountError` if
+    a count
+    would become negative.
     """
     _set_alignments(writing, change)
     _set_links(writing, change)
@@ -174,7 +176,7 @@ def change_alignments(writing: Writing, change: AlignerChange) -> None:
 
 
 def add_aligner_counts(writing: Writing, change: AlignerChange) -> None:
-    """Adds to the aligner's counts; raises `CountError` where one would become negative."""
+    """Add to the aligner's counts; raises `CountError` if one would become negative."""
     for (table, keys, counts), staged, rows in (
         (_LEXICON, staged_lexicon, change.lexicon),
         (_WORDS, staged_word_counts, change.words),
@@ -244,7 +246,7 @@ def _refuse_moved(connection: Connection, expected: int) -> None:
 def _add(
     writing: Writing, table: str, keys: Sequence[str], counts: Sequence[str], staged: Table, rows: Sequence[Row]
 ) -> None:
-    """Adds to a table of counts; rows without any count left go."""
+    """Add to a table of counts and delete rows whose counts are all 0."""
     if not rows:
         return
     writing.loader.stage(staged, rows)
@@ -276,7 +278,7 @@ def _add(
 
 _COUNTS_AT_ONCE = 50_000
 _FEW_PAIRS = 4_000
-"""Pairs of words that are looked for one by one: faster than to read all that is counted of each source word."""
+"""Number of word pairs up to which they are looked up one by one instead of reading all rows of each source word."""
 _OF_PAIRS = "SELECT source, target, forward, backward FROM aligner_lexicon"
 _OF_WORDS = f"SELECT side, word, {', '.join(_WORDS[2])} FROM aligner_words"
 
@@ -286,10 +288,7 @@ _AMONG_ON_SQLITE, _AMONG_ON_POSTGRES = "IN (SELECT value FROM json_each(:{}))", 
 
 @lru_cache
 def _selects(lots: int, among: str, target: str) -> tuple[TextClause, TextClause]:
-    """The statements that find the counts of pairs of chosen words, those of each lot among each other, and of words.
-
-    Made once: they are asked with each request to align.
-    """
+    """Return the statements that find the counts of word pairs within each lot, and of words; cached."""
     pairs, words = [], []
     for lot in range(lots):
         sources, targets = among.format(f"sources_{lot}"), among.format(f"targets_{lot}")
@@ -306,7 +305,7 @@ _OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
 
 
 def every_aligner_count(connection: Connection) -> Iterator[AlignerCounts]:
-    """Yield all counts of the aligner, some at a time."""
+    """Yield all counts of the aligner in parts."""
     yield AlignerCounts([], [], rows_of(connection, _OF_JUMPS))
     for rows in connection.execute(text(_OF_PAIRS).execution_options(stream_results=True)).partitions(_COUNTS_AT_ONCE):
         yield AlignerCounts([(*row,) for row in rows], [], [])
@@ -317,9 +316,7 @@ def every_aligner_count(connection: Connection) -> Iterator[AlignerCounts]:
 def aligner_counts(
     connection: Connection, names: Sequence[NamesOfSides], jumps: JumpRows | None = None
 ) -> AlignerCounts:
-    """Return the counts of these names, those of one lot among each other, and of all jumps, which are read unless they
-    are given.
-    """
+    """Return the counts of these names, within each lot, and of all jumps, which are read unless given."""
     found = AlignerCounts([], [], rows_of(connection, _OF_JUMPS) if jumps is None else jumps)
     if names:
         (lexicon, of_words), given = _asked(connection.dialect.name, names)
@@ -329,7 +326,7 @@ def aligner_counts(
 
 
 def _asked(dialect: str, lots: Sequence[NamesOfSides]) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
-    """Return the statements that find the counts of names among each other, and what they are given."""
+    """Return the statements that find the counts of names, and their parameters."""
     given: dict[str, object] = {}
     for lot, sides in enumerate(lots):
         for side, names in zip(("sources", "targets"), sides, strict=True):
@@ -337,12 +334,12 @@ def _asked(dialect: str, lots: Sequence[NamesOfSides]) -> tuple[tuple[TextClause
     if dialect != SQLITE:
         return _selects(len(lots), _AMONG_ON_POSTGRES, "target"), given
     few = sum(len(sources) * len(targets) for sources, targets in lots) <= _FEW_PAIRS
-    # The + keeps the index from being entered for each source word with each target word.
+    # The + keeps SQLite from using the index for each source word with each target word.
     return _selects(len(lots), _AMONG_ON_SQLITE, "target" if few else "+target"), given
 
 
 def link_rows() -> Select[tuple[object, ...]]:
-    """Select what a `LinkRow` holds, in its order."""
+    """Return a SELECT of the columns of `LinkRow`, in order."""
     return select(
         sentence_pairs.c.id,
         sentence_pairs.c.source,

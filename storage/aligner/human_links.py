@@ -1,4 +1,4 @@
-"""Links that people fix or forbid: evidence that alignments keep to, for as long as it is there."""
+"""Links that people fix or forbid: alignments follow them as long as they are stored."""
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache
@@ -18,10 +18,7 @@ Texts = tuple[str, str]
 
 @lru_cache
 def _of_texts(texts: int) -> TextClause:
-    """The statement that finds pairs with human links by the digests of so many texts, the newest first.
-
-    Made once: it is asked with each request to align.
-    """
+    """Return the statement that finds pairs with human links by the digests of `texts` texts, newest first; cached."""
     places = ", ".join(f":d{n}" for n in range(texts))
     return text(f"SELECT digest, pair_id FROM corrections WHERE digest IN ({places}) ORDER BY pair_id DESC")
 
@@ -30,10 +27,11 @@ class HumanLinks(Access):
     """Links of pairs that people fix or forbid."""
 
     def set_human_links(self, pair_id: int, links: KnownLinks, origin: str) -> bool:
-        """Puts these links in place of all that people have said of the pair's; whether there is such a pair.
+        """Replace the human links of a pair; returns whether the pair exists.
 
-        Whoever writes the grammar aligns the pair again, see `pending_corrections`. Raises `HumanLinksError` where the
-        pair cannot have them.
+        The process that writes the grammar aligns the pair again, see `pending_corrections`. Raises `HumanLinksError`
+        if the
+        links do not fit the pair.
         """
         with self._writing() as writing:
             connection = writing.connection
@@ -65,12 +63,12 @@ class HumanLinks(Access):
             return True
 
     def human_links(self, ids: Collection[int]) -> dict[int, KnownLinks]:
-        """Return what people say of the links of those of the pairs of which they say something, by id."""
+        """Return the human links of those pairs that have some, by id."""
         with self._reading() as connection:
             return known_links(connection, ids)
 
     def pending_corrections(self, limit: int) -> list[Correction]:
-        """Aligned pairs whose alignment does not follow their human links yet, in id order."""
+        """Return pairs whose alignment does not follow their human links yet, ordered by id."""
         with self._reading() as connection:
             rows = connection.execute(
                 select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
@@ -82,7 +80,7 @@ class HumanLinks(Access):
             return [Correction._make(row) for row in rows]
 
     def corrections_of(self, ids: Collection[int]) -> list[Correction]:
-        """Those of the pairs that have human links, or had them until now, in id order."""
+        """Return those of the pairs that have human links, or had them until now, ordered by id."""
         with self._reading() as connection:
             if not ids:
                 return []
@@ -104,13 +102,13 @@ class HumanLinks(Access):
 
 
 def known_links(connection: Connection, ids: Collection[int]) -> dict[int, KnownLinks]:
-    """Return what people say of the links of those of the pairs of which they say something, by id."""
+    """Return the human links of those pairs that have some, by id."""
     if not ids:
         return {}
     chosen = set(ids)
     fixed: dict[int, set[Link]] = {}
     forbidden: dict[int, set[Link]] = {}
-    # Few pairs have such links, however many are asked for: one range of the index holds them all.
+    # Few pairs have human links: one index range contains them all.
     rows = connection.execute(
         select(human_links.c.pair_id, human_links.c.source, human_links.c.target, human_links.c.fixed).where(
             human_links.c.pair_id.between(min(chosen), max(chosen))
@@ -125,7 +123,7 @@ def known_links(connection: Connection, ids: Collection[int]) -> dict[int, Known
 
 
 def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:
-    """Return what people say of the links of stored pairs with these texts; of the first one, where several have."""
+    """Return the human links of stored pairs with these texts; the first one if several pairs have the same texts."""
     if not texts:
         return {}
     digests = {text_digest(*pair): pair for pair in texts}
@@ -135,7 +133,7 @@ def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict
 
 
 def finish_corrections(writing: Writing, corrected: Sequence[tuple[int, int]]) -> None:
-    """The pairs' alignments follow so many changes of their human links now; what nobody says anything of is done."""
+    """Mark the pairs' alignments as following this version of their human links; delete empty corrections."""
     connection = writing.connection
     for pair_id, asked in corrected:
         connection.execute(update(corrections).where(corrections.c.pair_id == pair_id).values(done=asked))

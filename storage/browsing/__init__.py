@@ -1,1 +1,1 @@
-"""A store for those who only look: read-only connections, searches, figures, and whatever SQL people ask."""
+"""Read-only access for people: connections, searches, figures, and SQL questions."""

@@ -1,7 +1,7 @@
-"""Whatever SQL people ask, answered in a process of its own that only reads, within a time, up to a size.
+"""Answers to users' SQL, each in a read-only process with limits of time and size.
 
-What a stranger's statement takes of memory and processor time, it takes of a child (`storage.child`), which has limits
-of both, answers one question, and is killed at its deadline. Bytes are counted as they come, and lie in a file.
+A statement's memory and processor time belong to a child process (`storage.child`), which has limits
+of both, answers one question, and is killed at its deadline. The answer is counted as it arrives and stored in a file.
 """
 
 import json
@@ -23,11 +23,11 @@ from hierogram.storage.database.postgres import connection_arguments, local_sett
 from hierogram.storage.exceptions import ChildError, QuestionError, StoreUnavailableError, StoreUrlError
 
 LONGEST_QUESTION = 10_000
-"""Characters of a question."""
+"""Maximum length of a question in characters."""
 MOST_BYTES = 16 << 20
-"""Of a whole answer, as it comes from the child; what is beyond that is cut."""
+"""Maximum size of an answer in bytes; the rest is cut."""
 MOST_CELLS = 50_000
-"""Of an answer that is shown on a page."""
+"""Maximum number of values on a page."""
 OFF = (
     "asking is off: on Postgres it needs a role of its own, so that no question can hold locks or sessions of the"
     " daemon: make one as docs/pages.md says, and name it by sql_url in the section [http]"
@@ -36,14 +36,14 @@ WRONG = "asking is off: sql_url in the section [http] is not the URL of a Postgr
 
 _START_SECONDS = 30.0
 _CONNECT_SECONDS = "10"
-"""How long a child may take until its database is open, beside the seconds of the question."""
+"""Time limit for opening the database, in addition to the question's own limit."""
 _IN_MEMORY = 256 << 10
-"""Bytes of an answer that lie in memory; longer ones lie in a temporary file."""
+"""Size in bytes up to which an answer stays in memory instead of a temporary file."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer: names of columns, whether there are more rows than these, and how many long values were cut."""
+    """Answer: column names, whether there are more rows, and the number of values that were cut."""
 
     columns: list[str]
     more: bool
@@ -51,25 +51,26 @@ class Answered:
     kept: IO[bytes]
 
     def lines(self) -> Iterator[bytes]:
-        """Yields each row as a line of JSON, as it is read from the file."""
+        """Yield each row as a line of JSON, read from the file."""
         self.kept.seek(0)
         return iter(self.kept)
 
     @cached_property
     def rows(self) -> list[list[questions.Cell]]:
-        """All rows; only for answers with few."""
+        """Return all rows; for small answers."""
         return [json.loads(line) for line in self.lines()]
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Close the file."""
         self.kept.close()
 
 
 class Asker:
-    """Answers questions about the store at a URL; from any thread.
+    """Answers questions about the store at a URL; thread-safe.
 
-    On Postgres questions are asked under the role of `sql_url`, each on a connection of its own; without it, `refusal`
-    says what to do, and every question is refused.
+    On Postgres, each question uses a connection of its own under the role of `sql_url`. Without it, every question is
+    refused and
+    `refusal` says what to do.
     """
 
     def __init__(self, store: URL | str, sql_url: str | None = None) -> None:
@@ -90,16 +91,17 @@ class Asker:
                 else:
                     self.refusal = WRONG
             except (StoreUrlError, ValueError):
-                # The error itself would show the password.
+                # The error message itself would contain the password.
                 self.refusal = WRONG
         self._lock = threading.Lock()
         self._next: Child | None = None
 
     def ask(self, question: str, seconds: float, limit: int, cells: int = MOST_CELLS) -> Answered:
-        """Returns the first `limit` rows of what one SELECT finds, fewer where they have more than `cells` values.
+        """Return the first `limit` rows of a SELECT, fewer if they have more than `cells` values.
 
-        Raises `QuestionError` where the database refuses it or it asks for too much, `SlowQueryError` where it takes
-        longer than `seconds`, and `StoreUnavailableError` where no process can be started.
+        Raises `QuestionError` if the database rejects the question or it needs too many resources, `SlowQueryError` if
+        it takes
+        longer than `seconds`, and `StoreUnavailableError` if no process can be started.
         """
         if self.refusal is not None:
             raise QuestionError(self.refusal)
@@ -127,13 +129,13 @@ class Asker:
             if time.monotonic() > until:
                 raise questions.too_slow(seconds)
 
-        # Closed by whoever has the answer.
+        # The caller closes it.
         kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
         taken = 0
         try:
             given = (self._file, self._connect, self._settings, statement, seconds, limit, cells)
             with closing(child.run(check_time, questions.answer, *given)) as pieces:
-                # The first says that the database is open; the time of the question begins there.
+                # The first item means that the database is open; the question's time starts here.
                 next(pieces)
                 until = time.monotonic() + seconds
                 columns = next(pieces)
@@ -155,7 +157,7 @@ class Asker:
             raise
 
     def close(self) -> None:
-        """Ends the child that waits for a question."""
+        """End the process that is waiting for a question."""
         child = self._take()
         if child is not None:
             child.close()
@@ -167,11 +169,11 @@ class Asker:
 
     def _child(self) -> Child:
         driver = ("psycopg",) if self._file is None else ()
-        # How long it is silent is the question's own affair.
+        # The question has its own time limit, so silence is not limited.
         return Child(questions.MEMORY_MB << 20, float("inf"), (questions.__name__, *driver))
 
     def _prepare(self) -> None:
-        """Starts the child of the next question: that of Postgres needs a quarter of a second for its driver."""
+        """Start the process of the next question early: loading the Postgres driver takes a quarter of a second."""
         if self._file is not None:
             return
         with self._lock, suppress(StoreUnavailableError):

@@ -1,4 +1,4 @@
-"""Questions to start from, as docs/sql.md has them: in `cookbook.sql`, each under a line with its title."""
+"""Example queries of docs/sql.md, from `cookbook.sql`: each follows a line with its title."""
 
 from functools import cache
 from importlib.resources import files
@@ -18,7 +18,7 @@ from hierogram.storage.schema.views import VIEWS
 
 
 class Recipe(NamedTuple):
-    """A question in words, and in SQL that both databases understand."""
+    """A question, and its SQL for both databases."""
 
     title: str
     sql: str
@@ -26,7 +26,7 @@ class Recipe(NamedTuple):
 
 @cache
 def cookbook() -> tuple[Recipe, ...]:
-    """All questions, in their order."""
+    """Return all queries in order."""
     text = files("hierogram.storage.browsing").joinpath("cookbook.sql").read_text(encoding="utf-8")
     found = []
     for part in text.split("-- ")[1:]:
@@ -36,7 +36,7 @@ def cookbook() -> tuple[Recipe, ...]:
 
 
 def tables_of(look: Look) -> list[dict[str, Any]]:
-    """Return what can be asked, with its columns: the views, which are made for people, then the tables."""
+    """Return the relations that users can query, with their columns: views first, then tables."""
     views = [(name, list(look.connection.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys())) for name in VIEWS]
     tables = [(name, [column.name for column in table.columns]) for name, table in sorted(metadata.tables.items())]
     return [
@@ -47,10 +47,11 @@ def tables_of(look: Look) -> list[dict[str, Any]]:
 
 
 def cookbook_of(look: Look) -> list[Recipe]:
-    """The questions, about words, rules and pairs of this store in the place of the examples.
+    """Return the queries with words, rules and pairs of this store in place of the examples.
 
-    The word is one that tells what the texts are about, the rules are the most used ones with it. What a store does not
-    have leaves its example as it is.
+    The word is characteristic of the texts, the rules are the most used ones that contain it. Examples without a
+    counterpart in the
+    store stay.
     """
     asked = look.asked
     look.asked = []
@@ -70,7 +71,7 @@ def cookbook_of(look: Look) -> list[Recipe]:
 
 
 def _examples_of(look: Look) -> dict[str, str]:
-    """Return what takes the place of each example, as it stands in the questions."""
+    """Return the replacement of each example, as written in the queries."""
     notation = notation_of(look.settings().grammar)
     frequent = [word for word, _ in common_words(look, SOURCE, _FREQUENT)]
     telling = [word for word, _ in telling_words(look, _TELLING).get(SOURCE, [])]
@@ -114,4 +115,4 @@ def _examples_of(look: Look) -> dict[str, str]:
 
 _FREQUENT, _TELLING, _RULES = 8, 12, 200
 _OF_TWO_SIDES = ("'house'", "'ne'", "[X%,2]")
-"""Examples of questions that only rules of two languages answer."""
+"""Examples in queries that only rules of two languages answer."""

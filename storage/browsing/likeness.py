@@ -1,4 +1,4 @@
-"""Likeness to a sentence: rules whose source words it holds, and pairs that hold its words on their source side."""
+"""Rules and pairs similar to a sentence: rules whose source words it contains, and pairs that contain its words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_HOLDING = 4_000
-"""Pairs that hold a word and are looked at, about; of a word that more hold, only pairs of the last blocks."""
+"""Approximate number of pairs that are examined per word; of a frequent word only pairs of the last blocks."""
 _LAST_BLOCKS = 1
 _MOST_BLOCKS = 1_000
 _KEPT_OF_A_WORD = 12
@@ -23,7 +23,7 @@ _KEPT_OF_A_WORD = 12
 
 @dataclass(frozen=True, slots=True)
 class LikePair:
-    """A pair with the name of its corpus."""
+    """Pair with the name of its corpus."""
 
     id: int
     corpus: str
@@ -32,12 +32,12 @@ class LikePair:
 
 
 def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, float]:
-    """Source sides of several words, among which are all that match a sentence; others are few.
+    """Return a superset of the source sides that match a sentence, with the expected uses of their rules.
 
-    `words` are those of the sentence, None where the vocabulary does not have one. Returns the expected uses of each
-    side's rules; of rules in use, or of which half a use is expected.
+    `words` are those of the sentence, None for unknown ones. Rules must be in use or have at least half an expected
+    use.
     """
-    # Whoever looks at something else needs no numpy.
+    # Other readers need no numpy.
     import numpy as np
 
     from hierogram.storage.grammar.rule_words import anchors_of_sentence
@@ -46,7 +46,7 @@ def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, flo
     if not keys:
         return {}
     if look.postgres:
-        # As arrays: Postgres reads an index for all values of one together.
+        # With an array, Postgres reads the index for all values together.
         held = f"SELECT rule_id FROM rule_words WHERE word_id = ANY(CAST(ARRAY{keys} AS bigint[]))"
         rules = f"rules AS r WHERE r.id = ANY(ARRAY({held}))"
     else:
@@ -56,12 +56,12 @@ def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, flo
 
 
 def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[Rival]]:
-    """The rules of each of the source sides, so many at most, the most used first; sides without any are left out."""
+    """Return up to `limit` rules of each source side, the most used first; sides without rules are omitted."""
     if not sides:
         return {}
     names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}
     offered = ", ".join(f"(:{name})" for name in names)
-    # Not a condition on the side: SQLite would not look for each of them in each block of its index.
+    # Not a condition on the side, since SQLite would search each block of the index for each side.
     rows = look.rows(
         f"""WITH offered (side) AS (VALUES {offered}),
      found AS (
@@ -83,10 +83,10 @@ SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most 
 
 
 def like_pairs(look: Look, words: Mapping[str, KnownWord], limit: int) -> tuple[list[LikePair], list[LikePair]]:
-    """Return pairs that hold most of the words on their source side, and entries of dictionaries, in that order.
+    """Return pairs that contain most of the words on their source side, and dictionary entries.
 
-    Rare words count more; there are some for each word. Of words that many pairs hold, only those that came last are
-    looked at.
+    Rare words count more, and each word is covered by some pairs. Of frequent words, only the newest pairs are
+    examined.
     """
     ids = _likeliest(look, words, limit)
     if not ids:
@@ -117,12 +117,13 @@ def _likeliest(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[i
     shares = np.concatenate([np.full(len(pairs), weights[word]) for word, pairs in held.items()])
     ids, places = np.unique(every, return_inverse=True)
     scores = np.bincount(places, shares)
-    # Younger pairs first where the scores are the same.
+    # Newer pairs come first among equal scores.
     order = np.lexsort((-ids, -scores))
     chosen = ids[order[:limit]].tolist()
     for pairs in held.values():
         of_word = np.searchsorted(ids, pairs)
-        # Of equal ones the youngest and the oldest: entries of a dictionary, which may weigh much, lie side by side.
+        # Keep the newest and the oldest ones, since entries of a dictionary, which may score high, have adjacent
+        # ids.
         for age in (-pairs, pairs):
             best = np.lexsort((age, -scores[of_word]))[:_KEPT_OF_A_WORD]
             chosen += pairs[best].tolist()
@@ -130,7 +131,7 @@ def _likeliest(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[i
 
 
 def _holding(look: Look, words: Mapping[str, KnownWord], last_pair: int) -> "dict[int, NDArray[np.int64]]":
-    """Pairs by the word that they hold, ascending."""
+    """Return ids of pairs by the word that they contain, ascending."""
     import numpy as np
 
     from hierogram.storage.pairs.pair_words import BLOCK_BITS, pairs_of

@@ -1,4 +1,4 @@
-"""A rule or a pair looked at: its uses now and before, rules that compete with it, and what stands beside it."""
+"""Details of a rule or a pair: uses now and before, competing rules, neighbors."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _PAIRS_A_SCAN = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A rule with a side in common: its id, its other side, its expected uses, and the probability of that side."""
+    """Rule with a common side: id, other side, expected uses, and probability of that side."""
 
     id: int
     other: str
@@ -31,7 +31,7 @@ class Rival:
 
 
 def find_rule(look: Look, source: str, target: str) -> RuleRow | None:
-    """The rule with these sides, if it is stored: one that is expected to be used, or that a derivation uses."""
+    """Return the rule with these sides if it is stored, because of expected uses or a derivation."""
     found = look.records(
         """SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
        r.count, r.length, r.scope, r.nonterminals, r.hiero,
@@ -48,7 +48,7 @@ def find_rule(look: Look, source: str, target: str) -> RuleRow | None:
 
 
 def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
-    """The most used rules with this side."""
+    """Return the most used rules with this side."""
     other = TARGET if side == SOURCE else SOURCE
     rows = look.rows(
         f"""SELECT id, {other}, expected_uses,
@@ -64,9 +64,9 @@ def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
 
 
 def past_counts(look: Look, rule_id: int) -> list[dict[str, Any]]:
-    """The rule's expected uses when days began on which they changed, of the last year, oldest first."""
+    """Return the rule's expected uses at the start of each day of the last year on which they changed, oldest first."""
     today = now().date()
-    # By the days, since the table's key begins with them.
+    # Select by day, the first column of the table's key.
     days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(REMEMBERED_DAYS + 1))
     look.asked.append(f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
     return look.records(
@@ -77,7 +77,7 @@ def past_counts(look: Look, rule_id: int) -> list[dict[str, Any]]:
 
 
 def indexed_users(look: Look, rule_id: int, after_id: int, limit: int) -> list[int]:
-    """Ids of pairs that used the rule when they were indexed, above an id, in id order."""
+    """Return ids above `after_id` of pairs that used the rule when they were indexed, in order."""
     rows = look.rows(
         """SELECT pair_id
   FROM rule_pairs
@@ -92,9 +92,9 @@ def indexed_users(look: Look, rule_id: int, after_id: int, limit: int) -> list[i
 
 
 def likely_users(look: Look, rule: tuple[str, str], after_id: int, limit: int) -> tuple[list[int], int]:
-    """Ids of pairs whose texts hold the rule's words in their order, of the next few thousand above an id.
+    """Return ids of pairs whose texts contain the rule's words in order, among the next few thousand above an id.
 
-    Returns them and the last id that was looked at.
+    Returns also the last id that was examined.
     """
     conditions, values = [], {}
     for side, text in zip((SOURCE, TARGET), rule, strict=True):
@@ -118,26 +118,26 @@ def likely_users(look: Look, rule: tuple[str, str], after_id: int, limit: int) -
 
 
 def last_pair(look: Look) -> int:
-    """The largest id of a pair that was given so far."""
+    """Return the largest pair id that was ever assigned."""
     row = look.row("SELECT last_pair_id FROM store_state", False)
     return 0 if row is None else int(row[0])
 
 
 def find_pair(look: Look, pair_id: int) -> PairRecord | None:
-    """The pair, None if the store does not hold it."""
+    """Return the pair, or None if it is not stored."""
     look.asked.append(f"SELECT *\n  FROM sentence_pairs\n WHERE id = {pair_id}")
     return pairs.find_pair(look.connection, pair_id)
 
 
 def is_leaving(look: Look, pair_id: int) -> bool | None:
-    """Return whether a pair that someone wants out is still there; None where nobody ever wanted it out."""
+    """Return whether a pair whose withdrawal was requested is still stored; None without a request."""
     row = look.row("SELECT done_at FROM withdrawals WHERE pair_id = :pair_id", False, pair_id=pair_id)
     return None if row is None else row[0] is None
 
 
 @dataclass(frozen=True, slots=True)
 class NamedPair:
-    """A pair with its corpus, the sender's own name of it, and when it came."""
+    """Pair with its corpus, its external id, and the time when it was added."""
 
     id: int
     corpus: str
@@ -154,7 +154,7 @@ _NAMED = """SELECT p.id, c.name, p.external_id, p.source, p.target, p.added_at
 
 
 def pairs_named(look: Look, corpus: str, beginning: str) -> list[NamedPair]:
-    """Return pairs of a corpus whose external ids begin so and go on with digits and small letters, newest first."""
+    """Return pairs of a corpus whose external ids are `beginning` plus digits and lower-case letters, newest first."""
     statement = f"""{_NAMED}
  WHERE c.name = :corpus AND p.external_id >= :beginning AND p.external_id < :past
  ORDER BY p.id DESC"""
@@ -184,16 +184,16 @@ def _named(look: Look, statement: str, **values: Value) -> list[NamedPair]:
 
 
 def neighbours(look: Look, pair_id: int) -> tuple[int | None, int | None]:
-    """The ids of the pairs before and after a pair."""
+    """Return the ids of the previous and the next pair."""
     before = look.row("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)
     after = look.row("SELECT min(id) FROM sentence_pairs WHERE id > :pair", False, pair=pair_id)
     return before[0] if before else None, after[0] if after else None
 
 
 def uses_of(look: Look, rules: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[float, int]]:
-    """Return how often all pairs together use each rule: expected uses, and the count in their present derivations.
+    """Return the uses of each rule over all pairs: expected uses, and the count in current derivations.
 
-    Rules that are not stored are left out.
+    Rules that are not stored are omitted.
     """
     found = {}
     for n, (source, target) in enumerate(sorted(rules)):

@@ -1,4 +1,4 @@
-"""Progress of a store: sweeps, what arrived, what was rejected, exports and jobs, the latest of each."""
+"""Progress of a store: latest sweeps, inputs, rejected lines, exports and jobs."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _LATEST = 5_000
 
 
 def latest_rules(look: Look, limit: int) -> list[dict[str, Any]]:
-    """The rules in use that were stored last, newest first; of the last few thousand that were ever stored."""
+    """Return the rules in use that were stored last, newest first, among the last few thousand."""
     return look.records(
         f"""SELECT source, target, count AS uses
   FROM rules
@@ -25,7 +25,7 @@ def latest_rules(look: Look, limit: int) -> list[dict[str, Any]]:
 
 
 def store_status(look: Look, url: str) -> StoreStatus:
-    """Return how much the store holds."""
+    """Return the store's totals."""
     return status(look.connection, url=url, schema=REVISIONS[-1])
 
 
@@ -40,9 +40,9 @@ def not_counted(look: Look) -> float:
 
 
 def last_sweeps(look: Look, limit: int) -> list[dict[str, Any]]:
-    """The last sweeps, oldest first: place in the schedule, what moved, how likely the result was (natural logarithm).
+    """Return the last sweeps, oldest first: place in the schedule, resampled pairs, log-likelihood (natural).
 
-    Where a run begins there is also what was before it.
+    At the beginning of a run it also returns the state before it.
     """
     return look.records(
         """SELECT id, stage, pairs, log_likelihood,
@@ -57,7 +57,7 @@ def last_sweeps(look: Look, limit: int) -> list[dict[str, Any]]:
 
 
 def last_batches(look: Look, limit: int) -> list[dict[str, Any]]:
-    """The last inputs that were offered, newest first, and what became of them."""
+    """Return the last inputs and their outcomes, newest first."""
     return look.records(
         """SELECT b.id, c.name AS corpus, b.origin, b.state, b.accepted, b.duplicates, b.rejected, b.started_at,
        b.finished_at, b.error, b.notes
@@ -70,7 +70,7 @@ def last_batches(look: Look, limit: int) -> list[dict[str, Any]]:
 
 
 def last_rejected(look: Look, limit: int) -> list[dict[str, Any]]:
-    """Why lines were not stored of late, the most frequent reasons first, each with an example."""
+    """Return the reasons of recently rejected lines, the most frequent first, each with an example."""
     together: dict[tuple[str, str], dict[str, Any]] = {}
     for row in look.records(
         """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
@@ -110,7 +110,7 @@ def open_deliveries(look: Look, limit: int) -> list[dict[str, Any]]:
 
 
 def last_exports(look: Look, limit: int) -> list[dict[str, Any]]:
-    """The last exports, newest first."""
+    """Return the last exports, newest first."""
     return look.records(
         """SELECT name, format, state, rules, bytes, seconds, started_at, error, job
   FROM exports
@@ -127,5 +127,5 @@ def scheduled(look: Look) -> list[JobState]:
 
 
 def corpus_names(look: Look) -> list[str]:
-    """The names of all corpora, in their order."""
+    """Return the names of all corpora in order."""
     return [row[0] for row in look.rows("SELECT name FROM corpora ORDER BY name", False)]

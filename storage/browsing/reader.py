@@ -1,8 +1,9 @@
-"""Those who only look: one state of the store to read from, and the statements by which it was read, to be shown.
+"""Read-only access to one state of a store, with the statements that were used.
 
-The database itself refuses to write, and ends what takes too long. SQLite opens the file read-only, and lets a
-statement read tables and call functions, nothing else: no other file is attached, no pragma changes. On Postgres every
-transaction is read-only, and a statement has a time limit.
+The database itself refuses writes and ends slow statements. SQLite opens the file read-only and allows a
+statement to read tables and call functions, nothing else: no other file is attached, no pragma changes. On Postgres
+every
+transaction is read-only, and statements have a time limit.
 """
 
 import re
@@ -32,7 +33,7 @@ from hierogram.storage.database.settings import read_settings
 from hierogram.storage.records import Settings
 
 _STEPS_A_LOOK = 20_000
-"""Steps of SQLite's machine between two looks at the clock: well below a millisecond."""
+"""Steps of SQLite's virtual machine between two checks of the time limit: well below a millisecond."""
 _CACHE_MB = 64
 _MAPPED_BYTES = 1 << 30
 
@@ -57,7 +58,7 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
-    """Return what a statement may do: read, and begin and end transactions."""
+    """Return whether a statement may perform an action: read, or begin and end transactions."""
     if action == sqlite3.SQLITE_TRANSACTION and first in ("BEGIN", "ROLLBACK"):
         return sqlite3.SQLITE_OK
     return allow_reading(action, first, second, database, view)
@@ -65,9 +66,9 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
 
 @contextmanager
 def looking(engine: Engine, seconds: float) -> Iterator[Connection]:
-    """A connection all of whose reads see one state of the store, for so many seconds at most.
+    """Open a connection all of whose reads see one state of the store, for up to `seconds`.
 
-    Raises `SlowQueryError` where a statement is ended because the time is over, and `StoreUnavailableError`.
+    Raises `SlowQueryError` if a statement exceeds the time, and `StoreUnavailableError`.
     """
     until = time.monotonic() + seconds
     with failures_named(engine.url), engine.connect() as connection:
@@ -94,7 +95,7 @@ def looking(engine: Engine, seconds: float) -> Iterator[Connection]:
 
 
 PAGE_SECONDS = 20.0
-"""How long the statements of a page may take."""
+"""Time limit of a page's statements."""
 
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
@@ -102,17 +103,17 @@ Value = str | int | float
 
 
 def literal(value: Value) -> str:
-    """The value as it stands in SQL, on both databases."""
+    """Return the value as an SQL literal for both databases."""
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
 def readable(statement: str, values: dict[str, Any]) -> str:
-    """The statement with its values in their places, as a person could ask it."""
+    """Return the statement with its parameters filled in, as a user would write it."""
     return _PARAMETER.sub(lambda found: literal(values[found[1]]), statement).strip()
 
 
 class Look:
-    """One state of a store; `asked` holds the statements so far that are worth showing, as people could ask them."""
+    """One state of a store; `asked` collects the statements worth showing, as users could write them."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -120,30 +121,30 @@ class Look:
         self.postgres = connection.dialect.name == POSTGRES
 
     def rows(self, statement: str, shown: bool = True, /, **values: Value) -> list[tuple[Any, ...]]:
-        """Return what the statement finds; its parameters are written `:name`. Without `shown` it is not kept."""
+        """Return the rows of a statement with parameters `:name`. Unless `shown`, the statement is not recorded."""
         if shown:
             self.asked.append(readable(statement, values))
         return rows_of(self.connection, text(statement), values)
 
     def row(self, statement: str, shown: bool = True, /, **values: Value) -> tuple[Any, ...] | None:
-        """The first row that the statement finds."""
+        """Return the first row of a statement."""
         return next(iter(self.rows(statement, shown, **values)), None)
 
     def records(self, statement: str, shown: bool = True, /, **values: Value) -> list[dict[str, Any]]:
-        """Return what the statement finds, as `rows`, each row by the names of its columns."""
+        """Return the rows of a statement as dictionaries by column name."""
         if shown:
             self.asked.append(readable(statement, values))
         return [dict(row) for row in self.connection.execute(text(statement), values).mappings()]
 
     def settings(self) -> Settings:
-        """Return what the store was made with."""
+        """Return the store's settings."""
         return read_settings(self.connection)
 
 
 class Reader(ExitStack):
-    """A way into a store on which nothing can be written; from any thread; closed when it is left.
+    """Read-only access to a store; thread-safe; a context manager that closes it.
 
-    Raises, as `open_store` does, where there is no store of this version's schema at the URL.
+    Raises the errors of `open_store` if there is no store of this version's schema at the URL.
     """
 
     def __init__(self, url: URL | str) -> None:
@@ -153,12 +154,12 @@ class Reader(ExitStack):
         self.engine = make_reading_engine(parsed)
         with ExitStack() as opened:
             opened.callback(self.engine.dispose)
-            # The engine proper, as errors are to name the store and not the way to it.
+            # Use the engine itself, so that errors name the store.
             check_schema(self.engine)
             self.push(opened.pop_all())
 
     @contextmanager
     def look(self, seconds: float = PAGE_SECONDS) -> Iterator[Look]:
-        """One state of the store; raises `SlowQueryError` where it takes longer than so many seconds."""
+        """Open one state of the store; raises `SlowQueryError` after `seconds`."""
         with looking(self.engine, seconds) as connection:
             yield Look(connection)

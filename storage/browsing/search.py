@@ -1,4 +1,4 @@
-"""Rules that hold a phrase on a side, a page at a time, in the order that a person wants."""
+"""Search for rules that contain a phrase on one side, one page at a time."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,50 +13,52 @@ from hierogram.storage.pairs.vocabulary import KnownWord, folded, readings, spel
 from hierogram.storage.records import RuleRow
 
 GAP = "_"
-"""Stands for one symbol or more: words, or a nonterminal. A word that looks like it is typed with a backslash."""
+"""Placeholder for one or more symbols, words or a nonterminal.
+
+A word of the same spelling is typed with a backslash.
+"""
 
 MOST_WORDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words in their order, with None where something stands between them."""
+    """Words in order, with None for a gap."""
 
     parts: tuple[str | None, ...]
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words, each once, in the order in which they come first."""
+        """The distinct words in the order of first occurrence."""
         return tuple(dict.fromkeys(part for part in self.parts if part is not None))
 
     @property
     def is_word(self) -> bool:
-        """Return whether it is a single word."""
+        """Whether the phrase is a single word."""
         return len(self.parts) == 1 and self.parts[0] is not None
 
     def read_as(self, words: Mapping[str, str]) -> "Phrase":
-        """The phrase with other words in the places of its own."""
+        """Return the phrase with its words replaced by the mapping."""
         return Phrase(tuple(None if part is None else words[part] for part in self.parts))
 
     def with_word(self, word: str, other: str) -> "Phrase":
-        """The phrase with another word in the place of one."""
+        """Return the phrase with one word replaced."""
         return self.read_as({part: other if part == word else part for part in self.words})
 
     def typed(self) -> str:
-        """The phrase as a person types it, so that `read_phrase` reads it again."""
+        """Return the phrase as a user types it; the inverse of `read_phrase`."""
         return " ".join(
             GAP if part is None else f"\\{part}" if part in (GAP, f"\\{GAP}") else part for part in self.parts
         )
 
     def side(self) -> str:
-        """A phrase without gaps as the side of a rule."""
+        """Return a phrase without gaps as the side of a rule."""
         return " ".join(escape_terminal(part) for part in self.parts if part is not None)
 
     def pattern(self, postgres: bool, *, whole: bool = False, of_text: bool = False) -> str:
-        """Return what a side with a space at each end is like, or, `of_text`, a pair's, where words stand as they are.
+        """Return a pattern for a rule's side with a space at each end, or with `of_text` for a pair's text.
 
-        It is for LIKE (with ! before what is meant as it is) on Postgres, for GLOB on SQLite, whose LIKE does not tell
-        capital letters from others.
+        For LIKE (with ! as the escape) on Postgres and for GLOB on SQLite, whose LIKE ignores case.
         """
         anything, mark, special = ("%", "!{}", "%_!") if postgres else ("*", "[{}]", "*?[")
         marks = str.maketrans({sign: mark.format(sign) for sign in special})
@@ -67,7 +69,7 @@ class Phrase:
 
 
 def read_phrase(typed: str) -> Phrase:
-    """The phrase that somebody typed; gaps at its ends and repeated gaps are left out."""
+    """Parse a typed phrase; gaps at its ends and repeated gaps are dropped."""
     parts: list[str | None] = []
     for piece in typed.split()[: 2 * MOST_WORDS]:
         if piece != GAP:
@@ -90,14 +92,14 @@ _MOST_LABELS = 5_000
 _MOST_USES = 1 << 53
 
 MOST_RANKED = 2_000
-"""Rules, the most used of those that match, that are ordered by their probability."""
+"""Number of matching rules, the most used ones, that are sorted by probability."""
 
 _COLUMNS = "id, source, target, count, expected_uses, expected_uses_variance, length, scope, nonterminals, hiero"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A search: the phrase on a side, filters, and the order."""
+    """Search: side, filters and order."""
 
     side: Annotated[str, Option("Side of the rule", values={SOURCE: "", TARGET: ""})] = SOURCE
     match: Annotated[str, Option("What matches", values=MATCHES)] = PART
@@ -112,7 +114,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A rule by its sides, and how often it is expected to be used."""
+    """Rule by its sides, with its expected uses."""
 
     source: str
     target: str
@@ -121,8 +123,11 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page of answers ended: the last rule's probability (0 where it does not order), expected uses, id,
-    and whether it holds the phrase in another spelling.
+    """End of a page of results.
+
+    The last rule's probability (0 if results are not sorted by it), expected uses and id, and whether it contains the
+    phrase in
+    another spelling.
     """
 
     probability: float
@@ -132,11 +137,11 @@ class Place:
 
 
 class Answer(NamedTuple):
-    """A page of rules, and where the next page begins (None: there is none).
+    """Page of rules, and the start of the next page (None at the end).
 
-    Rules that hold the phrase as it was typed come first, then those that hold one of its `readings`: the same words
-    but for accents and capital letters. `exact`: whether the store has all words as they were typed. `unknown` are
-    typed words that no pair has in any spelling, `labels` those that are labels of trees.
+    Rules that contain the phrase as typed come first, then those that contain one of its `readings`: the same words
+    with other accents or case. `exact`: the store knows all words as typed. `unknown` are typed words that no pair
+    contains in any spelling, `labels` those that are labels of trees.
     """
 
     rules: list[RuleRow]
@@ -148,11 +153,11 @@ class Answer(NamedTuple):
 
 
 Known = Mapping[str, Mapping[str, KnownWord]]
-"""Words that the store knows, by side."""
+"""Known words by side."""
 
 
 def known_words(look: Look, words: Iterable[str]) -> Known:
-    """Return those of some hundred words that the vocabulary has, by side."""
+    """Return those of a few hundred words that are in the vocabulary, by side."""
     names = {f"word{n}": word for n, word in enumerate(dict.fromkeys(words))}
     if not names:
         return {}
@@ -168,10 +173,10 @@ def known_words(look: Look, words: Iterable[str]) -> Known:
 
 
 def likely_side(look: Look, phrases: Mapping[str, Phrase]) -> str:
-    """The side on which all of the phrase's words occur, the one where its rarest word is more frequent.
+    """Return the side that contains all words of the phrase; of two, the one where its rarest word is more frequent.
 
-    `phrases` has it by side, since each side divides words into parts of its own: the side that needs fewer of them is
-    likelier. Where no side has the words as they are, that of the words that look like them.
+    `phrases` has the phrase by side, since sides are segmented separately; the side that needs fewer parts is
+    preferred. If no side contains the words, other spellings count.
     """
     fewest = sorted((SOURCE, TARGET), key=lambda side: len(phrases[side].parts))
     if len(phrases[fewest[0]].parts) < len(phrases[fewest[1]].parts):
@@ -191,20 +196,20 @@ def likely_side(look: Look, phrases: Mapping[str, Phrase]) -> str:
 
 
 def occurs_on(look: Look, side: str, phrase: Phrase) -> bool:
-    """Return whether pairs have all words of the phrase on a side, in whatever spelling."""
+    """Return whether pairs contain all words of the phrase on a side, in any spelling."""
     return bool(phrase.words) and all(_spelled(look, side, phrase.words).values())
 
 
 def _spelled(look: Look, side: str, words: Sequence[str]) -> dict[str, list[KnownWord]]:
-    """The spellings of each word, the likeliest first."""
+    """Return the spellings of each word, the most likely first."""
     return {word: spellings(look.connection, side, word) for word in words}
 
 
 def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None) -> Answer:
-    """Rules that are expected to be used, hold the phrase on the query's side, and meet its filters.
+    """Return a page of rules that have expected uses, contain the phrase on the query's side, and pass its filters.
 
-    In a store of trees a phrase may name labels too: the first is that of the fragments' roots, others stand somewhere
-    in them. `(NP` is always a label, `NP` where no pair has such a word.
+    In a store of trees a phrase may contain labels: the first is that of the fragments' roots, others occur anywhere
+    in them. `(NP` is always a label, `NP` is one if no pair contains such a word.
     """
     asked = _Asked(look, phrase, query)
     rows: list[dict[str, Any]] = []
@@ -224,7 +229,7 @@ def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None)
 
 
 def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
-    """The most used rules that hold the phrase on a side, without their probabilities, which take their time."""
+    """Return the most used rules that contain the phrase on a side, without probabilities, which take time."""
     asked = _Asked(look, phrase, Query(side=side), spelled=False)
     values: dict[str, Value] = {}
     conditions = asked.conditions(phrase, "", values)
@@ -241,7 +246,7 @@ def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
 
 
 class _Asked:
-    """A search at work: the phrase's words in the vocabulary of the side where they are, its labels, its readings."""
+    """State of a search: known words of the phrase on its side, labels, and readings."""
 
     def __init__(self, look: Look, phrase: Phrase, query: Query, *, spelled: bool = True) -> None:
         notation = notation_of(look.settings().grammar)
@@ -267,17 +272,17 @@ class _Asked:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that were named, in their order."""
+        """The named labels in order."""
         return tuple(self._labels.values())
 
     def words_of(self, phrase: Phrase) -> list[str]:
-        """The words of the phrase that are not labels."""
+        """Return the words of the phrase that are not labels."""
         return [word for word in phrase.words if word not in self._labels]
 
     def page(
         self, wanted: Sequence[Phrase], but: Phrase | None, after: Place | None, most: int
     ) -> list[dict[str, Any]]:
-        """So many rules at most that hold one of the phrases, but not the one; after a place."""
+        """Return up to `most` rules after a place that contain one of the phrases `wanted` but not `but`."""
         values: dict[str, Value] = {}
         found = [self.conditions(phrase, f"p{n}_" if n else "", values) for n, phrase in enumerate(wanted)]
         held = [conditions for conditions in found if conditions is not None]
@@ -297,7 +302,7 @@ class _Asked:
         return _ask(self.look, statement, most, values)
 
     def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
-        """FROM and WHERE of the rules that hold the phrase, and the values in them; None where no rule can."""
+        """Return FROM and WHERE of the rules that contain the phrase; None if no rule can."""
         words = self.words_of(phrase)
         if not all(word in self.known for word in words) or not (words or self._labels):
             return None
@@ -309,10 +314,10 @@ class _Asked:
         elif not words:
             source = "rules AS r"
         else:
-            # The rarest word finds the rules, the others only test them.
+            # The rarest word finds the rules, the others only filter them.
             source, where = "rule_words AS w JOIN rules AS r ON r.id = w.rule_id", [f"w.word_id = :{prefix}word0_id"]
             if postgres:
-                # As an array: Postgres reads the index of ids once, from page to page, and not from its root each time.
+                # With an array, Postgres scans the index of ids once instead of descending from the root for each.
                 ids = f"SELECT w.rule_id FROM rule_words AS w WHERE w.word_id = :{prefix}word0_id"
                 source, where = "rules AS r", [f"r.id = ANY(ARRAY({ids}))"]
             for number, word in enumerate(sorted(words, key=lambda word: self.known[word].count)):
@@ -341,7 +346,7 @@ class _Asked:
 
 
 def _labels_of(look: Look, phrase: Phrase, known: Mapping[str, KnownWord]) -> dict[str, str]:
-    """Which words of the phrase are labels, and of which name: `(NP`, or what no pair has as a word."""
+    """Return the words of the phrase that are labels, `(NP` or unknown as words, with their names."""
     found = {word: word[1:].rstrip(")") for word in phrase.words if word.startswith("(") and len(word) > 1}
     others = [word for word in phrase.words if word not in found and word not in known]
     if others:
@@ -351,15 +356,13 @@ def _labels_of(look: Look, phrase: Phrase, known: Mapping[str, KnownWord]) -> di
 
 
 def known_labels(look: Look) -> list[str]:
-    """The labels of a store of trees, in their order, so many at most that a page can take them."""
+    """Return the labels of a store of trees in order, up to a page full."""
     rows = look.rows("SELECT label FROM labels ORDER BY label LIMIT :most", False, most=_MOST_LABELS)
     return [row[0] for row in rows]
 
 
 def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> list[dict[str, Any]]:
-    """Return what the statement finds. It is asked with ids of words, since Postgres knows how many rules these have;
-    what is shown has the words.
-    """
+    """Run a statement with word ids, for which Postgres knows row counts, and record it with words."""
     found = look.records(statement, False, most=most, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
     look.asked.append(readable(named, {**values, "most": most}))
@@ -410,7 +413,7 @@ def _by_probability(conditions: str, query: Query, side: str, after: Place | Non
             f"\n         WHERE p.p {sign} :last_p OR (p.p = :last_p AND"
             " (p.expected_uses < :last_uses OR (p.expected_uses = :last_uses AND p.id > :last_id)))"
         )
-    # Few columns, since there may be many rules to be ordered.
+    # Select few columns, since many rules may have to be sorted.
     return f"""WITH matched AS MATERIALIZED (
         SELECT r.id, r.{side}, r.expected_uses
           FROM {conditions}
@@ -433,7 +436,7 @@ def _by_probability(conditions: str, query: Query, side: str, after: Place | Non
 
 
 def _totals(side: str, of: str) -> str:
-    """The expected uses of all rules with each of the sides, each summed once, which databases have to be told."""
+    """Return SQL for the total expected uses of each side, summed once per side by a materialized query."""
     return f"""
         SELECT d.{side}, (SELECT sum(r.expected_uses) FROM rules AS r WHERE r.{side} = d.{side}) AS total
           FROM (SELECT DISTINCT {side} FROM {of}) AS d"""
@@ -444,7 +447,7 @@ def _columns(rule: str) -> str:
 
 
 def _with_totals(more: str) -> str:
-    """The rules of `found` with both probabilities."""
+    """Return SQL for the rules of `found` with both probabilities."""
     return f"""     sources AS MATERIALIZED ({_totals(SOURCE, "found")}),
      targets AS MATERIALIZED ({_totals(TARGET, "found")})
 SELECT f.id, f.source, f.target, f.expected_uses, sqrt(f.expected_uses_variance) AS expected_uses_error,

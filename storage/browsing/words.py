@@ -1,4 +1,4 @@
-"""A word looked at: how often it occurs, with which other words, and where."""
+"""Details of a word: frequency, collocates and dispersion."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.records import PART_MARK, PairRow
 
 SAMPLED_PAIRS = 10_000
-"""Pairs that are looked at to see where a word occurs: all where there are no more, else spread evenly over them."""
+"""Maximum number of pairs that are read to locate a word; in a larger store they are spread evenly."""
 _PAIRS_A_RENDERING = 500
 _MOST_COLLOCATES = 100
 _FIRST_WORDS = 2_000
 _COMMON_SHARE = 0.6
-"""Of all running words; the most frequent words that make up so much are mostly those of grammar [Luhn 1958]."""
+"""Share of all tokens; the most frequent words that make it up are mostly function words [Luhn 1958]."""
 _WINDOWS, _PAIRS_A_WINDOW, _PAIRS_A_PASSAGE = 40, 50, 25
 _LATEST_PAIRS = 20_000
 _LATEST_AT_ONCE = 2_000
 
 
 class Collocate(NamedTuple):
-    """A word that stands in rules together with another one: expected uses of these rules, and logDice."""
+    """Word that occurs in rules with another one: expected uses of these rules, and logDice."""
 
     token: str
     uses: float
@@ -35,7 +35,7 @@ class Collocate(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Pairs of a corpus and a month (YYYY-MM), and pairs that hold the word; both estimated in a large store."""
+    """Pairs of a corpus and a month (YYYY-MM), and pairs that contain the word; both estimated in a large store."""
 
     corpus: str
     month: str
@@ -44,9 +44,9 @@ class Share(NamedTuple):
 
 
 def word_count(look: Look, side: str, token: str) -> int | None:
-    """Return how often the word occurs in stored pairs; None where it never has.
+    """Return how often the word occurs in stored pairs; None if never.
 
-    In a store of parts, in how many pairs: the vocabulary has parts.
+    In a store of subword parts: the number of pairs, since the vocabulary contains parts.
     """
     if look.settings().bpe_merges:
         held = _held(look, side)
@@ -59,9 +59,10 @@ def word_count(look: Look, side: str, token: str) -> int | None:
 
 
 def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: int) -> list[Collocate]:
-    """Words that stand on the same side of these rules as the word, by logDice, the strongest first.
+    """Return words on the same side of these rules as the word, by logDice, the strongest first.
 
-    logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), where f(x, y) are the rules' expected uses, the others counts in all
+    logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), where f(x, y) is the rules' expected uses and f(x), f(y) are counts
+    in all
     pairs.
     """
     notation = notation_of(look.settings().grammar)
@@ -70,7 +71,7 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
         words = {word for where, word in notation.words_of_rule(rule.source, rule.target) if where == side}
         for word in words - {token}:
             if word.startswith(PART_MARK):
-                # It begins no word of a store of parts.
+                # It does not begin a word of a store of subword parts.
                 continue
             together[word] += rule.expected_uses
     chosen = dict(nlargest(_MOST_COLLOCATES, together.items(), key=itemgetter(1)))
@@ -85,10 +86,10 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
 
 
 class Spread(NamedTuple):
-    """Where a word occurs, by corpus and month.
+    """Distribution of a word by corpus and month.
 
-    `looked_at` is the number of pairs that were looked at; if these are not `every` pair, the `shares` are estimated
-    from them. `holding` is the number of pairs that hold the word, `error` its standard error, 0 if it is exact.
+    `looked_at` is the number of pairs that were read; unless these are `every` pair, the `shares` are estimates.
+    `holding` is the number of pairs that contain the word, `error` its standard error, 0 if it is exact.
     """
 
     shares: list[Share]
@@ -99,7 +100,7 @@ class Spread(NamedTuple):
 
 
 def dispersion(look: Look, side: str, token: str) -> Spread:
-    """Return where the word occurs, from all pairs of a small store, or `SAMPLED_PAIRS` at even distances."""
+    """Return the distribution of a word, from all pairs of a small store or `SAMPLED_PAIRS` evenly spaced ones."""
     state = look.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
     last, stored = (int(state[0]), int(state[1])) if state else (0, 0)
     sampled = min(last, SAMPLED_PAIRS)
@@ -139,21 +140,21 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 
 
 
 def _held(look: Look, side: str) -> str:
-    """The condition that a pair `p` has the word `:word`, with a space at each end, on a side."""
+    """Return the SQL condition that a pair `p` contains the word `:word`, with a space at each end, on a side."""
     text = f"' ' || {_text_of(look, side)} || ' '"
-    # Not LIKE: SQLite's does not tell capital letters from others.
+    # Not LIKE, which ignores case in SQLite.
     return f"replace({text}, :word, '') <> {text}"
 
 
 def _text_of(look: Look, side: str) -> str:
-    """The words of a side of a pair `p`, parts of them joined."""
+    """Return SQL for the words of a side of a pair `p`, with parts joined."""
     settings = look.settings()
     column = side if side == SOURCE or len(notation_of(settings.grammar).pair_words) > 1 else SOURCE
     return f"replace(p.{column}, ' {PART_MARK}', '')" if settings.bpe_merges else f"p.{column}"
 
 
 def _holding(look: Look, side: str, token: str, last_pair: int) -> int | None:
-    """Return how many pairs hold a word of source sides, by the index of pairs' words; None where there is none."""
+    """Return the number of pairs that contain a source word, from the word index; None without an index."""
     if not _is_indexed(look, side):
         return None
     from hierogram.storage.pairs.pair_words import BLOCK_BITS
@@ -173,10 +174,11 @@ SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
 
 
 def pairs_with(look: Look, side: str, token: str, limit: int) -> list[PairRow]:
-    """The latest pairs that hold the word, the latest first.
+    """Return the newest pairs that contain the word, newest first.
 
-    Source sides of sentence pairs have an index of words by blocks of pairs; else the latest pairs' texts are looked
-    at, up to some thousand.
+    Source sides of sentence pairs have a word index by blocks of pairs; otherwise the texts of the newest few thousand
+    pairs are
+    read.
     """
     ids = _latest_by_index(look, token, limit) if _is_indexed(look, side) else _latest_by_text(look, side, token, limit)
     return pairs_by_id(look.connection, ids)[::-1]
@@ -188,7 +190,7 @@ def _is_indexed(look: Look, side: str) -> bool:
 
 
 def _latest_by_index(look: Look, token: str, limit: int) -> list[int]:
-    # Whoever looks at something else needs no numpy.
+    # Other readers need no numpy.
     from hierogram.storage.pairs.pair_words import BLOCK_BITS, pairs_of
 
     rows = look.rows(
@@ -235,7 +237,7 @@ def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
 
 
 def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Return rule, corpus, and how often its pairs use the rule, of the first pairs indexed as its users."""
+    """Return rule, corpus, and uses in the corpus's pairs, among the first pairs indexed for each rule."""
     if not rule_ids:
         return []
     first = "\n     UNION ALL\n".join(
@@ -256,12 +258,15 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
 
 
 def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
-    """Frequent words of a side, of those that came first into the store; of some passages of a store of parts."""
+    """Return frequent words of a side, among the first that were stored.
+
+    Of some passages in a store of subword parts.
+    """
     if look.settings().bpe_merges:
         place = 1 + (side == TARGET)
         counts = Counter(word for row in _passages(look) for word in row[place].split(" "))
         return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
-    # Not the side itself: Postgres takes a value for a rare one where nobody has looked, and would read all words.
+    # Not by side: without statistics Postgres takes a value for a rare one, and would read all words.
     rows = look.rows(
         """SELECT token, count
   FROM (SELECT token, count FROM vocabulary WHERE side <> :other ORDER BY id LIMIT :first) AS f
@@ -276,11 +281,12 @@ def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
 
 
 def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
-    """Words of each side that say what the texts are about, with how often they occur in some passages.
+    """Return words of each side that are characteristic of the texts, with their counts in some passages.
 
-    The most frequent words that make up three fifths of all are left out [Luhn 1958]. Others are ordered by how much
-    more they keep together than if they fell evenly: residual inverse document frequency times their number
-    [Church & Gale 1995], over passages of some pairs each, from all over the store. So no list of words is needed.
+    The most frequent words, three fifths of all tokens, are omitted [Luhn 1958]. Others are sorted by how much
+    more they cluster than expected: residual inverse document frequency times count [Church & Gale 1995], over passages
+    of
+    several pairs from all over the store. So no word list is needed.
     """
     sides = notation_of(look.settings().grammar).pair_words
     rows = _passages(look)
@@ -305,7 +311,7 @@ def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
 
 
 def _passages(look: Look) -> list[tuple[Any, ...]]:
-    """Ids and texts of pairs in some passages from all over the store."""
+    """Return ids and texts of pairs in some passages from all over the store."""
     last = last_pair(look)
     step = max(_PAIRS_A_WINDOW, -(-last // _WINDOWS))
     ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_A_WINDOW)]
@@ -318,7 +324,7 @@ def _passages(look: Look) -> list[tuple[Any, ...]]:
 
 
 def _most_common(look: Look, side: str) -> list[tuple[str, int]]:
-    """The most frequent words, of those that came first, that make up so much of these words' occurrences."""
+    """Return the most frequent words, among the first that were stored, that make up the common share of tokens."""
     words = common_words(look, side, _FIRST_WORDS)
     rest = _COMMON_SHARE * sum(count for _, count in words)
     chosen = []

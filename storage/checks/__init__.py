@@ -1,1 +1,1 @@
-"""Checks of what must hold between the tables of a store, and its repair."""
+"""Integrity checks of a store's tables, and its repair."""

@@ -1,4 +1,4 @@
-"""The store's own checks: what must hold between its tables, whatever the derivations say.
+"""Integrity checks between the tables of a store, independent of derivations.
 
 Words and rules are compared in parts, so that memory does not grow with the store.
 """
@@ -31,13 +31,13 @@ from hierogram.storage.pairs.vocabulary import folded, known_words
 from hierogram.storage.records.columns import KeyRun, StoredRules
 
 _SHOWN = 5
-"""How many offenders a line names."""
+"""Number of rows that a message names."""
 
 _ROWS_PER_FETCH = 10_000
 _WORDS_AT_ONCE = 200_000
 _NOTED_AT_ONCE = 1 << 20
 
-# What is wrong with the rows that the query finds; the first column names them.
+# Problems, and the queries that find their rows; the first column names a row.
 _OFFENDERS = {
     "pairs without their corpus": """
         SELECT p.id FROM sentence_pairs AS p
@@ -140,14 +140,15 @@ _LAST_IDS = {
 
 
 def table_problems(connection: Connection, hear: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
-    """Return what is wrong between the tables of a database that can be read, one line each; `hear` is given all rules,
-    a range of ids at a time.
+    """Return the problems between the tables of a readable database, one line each.
+
+    `hear` receives all rules, one range of ids at a time.
     """
     return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, hear)]
 
 
 def file_damage(connection: Connection) -> list[str]:
-    """Return what SQLite finds wrong with the store's file, one line each; nothing on Postgres."""
+    """Return the damage that SQLite finds in the store's file, one line each; nothing on Postgres."""
     if connection.dialect.name != SQLITE:
         return []
     found: list[str] = []
@@ -174,13 +175,13 @@ def _wrong_rows(connection: Connection) -> Iterator[str]:
 
 
 def counted_totals(connection: Connection) -> dict[str, float]:
-    """The totals of `store_state` by name, as the rows of the tables have them."""
+    """Return the totals of `store_state` by name, recomputed from the tables."""
     found = {name: connection.execute(text(query)).scalar_one() for name, query in _TOTALS.items()}
     return {name: (float if name == "expected_tokens" else int)(number) for name, number in found.items()}
 
 
 def largest_ids(connection: Connection) -> dict[str, int]:
-    """The largest ids that are given out, by their names in `store_state`."""
+    """Return the largest assigned ids by their names in `store_state`."""
     return {name: int(connection.execute(text(query)).scalar_one()) for name, query in _LAST_IDS.items()}
 
 
@@ -195,19 +196,20 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
 
 
 _WORD = np.dtype([("stored", np.bool_), ("number", np.int64), ("count", np.int64)])
-"""A word's id, or, where it is counted, its place among all words as they are first met; and its count."""
+"""Word: its id, or its index in the order of first occurrence if it was counted; and its count."""
 _ENTRY = np.dtype([("run", np.int32), ("fingerprint", np.uint32), ("rule", np.int64)])
-"""An entry of the index of rules by key, and the number of its run."""
+"""Entry of the index of rules by key, with the number of its run."""
 
 
 def word_differences(
     connection: Connection,
 ) -> tuple[list[tuple[int, str, int]], list[tuple[str, str, int]], list[tuple[int, str, str]]]:
-    """Compare the vocabulary's counts with the tokens of the pairs, and its folded forms with its words.
+    """Compare the vocabulary's counts with the tokens of pairs, and its folded forms with its words.
 
-    Returns (id, name, right count) of words with another count, (side, token, count) of words that the vocabulary
-    lacks, as they are first met, those of source sides first, and (id, name, right form) of words whose folded form is
-    another.
+    Returns (id, name, correct count) of words with a wrong count, (side, token, count) of words missing from the
+    vocabulary
+    in the order of first occurrence, source sides first, and (id, name, correct form) of words with a wrong folded
+    form.
     """
     wrong: list[tuple[int, str, int]] = []
     missing: list[tuple[int, str, str, int]] = []
@@ -241,13 +243,13 @@ def word_differences(
                     side, token = _word_of(name)
                     wrong.append((word_id, f"{token} ({side})", right))
             missing += [(place, *_word_of(name), count) for name, (place, count) in counted.items()]
-    # Those of a side have places of their own.
+    # Indices count per side.
     missing.sort(key=lambda word: (word[1] != SOURCE, word[0]))
     return sorted(wrong), [(side, token, count) for _, side, token, count in missing], unfolded
 
 
 def _count_words(connection: Connection, side: str, words: Spill) -> None:
-    """Set the tokens of a side of all pairs aside, with how often each was met; some of them more than once."""
+    """Spill token counts of one side to a temporary table. A token may appear in several rows."""
     met = 0
     counted: Counter[str] = Counter()
     texts = connection.scalars(_streamed(f"SELECT {side} FROM sentence_pairs ORDER BY id"))
@@ -275,8 +277,11 @@ def _word_of(name: bytes) -> tuple[str, str]:
 
 
 class WrongIndexes(NamedTuple):
-    """Ids of rules, ascending. `orphans` are gone, but words are noted for them; of `wrong`, other words are noted than
-    they hold; `unfound` are not found by their keys; `gone` are found by keys, but are not there, or have others.
+    """Ids of rules with wrong index entries, ascending.
+
+    `orphans` do not exist but have word entries; `wrong` have word entries that differ from their words; `unfound` are
+    not found by
+    their keys; `gone` are found by keys but do not exist or have other keys.
     """
 
     orphans: list[int]
@@ -286,9 +291,9 @@ class WrongIndexes(NamedTuple):
 
 
 def index_differences(connection: Connection, hear: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
-    """Compare the words noted for rules, and the index of rules by key, with the rules themselves.
+    """Compare the word entries of rules, and the index of rules by key, with the rules.
 
-    The rules are read a range of ids at a time, which `hear` is given, too.
+    The rules are read one range of ids at a time, which `hear` receives.
     """
     last_noted, last_word = (
         connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
@@ -302,7 +307,7 @@ def index_differences(connection: Connection, hear: Callable[[StoredRules], None
         word_of = _spill_noted_words(connection, noted, last_rule.bit_length(), width)
         for number, run in enumerate(stored_runs(connection)):
             _spill_run(entries, number, run, width)
-        # No rule has this one noted.
+        # An id that no rule has an entry of.
         unknown = 1 + max(last_word, word_of)
         for part in range(SLICES):
             first, end = part * width, (part + 1) * width
@@ -320,7 +325,7 @@ def index_differences(connection: Connection, hear: Callable[[StoredRules], None
 
 
 def _looking_up(connection: Connection, unknown: int) -> Callable[[str, Iterable[str]], dict[str, int]]:
-    """Return what finds the ids of words, and `unknown` for those that the vocabulary lacks."""
+    """Return a function that finds the ids of words; `unknown` for words missing from the vocabulary."""
 
     def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
         wanted = dict.fromkeys(tokens, unknown)
@@ -330,8 +335,8 @@ def _looking_up(connection: Connection, unknown: int) -> Callable[[str, Iterable
 
 
 def _spill_noted_words(connection: Connection, noted: Spill, bits: int, width: int) -> int:
-    """Set the words noted for rules aside, by ranges of rules; return the largest id of a word among them."""
-    # A word's and a rule's id in one number, as `RuleWords` packs them.
+    """Spill the word entries of rules by ranges of rules; returns the largest word id."""
+    # Word id and rule id in one number, as `RuleWords` packs them.
     numbers = iter(connection.scalars(_streamed(f"SELECT word_id << {bits} | rule_id FROM rule_words")))
     largest = 0
     while len(some := np.fromiter(islice(numbers, _NOTED_AT_ONCE), np.int64)):
@@ -354,19 +359,18 @@ def _spill_run(entries: Spill, number: int, run: KeyRun, width: int) -> None:
 
 
 def _runs_of(entries: NDArray[Any]) -> Iterator[tuple[int, KeyRun]]:
-    """Yield the runs that entries are of, each with its number."""
+    """Yield the runs of entries, each with its number."""
     for number in np.unique(entries["run"]).tolist():
         of_run = entries[entries["run"] == number]
         yield number, run_of(of_run["fingerprint"], of_run["rule"])
 
 
 def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.int64]) -> tuple[list[int], list[int]]:
-    """Compares the words noted for rules of a range of ids, packed and ascending, with those on their sides.
+    """Compare the word entries of a range of rules, packed and ascending, with the words on their sides.
 
-    Returns the ids of rules that are gone though words are noted for them, and of rules with other words than they
-    hold; ascending.
+    Returns the ids of missing rules with word entries, and of rules with wrong word entries, ascending.
     """
-    # Rules that are expected less need no words; they keep those that they had.
+    # Rules with fewer expected uses need no word entries, and keep those they had.
     by_words = found_by_words(stored.rules.counts, stored.rules.expected_uses)
     needed = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(noted)))
     sides = {SOURCE: stored.rules.sources.at(needed), TARGET: stored.rules.targets.at(needed)}
@@ -377,7 +381,7 @@ def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.i
 
 
 def _wrong_indexes(connection: Connection, hear: Callable[[StoredRules], None]) -> Iterator[str]:
-    """Compare the vocabulary with the pairs, and what finds rules and pairs with these."""
+    """Compare the vocabulary with the pairs, and the indexes of rules and pairs with these."""
     miscounted, missing, unfolded = word_differences(connection)
     yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in miscounted])
     yield from _line("words of pairs that the vocabulary lacks", [f"{token} ({side})" for side, token, _ in missing])
@@ -394,7 +398,7 @@ def _wrong_indexes(connection: Connection, hear: Callable[[StoredRules], None]) 
 
 
 def _line(what: str, names: Sequence[object]) -> Iterator[str]:
-    """The line about what is wrong in one way, if anything is: how many, and the first few."""
+    """Yield the message about one problem, if there are rows: their number and the first few."""
     if names:
         more = ", …" if len(names) > _SHOWN else ""
         yield f"{len(names)} {what}: {', '.join(map(str, names[:_SHOWN]))}{more}"

@@ -1,4 +1,4 @@
-"""Repairing a store: what follows from the pairs, their derivations and their links is made to follow again."""
+"""Repair of a store: recompute everything that follows from pairs, derivations and links."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -33,7 +33,7 @@ from hierogram.storage.schema.tables import rule_words, rules, store_state, voca
 
 _RULES_AT_ONCE = 10_000
 
-# Pairs that are not aligned have no derivation; of the others, those with one are being sampled, or settled.
+# Unaligned pairs have no derivation; other pairs with a derivation are being sampled, or settled.
 _LOST = """
     SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
      WHERE (p.aligned_by = 'nobody' AND (p.state <> 'unaligned' OR d.pair_id IS NOT NULL))
@@ -55,7 +55,7 @@ _NOTED_IDS = (
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_history"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM reported_rules"),
 )
-"""Ids that other tables name, of rows that may be gone."""
+"""Ids in other tables of rows that may not exist any more."""
 
 _TOTALS = (
     """UPDATE corpora SET pairs = f.number
@@ -78,23 +78,24 @@ _TOTALS = (
 
 
 class Repair:
-    """Repairs a store within one transaction; made by `Store.repairing`. The methods are called in the order here."""
+    """Repair within one transaction, from `Store.repairing`. Call the methods in the order given here."""
 
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
         self._connection = writing.connection
         self._before = asdict(writing.state)
-        # What earlier transactions met may not be there any more.
+        # Rows known from earlier transactions may not exist any more.
         for words in writing.met_words.values():
             words.clear()
 
     def repair_states(self) -> tuple[list[int], int, int]:
-        """Lets every pair's state, derivation and time of resampling agree.
+        """Make every pair's state, derivation and resampling position agree.
 
-        Returns the pairs that begin again, how many have a derivation and were thought to wait for one, and how many
-        rows of `resampled` were missing or too many, or are scores of pairs that are gone.
+        Returns the pairs that start again, the number of pairs with a derivation that were marked as waiting, and the
+        number of
+        missing or superfluous rows of `resampled` and of scores.
         """
-        # Ids are given out that no row has, nor had as far as other tables say.
+        # Do not assign ids again that other tables mention.
         state = self._writing.state
         noted = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _NOTED_IDS]
         for name, number in (*largest_ids(self._connection).items(), *noted):
@@ -105,7 +106,7 @@ class Repair:
         return lost, going_on, sum(self._changed(statement) for statement in _VISITS)
 
     def begin_again(self, pair_ids: Sequence[int]) -> None:
-        """Takes the derivations and samples of the pairs away; they wait to be sampled, or to be aligned."""
+        """Delete the derivations and samples of the pairs; they wait to be sampled or aligned."""
         if not pair_ids:
             return
         self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
@@ -127,10 +128,10 @@ class Repair:
         missing: NDArray[np.int64],
         gone: NDArray[np.int64],
     ) -> None:
-        """Make the rules those of a recount, `counted`; raises `KeyCollisionError` where two of them have one key.
+        """Replace the rules by a recount, `counted`; raises `KeyCollisionError` if two of them have the same key.
 
-        `wrong_ids` int64[m] are rules stored with other counts, sides or columns, `wrong_rows` int64[m] their rows of
-        `counted`; `missing` int64[k] rows of rules that are not stored; `gone` int64[l] ids of rules that nothing uses.
+        `wrong_ids` int64[m] are stored rules with wrong counts, sides or columns, `wrong_rows` int64[m] their rows in
+        `counted`; `missing` int64[k] are rows of rules that are not stored; `gone` int64[l] are ids of unused rules.
         """
         old = np.concatenate((wrong_ids, gone))
         if len(old):
@@ -149,12 +150,13 @@ class Repair:
             self._changed("DELETE FROM reported_rules WHERE rule_id NOT IN (SELECT id FROM rules)")
 
     def repair_aligner(self, change: AlignerChange) -> None:
-        """Adds to the aligner's counts what they lack."""
+        """Add missing counts of the aligner."""
         add_aligner_counts(self._writing, change)
 
     def repair_indexes(self) -> tuple[int, int, int, int]:
-        """Count the words of pairs again, and note those of rules and of blocks of pairs, and the keys of rules; return
-        how many words, rules by their words, blocks, and rules by their keys were wrong.
+        """Recount the words of pairs, and rebuild the word entries of rules and pair blocks and the keys of rules.
+
+        Returns the numbers of wrong words, rules by words, blocks, and rules by keys.
         """
         miscounted, missing, unfolded = word_differences(self._connection)
         self._writing.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
@@ -187,8 +189,9 @@ class Repair:
         return len(wrong_words) + len(missing), len(renoted), len(blocks), len(by_keys)
 
     def repair_totals(self, left_out: Sequence[float]) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Make the totals those of the tables, and the expected uses that no rule counts those of a recount; return how
-        many corpora and batches were wrong, and the store's totals that are others now, each before and after.
+        """Recompute the totals, and replace the uncounted expected uses by a recount.
+
+        Returns the number of wrong corpora and batches, and the changed totals of the store, each before and after.
         """
         wrong = sum(self._changed(statement) for statement in _TOTALS)
         state = self._writing.state
@@ -196,12 +199,12 @@ class Repair:
         for name, number in counted_totals(self._connection).items():
             setattr(state, name, number)
         after = asdict(state)
-        # So that a look at the store within this transaction sees them.
+        # Later reads within this transaction must see them.
         self._connection.execute(update(store_state).values(**after))
         return wrong, {name: (self._before[name], after[name]) for name in after if self._before[name] != after[name]}
 
     def problems(self) -> list[str]:
-        """Return what is still wrong between the tables, one line each."""
+        """Return the remaining problems between the tables, one line each."""
         return table_problems(self._connection)
 
     def _changed(self, statement: str) -> int:

@@ -1,7 +1,7 @@
-"""Rows that are set aside in a temporary file and read again a part at a time, so that any number can be compared.
+"""Rows spilled to a temporary file and read back in parts, so that any number can be compared.
 
-Rows that have to be seen together have one slice: a number below `SLICES` that follows from their key, their text or
-their id. A part is some neighbouring slices. Memory takes the part that is read, and 4 kB for each lot that was added.
+Rows that must be compared have the same slice: a number below `SLICES` derived from their key, text or
+id. A part is a range of slices. Memory holds one part, and 4 kB per added lot.
 """
 
 import tempfile
@@ -22,7 +22,7 @@ Rows = NDArray[Any]
 
 
 class _Lot(NamedTuple):
-    """Rows that were added together: where they begin in the file, and the first row and byte of text of each slice."""
+    """Lot of rows: offset in the file, and the first row and text byte of each slice."""
 
     start: int
     rows: NDArray[np.uint32]
@@ -30,7 +30,7 @@ class _Lot(NamedTuple):
 
 
 class Spill:
-    """Rows of one kind, each with the same number of texts; they are gone at the end of the context."""
+    """Temporary rows of one kind, each with the same number of texts; a context manager that deletes them."""
 
     def __init__(self, kind: np.dtype[Any], texts: int = 0) -> None:
         self._kind = kind
@@ -40,7 +40,7 @@ class Spill:
         self.sizes = np.zeros(SLICES, np.int64)
 
     def __enter__(self) -> Self:
-        """Return the rows, of which there are none yet."""
+        """Create the file."""
         return self
 
     def __exit__(
@@ -50,7 +50,7 @@ class Spill:
         self._file.close()
 
     def add(self, slices: NDArray[np.int64], rows: Rows, *texts: Blobs) -> None:
-        """Set rows aside whose slices ascend."""
+        """Add rows in ascending order of their slices."""
         bounds = np.searchsorted(slices, np.arange(SLICES + 1))
         self.sizes += np.diff(bounds)
         start = self._file.seek(0, 2)
@@ -62,7 +62,7 @@ class Spill:
         self._lots.append(_Lot(start, bounds.astype(np.uint32), ends))
 
     def read(self, first: int, last: int) -> tuple[Rows, list[Blobs]]:
-        """Return the rows of slices first to last - 1 and their texts, in the order in which they were added."""
+        """Return the rows of slices first to last - 1 and their texts, in the order of insertion."""
         size = int(self.sizes[first:last].sum())
         rows = np.empty(size, self._kind)
         lengths = np.zeros((self._texts, size + 1), np.int64)
@@ -101,7 +101,7 @@ class Spill:
 
 
 def parts(spills: Sequence[Spill], most: int) -> Iterator[tuple[int, int]]:
-    """Yield the first slice of each part and the one after its last: so many rows at most, one slice at least."""
+    """Yield ranges of slices with up to `most` rows, at least one slice each."""
     sizes = np.sum([spill.sizes for spill in spills], axis=0).tolist()
     first = held = 0
     for here, size in enumerate(sizes):

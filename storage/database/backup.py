@@ -1,4 +1,4 @@
-"""Copies of a store: one state of an SQLite store as a file, while others go on writing; the words for Postgres."""
+"""Backups: a consistent copy of an SQLite store while others write; commands for Postgres."""
 
 import os
 import shlex
@@ -17,9 +17,9 @@ _PAGES_A_STEP = 4_096
 
 
 def back_up(connection: Connection, target: Path, report: Callable[[int, int], None] | None = None) -> int:
-    """Copies the state that the connection's transaction sees to a file, whole or not at all; returns its bytes.
+    """Copy the state that the connection's transaction sees to a file, atomically; returns its size in bytes.
 
-    SQLite's online backup begins again whenever another connection has written. Here it does not, because the
+    SQLite's online backup restarts whenever another connection writes. It does not restart here, because the
     transaction holds one state of the store until it ends.
     """
     source = connection.connection.driver_connection
@@ -55,7 +55,7 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
 
     with closing(sqlite3.connect(file, isolation_level=None)) as copy:
         source.backup(copy, pages=_PAGES_A_STEP, progress=tell)
-        # All of the copy in one file. Whoever writes the store holds no claim on the copy.
+        # The copy is one file, without a log and without a claim.
         copy.execute("PRAGMA journal_mode=DELETE").close()
         copy.execute("DELETE FROM claims WHERE name = 'grammar'").close()
         found = [line for (line,) in copy.execute("PRAGMA integrity_check")]
@@ -83,7 +83,7 @@ def _sync(path: Path) -> None:
 
 
 def postgres_commands(url: str, file: str) -> tuple[str, str]:
-    """The commands that back a store on Postgres up to a file, and that bring it back; without the password."""
+    """Return the commands that back up and restore a store on Postgres, without the password."""
     named = make_url(url)._replace(drivername="postgresql", password=None).difference_update_query([*SECRETS, PREPARE])
     database = shlex.quote(named.render_as_string(hide_password=False))
     quoted = shlex.quote(file)

@@ -1,6 +1,6 @@
-"""Checkpoints: an SQLite store's log is brought to the disk after a commit, and copied into the file.
+"""Checkpoints: an SQLite store's log is synced after a commit, and copied into the database file.
 
-A thread sees to both while the store is used, so that no commit of the sampler's waits for the disk, and none copies.
+A background thread does both, so that no commit of the sampler waits for the disk or copies pages.
 """
 
 import os
@@ -13,23 +13,23 @@ from threading import Lock, Thread
 from hierogram.storage.exceptions import StoreUnavailableError
 
 _ROWS = 60_000
-"""Rows changed between two copies: few enough that the log rarely reaches the size at which a commit copies it."""
+"""Changed rows between two copies: few enough that a commit rarely has to copy the log itself."""
 
 _FIRST_ROWS = 1_000
-"""Rows changed before the first copy; before each later one twice as many, up to `_ROWS`."""
+"""Changed rows before the first copy; doubled for each later one, up to `_ROWS`."""
 
 _SECONDS = 30.0
-"""Seconds after which a commit is copied, however small: a young store is not in its log alone for long."""
+"""Seconds after which any commit is copied, so that a young store is not in its log alone for long."""
 
 _LOG_BYTES = 32 << 20
-"""Bytes by which the log may grow between two copies; it grows only while it cannot begin at its start again."""
+"""Maximum growth of the log between two copies in bytes; it grows only while it cannot restart."""
 
 _COPIES = 8
-"""Copies in a row at most, for as long as others commit meanwhile."""
+"""Maximum number of consecutive copies while others commit."""
 
 
 def log_bytes(path: str) -> int:
-    """Bytes of the log of a database file; 0 where there is none."""
+    """Return the size of a database file's log in bytes; 0 without a log."""
     try:
         return os.stat(f"{path}-wal").st_size
     except OSError:
@@ -37,14 +37,14 @@ def log_bytes(path: str) -> int:
 
 
 class Checkpoints:
-    """Brings the log of a database file to the disk, and into the file now and then, when told of commits."""
+    """Syncs the log of a database file and copies it into the file from time to time, driven by commits."""
 
     def __init__(self, path: str, check: Callable[[], None] = lambda: None) -> None:
         self._path = path
         self._check = check
-        """Raises `StoreUnavailableError` where the path is not the store's."""
+        """Raises `StoreUnavailableError` if the path is not the store's."""
         self._copied = 0
-        """Copies until now."""
+        """Number of copies so far."""
         self._when = time.monotonic()
         self._size = 0
         self._lock = Lock()
@@ -54,11 +54,11 @@ class Checkpoints:
         self._must_sync = False
 
     def committed(self, driver: sqlite3.Connection, *, synced: bool) -> None:
-        """Hear that the connection has committed, `synced` if the disk has it; begins with what that makes due."""
+        """Record a commit of the connection, `synced` if it is on the disk; starts the work that is due."""
         changes = driver.total_changes
         with self._lock:
             if changes < self._changes:
-                # Another connection: each counts from 0.
+                # Counters start at 0 for each connection.
                 self._changes = 0
             size, now = log_bytes(self._path), time.monotonic()
             many = changes - self._changes >= min(_FIRST_ROWS << min(self._copied, 16), _ROWS)
@@ -71,18 +71,18 @@ class Checkpoints:
             idle = self._thread is None or not self._thread.is_alive()
             if idle and (self._must_copy or self._must_sync):
                 thread = Thread(target=self._work, name="hierogram-checkpoint")
-                # Where no thread is to be had, the commit is one all the same; the next one tries again.
+                # If no thread can be started, the commit is valid; the next one tries again.
                 with suppress(RuntimeError):
                     thread.start()
                     self._thread = thread
 
     def copy(self) -> None:
-        """Copy what the log holds into the file, now; as far as nobody is reading what was there before."""
+        """Copy the log into the file now, as far as readers allow."""
         self._check()
         self._copy()
 
     def close(self) -> None:
-        """Wait until nothing is due."""
+        """Wait until no work is due."""
         with self._lock:
             thread = self._thread
         if thread is not None:
@@ -96,9 +96,9 @@ class Checkpoints:
                 if not (copy or sync):
                     self._thread = None
                     return
-            # Where either fails nothing is lost: the next commit that waits for the disk, or copies, says why.
+            # A failure loses nothing: the next commit that syncs or copies reports it.
             with suppress(sqlite3.Error, OSError, StoreUnavailableError):
-                # What is opened would be another file, or a new one.
+                # Otherwise another file, or a new one, would be opened.
                 self._check()
                 if copy:
                     self._copy()
@@ -106,8 +106,8 @@ class Checkpoints:
                     self._sync()
 
     def _copy(self) -> None:
-        # Brings the log to the disk first. A log that is in the file to its last page begins again with the next
-        # commit; one that never is, because there is a commit during each copy, grows until a commit copies it all.
+        # This syncs the log first. A log that was copied to its last page restarts with the next commit; one that
+        # never is, because there is a commit during each copy, grows until a commit copies it all.
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             before = -1
             for _ in range(_COPIES):
@@ -117,7 +117,7 @@ class Checkpoints:
                 before = pages
 
     def _sync(self) -> None:
-        # SQLite locks the store's file and the log's index, not the log: closing a descriptor of it frees no lock.
+        # SQLite locks the database file and the log's index, not the log, so closing this descriptor frees no lock.
         log = os.open(f"{self._path}-wal", os.O_RDWR)
         try:
             os.fsync(log)

@@ -1,7 +1,8 @@
-"""Claims: which process writes the grammar, and which is still reading an input.
+"""Claims: the process that writes the grammar, and the processes that read inputs.
 
-A claim lapses when its time is over by the database's clock, and at once when the process that held it is known to have
-ended. There is one claim on the grammar, the *lease*: who commits derivations has to hold it, and every commit looks.
+A claim expires by the database's clock, and at once if the process that held it is known to have
+ended. There is one claim on the grammar, the *lease*: a process must hold it to commit derivations, and every commit
+checks it.
 """
 
 import os
@@ -22,20 +23,20 @@ from hierogram.storage.schema.tables import claims, ingest_batches
 
 GRAMMAR = "grammar"
 WORKER_TABLES = "worker_"
-"""How the names of tables begin that workers write for the process with the claim, whose token follows."""
+"""Prefix of the tables that workers write for the lease holder; its token follows."""
 _BATCH = "batch "
 _READING_SECONDS = 3600.0
-"""A reader of an input that has added nothing for so long, and is on another machine, is taken for dead."""
+"""Seconds without progress after which a reader on another machine is considered dead."""
 _UNKNOWN = "?"
 
 
 class Leases(Access):
-    """Claims on the grammar: who has one is the only one to commit derivations."""
+    """Leases on the grammar: only the holder may commit derivations."""
 
     def take_lease(self, command: str, seconds: float) -> None:
-        """Claim the grammar for this store object, for so long: no one else may commit derivations meanwhile.
+        """Take the lease for this store object; no other process may commit derivations until it expires.
 
-        `command` tells others who holds it. Raises `StoreHeldError` where someone else does.
+        `command` names the holder for others. Raises `StoreHeldError` if another process holds the lease.
         """
         with self._writing() as transaction:
             held = _lease(transaction.connection)
@@ -46,7 +47,7 @@ class Leases(Access):
         self._lease = token
 
     def renew_lease(self, seconds: float) -> None:
-        """Hold the claim for so many seconds from now; raises `LeaseLostError` where it is gone."""
+        """Extend the lease to `seconds` from now; raises `LeaseLostError` if it was lost."""
         if self._lease is None:
             return
         with writing_connection(self.engine) as connection:
@@ -58,7 +59,7 @@ class Leases(Access):
                 raise _lost(_claim(connection))
 
     def release_lease(self) -> None:
-        """Give the claim up; one that is lost already is left alone."""
+        """Release the lease; does nothing if it was lost."""
         token, self._lease = self._lease, None
         if token is not None:
             with writing_connection(self.engine) as connection:
@@ -66,18 +67,18 @@ class Leases(Access):
                 _drop_worker_tables(connection, token)
 
     def lease(self) -> Claim | None:
-        """Return who writes the grammar; None where nobody does."""
+        """Return the lease holder, or None."""
         with self._reading() as connection:
             return _lease(connection)
 
     def check_lease(self) -> None:
-        """Raise `StoreHeldError` where someone writes the grammar."""
+        """Raise `StoreHeldError` if another process holds the lease."""
         held = self.lease()
         if held is not None:
             raise _held(held, self.url)
 
     def close_abandoned_batches(self) -> list[int]:
-        """Close, as failed, the batches whose readers have ended without closing them; returns their ids."""
+        """Mark batches as failed whose readers have ended without closing them; returns their ids."""
         closed = []
         with self._writing() as writing:
             connection = writing.connection
@@ -101,7 +102,7 @@ class Leases(Access):
 
     @contextmanager
     def _committing(self, *, durable: bool = True) -> Iterator[Writing]:
-        """A transaction that writes the grammar; raises `StoreHeldError` and `LeaseLostError`."""
+        """Open a transaction that writes the grammar; raises `StoreHeldError` and `LeaseLostError`."""
         with self._writing(durable=durable) as writing:
             claim = _claim(writing.connection)
             if self._lease is not None:
@@ -114,14 +115,14 @@ class Leases(Access):
 
 
 def check_token(connection: Connection, token: str) -> None:
-    """Raise `LeaseLostError` where the claim on the grammar has another token."""
+    """Raise `LeaseLostError` if the lease has another token."""
     claim = _claim(connection)
     if claim is None or claim.token != token:
         raise _lost(claim)
 
 
 def _drop_worker_tables(connection: Connection, token: str = "") -> None:
-    """Drop what workers have written for a claim that is over; for any, where no token is given."""
+    """Drop the workers' tables of a lease that has ended; of all leases without a token."""
     if connection.dialect.name == POSTGRES:
         found = connection.execute(
             text(
@@ -134,7 +135,7 @@ def _drop_worker_tables(connection: Connection, token: str = "") -> None:
 
 
 def _machine() -> str:
-    """Return what tells machines, their boots, and containers on them apart, as far as process numbers go."""
+    """Return an identifier of this machine, boot and container, within which process ids are unique."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         numbers = os.readlink("/proc/self/ns/pid")
@@ -144,23 +145,23 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When the process began, in the kernel's ticks, since numbers are given out again; None where there is none."""
+    """Return the process's start time in kernel ticks, since ids are reused; None if there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name in parentheses may hold anything, blanks and parentheses included.
+    # The name in parentheses may contain anything, including spaces and parentheses.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else fields[19]
 
 
 def this_process() -> str:
-    """This process, as `has_ended` takes it."""
+    """Return an identifier of this process for `has_ended`."""
     return f"{_machine()} {os.getpid()} {_started(os.getpid())}"
 
 
 def has_ended(process: str) -> bool:
-    """Return whether the process is known to have ended; one of another machine is never known to."""
+    """Return whether the process is known to have ended; always False for another machine."""
     machine, _, rest = process.partition(" ")
     pid, _, started = rest.partition(" ")
     if machine == _UNKNOWN or machine != _machine() or not pid.isdigit():
@@ -169,7 +170,7 @@ def has_ended(process: str) -> bool:
 
 
 def database_time(connection: Connection) -> datetime:
-    """The time by the database's clock, in UTC; that of SQLite is this machine's."""
+    """Return the database's time in UTC; SQLite uses this machine's clock."""
     if connection.dialect.name == POSTGRES:
         found: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
         return found.replace(microsecond=0)
@@ -225,16 +226,16 @@ def _lost(claim: Claim | None) -> LeaseLostError:
 
 
 def claim_batch(connection: Connection, batch_id: int) -> None:
-    """Notes that this process reads the batch's input."""
+    """Record that this process reads the batch's input."""
     _enter(connection, f"{_BATCH}{batch_id}", "ingest", _READING_SECONDS)
 
 
 def renew_batch(connection: Connection, batch_id: int) -> None:
-    """Notes that the batch's reader is alive."""
+    """Record that the batch's reader is alive."""
     until = database_time(connection) + timedelta(seconds=_READING_SECONDS)
     connection.execute(update(claims).where(claims.c.name == f"{_BATCH}{batch_id}").values(expires_at=until))
 
 
 def release_batch(connection: Connection, batch_id: int) -> None:
-    """Notes that nobody reads the batch's input any more."""
+    """Record that no process reads the batch's input."""
     connection.execute(delete(claims).where(claims.c.name == f"{_BATCH}{batch_id}"))

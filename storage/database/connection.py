@@ -1,13 +1,14 @@
-"""Engines, transactions and the one lock that orders writers.
+"""Engines, transactions and the lock that orders writers.
 
-A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`): what was reported as stored is not
-gone after a power failure. A writer that could make its work again may do without that wait on SQLite (`durable`): the
-disk has such a commit a moment later, and all commits before it first. Every writer takes the store's one write lock
+A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`): reported data survive a power
+failure. A writer that can repeat its work may skip that wait on SQLite (`durable`): the
+commit reaches the disk a moment later, after all commits before it. Every writer takes the store's one write lock
 (SQLite: BEGIN IMMEDIATE, Postgres: the row of `store_state`), so that writers queue instead of failing half-way and all
 see each other's results.
 
-On SQLite, all writers of a process share one connection. SQLite throws a connection's page cache away when another one
-has written, and new rules come at random places of the indexes: a cache that stays valid and holds them is what keeps a
+On SQLite, all writers of a process share one connection. SQLite discards a connection's page cache when another
+connection
+has written, and new rules are inserted at random places of the indexes: a cache that stays valid keeps a
 commit into a large store about as fast as into a small one.
 """
 
@@ -43,14 +44,14 @@ SQLITE = "sqlite"
 POSTGRES = "postgresql"
 
 CACHE = "cache_mb"
-"""In the query of an SQLite store's URL: megabytes of pages that the connection which writes may keep in memory."""
+"""Query parameter of an SQLite store's URL: size of the writing connection's page cache in megabytes."""
 
 _WRITES = "hierogram_writes"
 _DURABLE = "hierogram_durable"
 _WRITER = "hierogram_writer"
 _CHECKPOINTS = "hierogram_checkpoints"
 _STATES_OF_VALUES = ("22", "23", "54")
-"""Classes of Postgres's error codes that are about values: wrong, against a constraint, beyond a limit of a program."""
+"""Classes of Postgres error codes about values: invalid, violating a constraint, exceeding a limit."""
 _PLACE = "hierogram_place"
 _READ_ONLY = "hierogram_read_only"
 _CANNOT_WRITE = (
@@ -61,27 +62,27 @@ _READER_BUSY_SECONDS = 10
 _BUSY_SECONDS = LOCK_SECONDS
 
 _OLDEST_SQLITE = (3, 35)
-"""The first with UPDATE … FROM."""
+"""The first version with UPDATE … FROM."""
 
 _LOCK_PAUSE_SECONDS = 0.02
 _SQLITE_PRAGMAS = (
     "synchronous=FULL",
     "foreign_keys=ON",
-    # 128 MB of pages, which a commit copies into the file where that has not been done beside it, see `checkpoints`.
+    # 128 MB of pages, which a commit copies into the file unless `checkpoints` has done so.
     "wal_autocheckpoint=32768",
-    # What a log that begins at its start again keeps of its size.
+    # Size to which a log is truncated when it restarts.
     "journal_size_limit=67108864",
 )
 _READING_CACHE_MB = 32
 _WRITING_CACHE_MB = 256
 _READERS_MB = 128
-"""Of all that read together; there may be fifteen of them, and each may have `_READING_CACHE_MB`."""
+"""Cache of all readers together; there may be fifteen, each with up to `_READING_CACHE_MB`."""
 
 
 def parse_url(text: str) -> URL:
-    """The database URL that `text` names: `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`.
+    """Parse a database URL: `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`.
 
-    Raises `StoreUrlError` where it names no SQLite file and no Postgres database.
+    Raises `StoreUrlError` if it names neither an SQLite file nor a Postgres database.
     """
     if "://" not in text and text.endswith(".db"):
         return URL.create("sqlite+pysqlite", database=text)
@@ -115,18 +116,18 @@ def _cache_of(url: URL) -> str:
 
 
 def shown_url(url: URL) -> str:
-    """The URL as it was given, without passwords."""
+    """Return the URL as given, without passwords."""
     shown = url.set(drivername=url.get_backend_name()).difference_update_query(SECRETS)
     return shown.render_as_string(hide_password=True)
 
 
 def sqlite_file(url: URL) -> Path | None:
-    """The file of an SQLite store; None for Postgres."""
+    """Return the file of an SQLite store; None for Postgres."""
     return Path(url.database) if url.get_backend_name() == SQLITE and url.database else None
 
 
 def make_engine(url: URL) -> Engine:
-    """An engine whose transactions are the ones of this module; nothing is opened yet."""
+    """Return an engine with this module's transactions; nothing is opened yet."""
     if url.get_backend_name() == SQLITE:
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise StoreUnavailableError(
@@ -141,11 +142,12 @@ def make_engine(url: URL) -> Engine:
 
 
 class _Place:
-    """The file and the log that an engine has open: the ones that are there under their names, or no commit counts.
+    """Identity of the database file and log that an engine has open.
 
-    SQLite goes on writing into a file that was renamed, and into a log that was deleted: what it reports as committed
-    is then in nothing that anyone finds again. So every transaction looks, before it begins and before and after it
-    commits, whether device and inode of both are those of the first connection.
+    SQLite keeps writing into a file that was renamed and into a log that was deleted: such commits are lost. So every
+    transaction
+    checks, before it begins and before and after it commits, that device and inode of both are those of the first
+    connection.
     """
 
     def __init__(self, url: URL) -> None:
@@ -156,24 +158,24 @@ class _Place:
         self._found: list[tuple[int, int] | None] = []
 
     def opened(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-        """A connection has been made; the first one says what the files are, for as long as any is open."""
+        """Record the files when the first connection opens."""
         with self._lock:
             if self._open == 0:
                 self._found = self._look()
             self._open += 1
 
     def closed(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-        """A connection is closed."""
+        """Count a closed connection."""
         with self._lock:
             self._open -= 1
 
     def check(self) -> None:
-        """Raises `StoreUnavailableError` where the files are not those that are open."""
+        """Raise `StoreUnavailableError` if the files are not those that are open."""
         with self._lock:
             if self._open == 0:
                 return
             present = self._look()
-            # A new store has its log from the first statement on.
+            # A new store has a log only after its first statement.
             self._found = [before or now for before, now in zip(self._found, present, strict=True)]
             found = self._found
         for path, before, now in zip(self._paths, found, present, strict=True):
@@ -266,7 +268,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
         pool_timeout=_BUSY_SECONDS,
     )
     for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_of(url)))):
-        # A connection to a file that is gone would make another one in its place.
+        # Connecting to a deleted file would create another one.
         event.listen(engine, "do_connect", lambda *_: place.check())
         event.listen(engine, "connect", _preparation(megabytes, int(_cache_of(url))))
         event.listen(engine, "connect", place.opened)
@@ -291,11 +293,11 @@ def _set_cache(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None
 
 def _preparation(megabytes: int, writing: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
     def prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-        # The driver's own implicit BEGIN would come too late for readers and without IMMEDIATE for writers.
+        # The driver's implicit BEGIN would be too late for readers, and not IMMEDIATE for writers.
         assert isinstance(connection, sqlite3.Connection)
         connection.isolation_level = None
         _use_write_ahead_log(connection)
-        # Of all connections of the process: beyond it, SQLite takes the oldest pages for new ones.
+        # Limit for all connections of the process; beyond it, SQLite evicts the oldest pages.
         soft = (writing + _READERS_MB) << 20
         for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}", f"soft_heap_limit={soft}"):
             connection.execute(f"PRAGMA {pragma}").close()
@@ -304,7 +306,7 @@ def _preparation(megabytes: int, writing: int) -> Callable[[DBAPIConnection, Con
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    # SQLite does not wait for this lock: where several processes make a store at once, it fails at once.
+    # SQLite does not wait for this lock if several processes create a store at once.
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -319,18 +321,18 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     options = connection.get_execution_options()
     if not options.get(_WRITES, False):
-        # By the driver itself: it cannot fail, as it does not look at the file, and every reading begins with it.
+        # Use the driver directly: this statement cannot fail, and every read transaction begins with it.
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
         driver.execute("BEGIN").close()
         return
-    # Between transactions is the only place where this takes effect.
+    # The pragma takes effect only between transactions.
     connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options[_DURABLE] else 'NORMAL'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def copy_log(engine: Engine) -> None:
-    """Brings what an SQLite store's log holds into its file; does nothing for Postgres."""
+    """Copy an SQLite store's log into its file; does nothing for Postgres."""
     checkpoints = engine.get_execution_options().get(_CHECKPOINTS)
     if checkpoints is not None:
         with failures_named(engine.url):
@@ -339,7 +341,7 @@ def copy_log(engine: Engine) -> None:
 
 @contextmanager
 def failures_named(url: URL) -> Iterator[None]:
-    """Turns the drivers' exceptions into `StoreUnavailableError`, or `StoreRefusedError` where a value is at fault."""
+    """Convert driver exceptions to `StoreUnavailableError`, or to `StoreRefusedError` if a value is at fault."""
     try:
         yield
     except DBAPIError as error:
@@ -387,11 +389,11 @@ def _explain_wait(url: URL, who: str) -> str:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection all of whose reads see one state of the store, that of the first."""
+    """Open a connection all of whose reads see the state of the first read."""
     with failures_named(engine.url), engine.connect() as connection:
         if engine.dialect.name == POSTGRES:
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        # Rolled back in the end, because a damaged file can be read in part, but not committed to.
+        # Roll back in the end: a damaged file can be read in part, but not committed to.
         transaction = connection.begin()
         try:
             yield connection
@@ -401,7 +403,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def reading_snapshot(engine: Engine) -> Iterator[Connection]:
-    """As `reading`, but the state is the present one, also if the first read comes much later."""
+    """Open a connection as `reading` does, but for the state of now, even if the first read is much later."""
     with reading(engine) as connection:
         connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
         yield connection
@@ -409,10 +411,10 @@ def reading_snapshot(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Connection]:
-    """A connection in a transaction that may write: committed at the end, rolled back by any exception.
+    """Open a connection in a write transaction: committed at the end, rolled back by any exception.
 
-    Without `durable`, the commit does not wait for the disk where that may be: on SQLite, whose machine fails with this
-    process. A Postgres server can fail by itself, and what this process takes for stored would be gone.
+    Without `durable`, the commit may skip waiting for the disk on SQLite, whose machine fails together with this
+    process. A Postgres server can fail alone, and data that this process considers stored would be lost.
     """
     if is_read_only(engine):
         raise StoreUnavailableError(f"{shown_url(engine.url)}: {_CANNOT_WRITE}")

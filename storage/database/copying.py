@@ -1,7 +1,8 @@
-"""Whole columns to and from Postgres, some dozen times as fast as row by row.
+"""Columns to and from Postgres, a dozen times as fast as row by row.
 
-It takes them as rows of a binary COPY. It sends an array for many rows, which costs a quarter of COPY: the driver would
-receive every row by itself.
+Columns are sent as rows of a binary COPY. They are read as arrays of many rows, at a quarter of COPY's cost, since the
+driver
+would receive every row separately.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
     from psycopg import Cursor
 
 _KINDS = {"int8": ">i8", "int4": ">i4", "float8": ">f8", "bool": ">i1"}
-"""How a number is sent; texts and byte strings are sent as their bytes."""
+"""Wire format of numbers; texts and byte strings are sent as their bytes."""
 _ROWS_A_BLOCK = 1 << 14
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
 
 
 def binary_rows(kinds: Sequence[str], columns: Sequence[NDArray[Any] | Blobs]) -> Iterator[bytes]:
-    """Yield all that COPY takes of rows whose columns are these, each of the Postgres type that `kinds` names."""
+    """Yield the data of a binary COPY for these columns, each of the Postgres type named in `kinds`."""
     size = _rows_of(columns[0])
     assert all(_rows_of(column) == size for column in columns)
     yield _SIGNATURE
@@ -71,12 +72,12 @@ def _put(out: NDArray[np.uint8], places: NDArray[np.int64], values: NDArray[Any]
     out[places[:, None] + np.arange(width)] = values.view(np.uint8).reshape(-1, width)
 
 
-# A header (dimensions, nulls, type, length, lower bound), then each element after its width.
+# Header (dimensions, nulls, type, length, lower bound), then each element after its width.
 _ARRAY_HEADER_BYTES = 20
 
 
 def numbers_on_postgres(connection: Connection, columns: dict[str, str], selected: str) -> list[NDArray[Any]]:
-    """Return columns of numbers, by what each is in SQL and its type, of the rows that `selected` says (FROM …)."""
+    """Return numeric columns, given as SQL expressions with types, of the rows of `selected` (FROM …)."""
     with binary_cursor(connection) as cursor:
         arrays = ", ".join(f"array_agg({name})" for name in columns)
         result = cursor.execute(f"SELECT {arrays} {selected}".encode()).pgresult
@@ -85,7 +86,7 @@ def numbers_on_postgres(connection: Connection, columns: dict[str, str], selecte
 
 
 def binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
-    """Return a cursor that gives values as the server sends them."""
+    """Return a cursor with binary results."""
     import psycopg
 
     driver = connection.connection.driver_connection
@@ -94,7 +95,7 @@ def binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
 
 
 def elements_of(array: bytes | None, kind: str) -> NDArray[Any]:
-    """Return the numbers of an array as the server sends it, of the kind, such as `i8`; none where there is none."""
+    """Return the elements of a binary array of a kind such as `i8`; none for NULL."""
     if array is None:
         return np.empty(0, dtype=np.int64)
     element = np.dtype([("width", ">i4"), ("value", f">{kind}")])

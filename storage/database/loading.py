@@ -1,6 +1,6 @@
-"""Bulk loading: many rows into a table at the speed of the driver, and staging tables to join with.
+"""Bulk loading: many rows into a table at the driver's speed, and staging tables to join with.
 
-Bulk work is written once, as set-based SQL over staging tables; only the way rows get into a table differs:
+Bulk work is set-based SQL over staging tables, written once; only the way rows get into a table differs:
 `executemany` on SQLite, COPY on Postgres.
 """
 
@@ -44,7 +44,7 @@ _staging = MetaData()
 
 
 def _staged(name: str, /, **columns: Any) -> Table:
-    """Declare a staging table by its columns' names and types."""
+    """Declare a staging table with these columns."""
     made = (Column(column, kind) for column, kind in columns.items())
     return on_postgres(Table(name, _staging, *made, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
 
@@ -84,9 +84,9 @@ staged_scores = _staged("staged_scores", **{column.name: column.type for column 
 
 
 class Loader:
-    """Puts many rows into tables, on one connection within its transaction.
+    """Loads many rows into tables, on one connection within its transaction.
 
-    On SQLite by statements of many rows: while one runs, other threads of the process go on.
+    On SQLite with multi-row statements, during which other threads of the process run.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -94,11 +94,11 @@ class Loader:
         self._driver: Any = connection.connection.driver_connection
 
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        """Add the rows, values in the order of `columns`."""
+        """Add rows with values in the order of `columns`."""
         most = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
         together = min(_ROWS_A_STATEMENT, most)
-        # OR FAIL: what a statement has done so far is not undone, since the transaction ends then anyway. So SQLite
-        # need not keep how each page was before it.
+        # OR FAIL does not undo a partial statement, since the transaction ends anyway, so SQLite keeps no copies of
+        # pages.
         insert = f"INSERT OR FAIL INTO {table.name} ({', '.join(columns)}) VALUES "
         marks = f"({', '.join('?' * len(columns))})"
         several = f"{insert}{', '.join([marks] * together)}"
@@ -108,29 +108,29 @@ class Loader:
         self._driver.executemany(f"{insert}{marks}", block).close()
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
-        """Make the rows the whole content of a staging table, until the transaction ends."""
+        """Replace the content of a staging table until the transaction ends."""
         self._connection.execute(CreateTable(table, if_not_exists=True))
         self._driver.execute(f"DELETE FROM temp.{table.name}").close()
         self.insert(table, table.columns.keys(), rows)
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
-        """Make the rows of these columns, numbers all, the whole content of a staging table."""
+        """Replace the content of a staging table by numeric columns."""
         self.stage(table, zip(*(column.tolist() for column in columns), strict=True))
 
     def moment(self, when: datetime) -> object:
-        """Return a UTC time as the driver takes it for a timestamp column."""
+        """Convert a UTC time for a timestamp column."""
         return when.astimezone(UTC).strftime(MOMENT_FORMAT)
 
 
 class PostgresLoader(Loader):
-    """Loads with COPY."""
+    """Loader that uses COPY."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._staged: set[str] = set()
 
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        """Add the rows, values in the order of `columns`."""
+        """Add rows with values in the order of `columns`."""
         kinds = [table.columns[name].type for name in columns]
         types = [next(name for kind, name in _POSTGRES_TYPES if isinstance(one, kind)) for one in kinds]
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
@@ -140,13 +140,13 @@ class PostgresLoader(Loader):
                 copy.write_row(row)
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
-        """Make the rows the whole content of a staging table, until the transaction ends."""
+        """Replace the content of a staging table until the transaction ends."""
         self._empty(table)
         self.insert(table, table.columns.keys(), rows)
         self.analyze(table)
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
-        """Make the rows of these columns, numbers all, the whole content of a staging table."""
+        """Replace the content of a staging table by numeric columns."""
         self._empty(table)
         self.insert_columns(table, columns)
         self.analyze(table)
@@ -158,7 +158,7 @@ class PostgresLoader(Loader):
         self._staged.add(table.name)
 
     def insert_columns(self, table: Table, columns: "Sequence[NDArray[Any] | Blobs]") -> None:
-        """Add the rows of these columns, one for each of the table's."""
+        """Add rows given as columns, one for each column of the table."""
         from hierogram.storage.database.copying import binary_rows
 
         kinds = [next(name for kind, name in _POSTGRES_TYPES if isinstance(one.type, kind)) for one in table.columns]
@@ -168,25 +168,25 @@ class PostgresLoader(Loader):
                 copy.write(block)
 
     def analyze(self, table: Table) -> None:
-        """Have the planner know the table: a wrong guess turns a few lookups into a scan of the store."""
+        """Update the planner's statistics of the table: a wrong estimate turns a few lookups into a table scan."""
         self._connection.exec_driver_sql(f"ANALYZE {table.name}")
 
     def moment(self, when: datetime) -> object:
-        """Return a UTC time as the driver takes it for a timestamp column."""
+        """Convert a UTC time for a timestamp column."""
         return when.astimezone(UTC).replace(microsecond=0)
 
 
 def columns_of(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
-    """The columns of the rows that the statement finds, as the driver gives them; none where there are no rows."""
+    """Return the result columns of a statement; none if there are no rows."""
     return list(zip(*rows_of(connection, statement), strict=True))
 
 
 def rows_of(
     connection: Connection, statement: Executable, given: Mapping[str, object] | None = None
 ) -> list[tuple[Any, ...]]:
-    """The rows that the statement finds with these parameters, as the driver gives them.
+    """Return the result rows of a statement with these parameters.
 
-    A text is compiled once: where few rows are found, that takes longer than to find them.
+    The text is compiled once, since compiling takes longer than finding a few rows.
     """
     if isinstance(statement, TextClause):
         made, places = _compiled(statement, connection.dialect)
@@ -200,7 +200,7 @@ def rows_of(
 
 @lru_cache(maxsize=_STATEMENTS_KEPT)
 def _compiled(statement: TextClause, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
-    """The text for the driver, and the names of its parameters in order; None: the driver takes them by name."""
+    """Return the text for the driver and its parameter names in order; None if the driver takes names."""
     compiled = statement.compile(dialect=dialect)
     places = getattr(compiled, "positiontup", None)
     return str(compiled), None if places is None else tuple(places)

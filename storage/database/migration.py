@@ -1,4 +1,4 @@
-"""Making, upgrading and recognising the schema of a store; Alembic does the steps."""
+"""Creating, upgrading and checking the schema of a store, with Alembic."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +19,11 @@ from hierogram.storage.exceptions import SchemaOutdatedError, StoreError, StoreM
 from hierogram.storage.schema.tables import REVISIONS
 
 _LOCK = 0x68696572_6F677261
-"""Postgres' advisory lock that keeps two processes from making or upgrading one store at once."""
+"""Postgres advisory lock that keeps two processes from creating or upgrading one store at once."""
 
 
 def stored_revision(connection: Connection) -> str | None:
-    """The revision of the schema; None where there is no store."""
+    """Return the revision of the schema; None if there is no store."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
@@ -31,9 +31,9 @@ def stored_revision(connection: Connection) -> str | None:
 
 
 def check_schema(engine: Engine) -> str:
-    """The revision of the store's schema, which is this code's own.
+    """Return the revision of the store's schema if it is this version's.
 
-    Raises `StoreMissingError`, `SchemaOutdatedError`, and `StoreError` where a newer version made the store.
+    Raises `StoreMissingError`, `SchemaOutdatedError`, and `StoreError` if a newer version made the store.
     """
     url = shown_url(engine.url)
     file = sqlite_file(engine.url)
@@ -58,7 +58,7 @@ def check_schema(engine: Engine) -> str:
 
 
 def migrate(connection: Connection, revision: str = "head", *, down: bool = False) -> None:
-    """Take the schema up to a revision, or down, within the connection's transaction."""
+    """Migrate the schema up to a revision, or down, within the connection's transaction."""
     from alembic import command
     from alembic.config import Config
 
@@ -71,7 +71,7 @@ def migrate(connection: Connection, revision: str = "head", *, down: bool = Fals
 
 @contextmanager
 def migrating(engine: Engine) -> Iterator[Connection]:
-    """A transaction in which to make or change the schema, one process at a time."""
+    """Open a transaction that creates or changes the schema, one process at a time."""
     with writing_connection(engine) as connection:
         if engine.dialect.name == POSTGRES:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
@@ -84,7 +84,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
 
 
 def upgrade(url: str) -> tuple[str, str]:
-    """Takes the store at the URL to this code's schema; returns the revisions before and after.
+    """Upgrade the store at the URL to this version's schema; returns the revisions before and after.
 
     Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, and `StoreError` as `check_schema`.
     """

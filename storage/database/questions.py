@@ -1,7 +1,8 @@
-"""Answers one question of a stranger: `answer` is what a child does (`storage.child`), for `browsing.asking`.
+"""Answer to one untrusted question, computed in a child process for `browsing.asking`.
 
-Imports little, so that the child starts fast. Before it does what was asked, it takes limits of processor time and of
-sizes and numbers of files upon itself, beside the limit of memory that it has from its start.
+The module imports little, so that the child starts fast. Before it runs the question, it limits its processor time and
+the
+sizes and numbers of its files, in addition to its memory limit.
 """
 
 import json
@@ -19,19 +20,20 @@ from hierogram.storage.child import SignOfLife, limit
 from hierogram.storage.exceptions import QuestionError, SlowQueryError
 
 LONGEST_VALUE = 10_000
-"""Characters of a value that are shown; what is cut ends with an ellipsis."""
+"""Maximum number of characters of a value; a longer one is cut and ends with an ellipsis."""
 MEMORY_MB = 320
-"""Memory of a question's process, its interpreter included."""
+"""Memory limit of a question's process, including its interpreter."""
 LONGEST_SQLITE_VALUE = 8 << 20
-"""Bytes of the longest value that SQLite makes for those who look."""
+"""Maximum size of an SQLite value in bytes."""
 
 NOT_FOR_STRANGERS = (
     "^(pg_(try_)?advisory_.*|pg_(terminate|cancel)_backend|pg_notify|set_config|pg_export_snapshot"
     "|pg_(create|copy|drop)_.*replication_slot|pg_sync_replication_slots|pg_replication_.*|pg_logical_.*"
     "|lo_.*|loread|lowrite|pg_read_.*|pg_ls_.*|pg_stat_file)$"
 )
-"""Functions of Postgres (a pattern of their names) that do more than compute: locks, other sessions, settings, slots,
-large objects, files. The role that asks may not execute them; docs/pages.md has the SQL that sees to it."""
+"""Pattern of Postgres functions that do more than compute: locks, other sessions, settings, slots,
+large objects, files. The role for questions must not execute them; docs/pages.md has the SQL.
+"""
 
 Cell = str | int | float | bool | None
 
@@ -41,19 +43,19 @@ _ALLOWED_PRAGMAS = frozenset({"table_info", "table_xinfo", "index_list", "index_
 _SQLITE_HEAP_MB = 192
 _SQLITE_CACHE_MB = 32
 _FILE_MB = 256
-"""Size of a temporary file, in which SQLite sorts what does not fit into its cache."""
+"""Maximum size of a temporary file that SQLite sorts in."""
 _FILES = 20
 _NICENESS = 5
 _BUSY_SECONDS = 10
 _MOST_DIGITS = 4_000
-"""Of a number that goes out as a number; Python makes no texts of longer ones."""
+"""Maximum number of digits of a number; Python does not convert longer ones to text."""
 _PIECE = 1 << 16
-"""Bytes of rows that come over at a time, about."""
+"""Approximate number of bytes of rows per message."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 _PLAIN_TYPES = frozenset({16, 20, 21, 23, 26, 700, 701, 1082, 1114, 1184, 1700})
-"""Object ids of Postgres' types whose values are short: truth values, numbers, dates and times."""
+"""Object ids of Postgres types with short values: booleans, numbers, dates and times."""
 _ROLE = """
 SELECT rolsuper,
        (SELECT string_agg(DISTINCT proname, ', ' ORDER BY proname)
@@ -65,13 +67,13 @@ SELECT rolsuper,
 
 
 def too_slow(seconds: float) -> SlowQueryError:
-    """Return the error of an answer that takes longer than it may."""
+    """Return the error of an answer that exceeds its time limit."""
     return SlowQueryError(f"the answer takes more than {seconds:g} s, so it was ended: ask for less")
 
 
 def allow_reading(action: int, first: str | None, _second: str | None, _database: str | None, _view: str | None) -> int:
-    """Authorizes what a statement on SQLite may do: read tables, and call functions."""
-    # A pragma that is only read names its table as the second argument; it changes nothing.
+    """Authorize an SQLite action: reading tables and calling functions."""
+    # A pragma that is only read names its table in the second argument and changes nothing.
     allowed = action in _ALLOWED or (action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS)
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
@@ -136,7 +138,7 @@ def answer(
             f"this needs more memory than a question may take ({MEMORY_MB} MB): ask for less at a time"
         ) from error
     except Exception as error:
-        # Whatever a driver says of a question is for who asked it.
+        # Driver errors about a question are for the user who asked it.
         raise too_slow(seconds) if getattr(error, "sqlstate", None) == "57014" else _refused(error) from error
 
 
@@ -145,13 +147,13 @@ def _limit_process(seconds: float) -> None:
     limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + seconds) + 2)
     limit(resource.RLIMIT_FSIZE, _FILE_MB << 20)
     limit(resource.RLIMIT_NOFILE, _FILES)
-    # What is asked gives way to sampling.
+    # Questions have a lower priority than sampling.
     with suppress(OSError):
         os.nice(_NICENESS)
 
 
 def _rows_of_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
-    """Yields an empty row when the file is open, then the names of the columns, then the rows."""
+    """Yield an empty row when the file is open, then the column names, then the rows."""
     connection = sqlite3.connect(sqlite_address(file), uri=True, timeout=_BUSY_SECONDS)
     connection.isolation_level = None
     settings = ("query_only=ON", f"cache_size={-1024 * _SQLITE_CACHE_MB}", f"hard_heap_limit={_SQLITE_HEAP_MB << 20}")
@@ -211,7 +213,7 @@ def _rows_of_postgres(
 
 
 def _cell(value: object) -> Cell:
-    """Returns the value as JSON has it; a text that is too long is cut, and longer than `LONGEST_VALUE` by its end."""
+    """Convert a value to JSON; a text longer than `LONGEST_VALUE` is cut."""
     if isinstance(value, Decimal):
         if value.adjusted() >= _MOST_DIGITS:
             value = f"{value:f}"
@@ -220,7 +222,7 @@ def _cell(value: object) -> Cell:
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
-        # JSON has no numbers without end.
+        # JSON has no infinite numbers.
         return value if abs(value) < float("inf") else str(value)
     if isinstance(value, bytes | memoryview):
         text = f"\\x{bytes(value[: LONGEST_VALUE + 1]).hex()}"

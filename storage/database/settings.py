@@ -1,4 +1,4 @@
-"""The settings of a store: written once when it is made."""
+"""Settings of a store, written once when it is created."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from hierogram.storage.schema.tables import settings as table
 
 
 def write_settings(connection: Connection, settings: Settings) -> None:
-    """Writes the settings of a new store, one row each, values as JSON."""
+    """Write the settings of a new store, one row each, with JSON values."""
     connection.execute(
         insert(table),
         [{"name": name, "value": json.dumps(value)} for name, value in asdict(settings).items()],
@@ -22,7 +22,7 @@ def write_settings(connection: Connection, settings: Settings) -> None:
 
 
 def read_settings(connection: Connection) -> Settings:
-    """Return the settings; raises `StoreError` where a row is missing, unknown or of the wrong type."""
+    """Return the settings; raises `StoreError` if a row is missing, unknown or of the wrong type."""
     stored = dict(connection.execute(select(table.c.name, table.c.value)).all())
     return Settings(**{name: _value(stored, name, kind) for name, kind in _KINDS.items()})
 
@@ -36,7 +36,7 @@ _JSON = {
     int: (int, "a whole number"),
     tuple[str, ...]: (list, "a list of texts"),
 }
-"""What JSON has for values of each type, and its name."""
+"""JSON types of values, and their names."""
 
 
 def _value(stored: Mapping[str, str], name: str, kind: Any) -> Any:
@@ -54,6 +54,6 @@ def _value(stored: Mapping[str, str], name: str, kind: Any) -> Any:
 
 
 def read_notation(connection: Connection) -> Notation:
-    """Return the kind of grammar that the store holds; raises `UnknownKindError` where this version knows no such."""
+    """Return the store's kind of grammar; raises `UnknownKindError` if this version does not have it."""
     stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
     return notation_of(_value(stored, "grammar", str))

@@ -1,4 +1,4 @@
-"""Writing transactions: the store's lock, its position and its running totals."""
+"""Write transactions: the store's lock, its position and its running totals."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,7 +19,7 @@ from hierogram.storage.schema.tables import store_state
 
 @dataclass(slots=True)
 class StoreState:
-    """The one row of `store_state`: the positions, the last ids given out, and the running totals."""
+    """The row of `store_state`: positions, last assigned ids, and running totals."""
 
     position: int = 0
     grammar_position: int = 0
@@ -47,22 +47,22 @@ class StoreState:
     last_rule_id_before: int = 0
 
     def left_out(self) -> tuple[float, ...]:
-        """The expected uses that no rule counts, by number of nonterminals."""
+        """Expected uses that are not counted, by number of nonterminals."""
         return self.left_out_0, self.left_out_1, self.left_out_2, self.left_out_3
 
     def leave_out(self, change: Sequence[float]) -> None:
-        """Adds to the expected uses that no rule counts."""
+        """Add to the expected uses that are not counted."""
         sums = (number + more for number, more in zip(self.left_out(), change, strict=True))
         self.left_out_0, self.left_out_1, self.left_out_2, self.left_out_3 = sums
 
     def count_pairs(self, state: str, number: int) -> None:
-        """Adds to the number of pairs in the state; raises `StoreError` where there is no such state."""
+        """Add to the number of pairs in a state; raises `StoreError` for an unknown state."""
         if state not in self.pairs():
             raise StoreError(f"{state!r} is no state of a pair: say {UNALIGNED}, {WAITING}, {SAMPLING} or {SETTLED}")
         setattr(self, state, getattr(self, state) + number)
 
     def pairs(self) -> dict[str, int]:
-        """Numbers of pairs by state."""
+        """Return the numbers of pairs by state."""
         return {UNALIGNED: self.unaligned, WAITING: self.waiting, SAMPLING: self.sampling, SETTLED: self.settled}
 
 
@@ -70,22 +70,22 @@ _STATE = select(*(column for column in store_state.columns if column.name != "id
 
 
 def read_state(connection: Connection, *, lock: bool = False) -> StoreState:
-    """The position and totals; with `lock`, no one else writes until this transaction ends."""
+    """Return the position and totals; with `lock`, other writers wait until this transaction ends."""
     row = connection.execute(_STATE.with_for_update() if lock else _STATE).one()
     return StoreState(*row)
 
 
 def create_state(connection: Connection) -> None:
-    """Writes the row of a new store."""
+    """Insert the row of a new store."""
     connection.execute(insert(store_state).values(id=1, **asdict(StoreState())))
 
 
 Words = dict[str, dict[str, int]]
-"""Ids of words, by side and token."""
+"""Ids of words by side and token."""
 
 
 class Memory:
-    """Memory of what earlier transactions met and never changes: ids of words, runs of the index of keys by id."""
+    """Cache of immutable rows of earlier transactions: word ids, runs of the key index by id."""
 
     _LIMIT = 1_000_000
 
@@ -94,7 +94,7 @@ class Memory:
         self.key_runs: dict[int, KeyRun] = {}
 
     def learn(self, words: Words, key_runs: dict[int, KeyRun]) -> None:
-        """Remembers what has been committed."""
+        """Cache committed rows."""
         for side, ids in words.items():
             if len(self.words[side]) + len(ids) > self._LIMIT:
                 self.words[side] = {}
@@ -108,11 +108,12 @@ def _no_words() -> Words:
 
 @dataclass(slots=True)
 class Writing:
-    """A transaction that holds the store's lock; at its end `state` is written back, one position further.
+    """Transaction that holds the store's lock; at its end, `state` is written back, one position further.
 
-    If `changes_grammar` is set, that position also becomes the grammar position: what an export holds may have changed.
-    `met_words` were known before it; `new_words` are those that it has found or given ids to. `key_runs` are those that
-    are in memory, see `hierogram.storage.grammar.key_runs`.
+    If `changes_grammar` is set, that position also becomes the grammar position: the content of exports may have
+    changed.
+    `met_words` were cached before it; `new_words` were found or assigned ids in it. `key_runs` are cached runs, see
+    `hierogram.storage.grammar.key_runs`.
     """
 
     connection: Connection
@@ -127,7 +128,7 @@ class Writing:
 
 @contextmanager
 def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator[Writing]:
-    """A writing transaction: committed at the end, rolled back by any exception; `durable` as for its connection."""
+    """Open a write transaction: committed at the end, rolled back by any exception; `durable` as for its connection."""
     with writing_connection(engine, durable=durable) as connection:
         state = read_state(connection, lock=True)
         loader = (PostgresLoader if connection.dialect.name == POSTGRES else Loader)(connection)
@@ -143,9 +144,7 @@ def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator
 
 
 class Access:
-    """The part that all rooms of a store share: the engine, the memory of earlier transactions, and the claim on the
-    grammar, if this store object has it.
-    """
+    """Shared state of a store's parts: the engine, the cache, and the lease if this store object holds it."""
 
     def __init__(self, engine: Engine, schema: str) -> None:
         self.engine = engine
@@ -156,7 +155,7 @@ class Access:
         self.read_only = is_read_only(engine)
 
     def close(self) -> None:
-        """Closes the store's connections."""
+        """Close the store's connections."""
         self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -173,12 +172,12 @@ class Access:
 
 
 def now() -> datetime:
-    """The time in UTC, in whole seconds."""
+    """Return the time in UTC, in whole seconds."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 def new_id(result: CursorResult[tuple[object, ...]]) -> int:
-    """The id that the database gave the row just inserted."""
+    """Return the id of the inserted row."""
     key = result.inserted_primary_key
     assert key is not None
     return int(key[0])

@@ -1,1 +1,1 @@
-"""Changes: a feed that others read from where they left off, and what was sent on to webhooks."""
+"""Events: a feed that clients read by position, and webhook deliveries."""

@@ -1,6 +1,6 @@
-"""The feed: events are appended within the transaction that causes them, read by position, and sent on to webhooks.
+"""Event feed: events are appended within the transaction that causes them and read by position.
 
-The store knows up to which event it has looked for each webhook, and every event that was to be sent.
+The store records the position up to which each webhook's deliveries are queued, and every delivery.
 """
 
 import json
@@ -16,16 +16,16 @@ _COLUMNS = ("id", "at", *NewEvent._fields)
 
 DELIVERY_STATES = WAITING, DONE, FAILED = "waiting", "done", "failed"
 _KEPT = 1_000
-"""Deliveries that are over and still kept, for each webhook, by the number of events that they lie behind."""
+"""Number of events behind the last one after which finished deliveries of a webhook are deleted."""
 _AT_ONCE = 100
 _DUE = 20
 
 
 class Events(Access):
-    """Changes in their order, and to whom they were sent."""
+    """Events in order, and their deliveries."""
 
     def events(self, after: int | None = None, limit: int = 100, kinds: Collection[str] = ()) -> EventPage:
-        """Events after a position, in order (None: from the oldest that is kept); of all kinds, or of some."""
+        """Return events after a position (None: from the oldest), of all kinds or some."""
         with self._reading() as connection:
             return read(connection, after, limit, kinds)
 
@@ -35,16 +35,16 @@ class Events(Access):
             append(writing, [event])
 
     def keep_events(self, number: int) -> None:
-        """Keeps so many events, from now on; older ones go."""
+        """Keep the last `number` events from now on; older ones are deleted."""
         with self._writing() as writing:
             last, _ = _state(writing.connection)
             writing.connection.execute(update(event_state).values(kept=number))
             writing.connection.execute(delete(events).where(events.c.id <= last - number))
 
     def queue_deliveries(self, url: str, kinds: Collection[str]) -> int:
-        """Notes the events of these kinds that are to be sent to a webhook; returns how many were new.
+        """Queue events of these kinds for a webhook; returns the number of new deliveries.
 
-        A webhook that is new begins after the last event.
+        A new webhook starts after the last event.
         """
         position_of = select(webhooks.c.position).where(webhooks.c.url == url)
         with self._reading() as connection:
@@ -78,7 +78,7 @@ class Events(Access):
             return len(page.events)
 
     def due_deliveries(self, url: str, moment: float) -> list[Delivery]:
-        """Return what is to be sent to a webhook at this time (seconds since 1970)."""
+        """Return the deliveries that are due for a webhook at a time (seconds since 1970)."""
         with self._reading() as connection:
             table = webhook_deliveries.c
             statement = (
@@ -90,7 +90,7 @@ class Events(Access):
             return [Delivery._make(row) for row in connection.execute(statement)]
 
     def note_delivery(self, delivery: Delivery, status: int | None, error: str | None, again: float | None) -> None:
-        """Notes how an attempt ended: well without an `error`; else it is tried `again` then, or never (None)."""
+        """Record the result of an attempt: success without an `error`; otherwise the time to retry `again`, or None."""
         with self._writing() as writing:
             table = webhook_deliveries
             state = DONE if error is None else FAILED if again is None else WAITING
@@ -102,7 +102,7 @@ class Events(Access):
 
 
 def append(writing: Writing, new: Sequence[NewEvent]) -> None:
-    """Appends events, and drops the oldest where there are more than are kept."""
+    """Append events and delete the oldest ones beyond the limit."""
     if not new:
         return
     connection = writing.connection
@@ -119,13 +119,13 @@ def append(writing: Writing, new: Sequence[NewEvent]) -> None:
 
 
 def _state(connection: Connection) -> tuple[int, int]:
-    """The id of the last event, and how many are kept."""
+    """Return the last event's id and the number of events to keep."""
     row = connection.execute(select(event_state.c.last_id, event_state.c.kept)).one()
     return row.last_id, row.kept
 
 
 def read(connection: Connection, after: int | None, limit: int, kinds: Collection[str] = ()) -> EventPage:
-    """Up to `limit` events after a position (None: from the oldest on), of all kinds or of some."""
+    """Return up to `limit` events after a position (None: from the oldest), of all kinds or some."""
     last, _ = _state(connection)
     first = connection.scalar(select(func.min(events.c.id)))
     oldest = last + 1 if first is None else first

@@ -1,8 +1,8 @@
-"""News of rules: what a transaction has done to rules that are often used, told at its end.
+"""News of frequent rules: changes by a transaction, reported at its end.
 
-A rule is told of when it is first expected to be used often, when it no longer is, and when its expected uses have
-moved since it was told of last by more than twice the error (as the view `rule_changes` has it) and by a tenth. So what
-is told adds up: a rule that creeps is told of step by step, and one that trembles is not.
+A rule is reported when it becomes frequent, when it no longer is, and when its expected uses have
+changed since the last report by more than twice the error (as in the view `rule_changes`) and by a tenth. So
+reports add up: a slow change is reported step by step, and noise is not.
 """
 
 from dataclasses import dataclass, field
@@ -18,20 +18,23 @@ from hierogram.storage.records.operations import RULE_GONE, RULE_MOVED, RULE_NEW
 from hierogram.storage.schema.tables import reported_rules
 
 OFTEN = 8
-"""Expected uses from which on a rule is told of."""
+"""Expected uses from which a rule is frequent."""
 SELDOM = 4
-"""Expected uses below which it no longer is; fewer than `OFTEN`, so that no rule comes and goes with every sweep."""
+"""Expected uses below which it no longer is.
+
+Lower than `OFTEN`, so that no rule changes back and forth with every sweep.
+"""
 ERRORS = 2.0
 SHARE = 0.1
 MOST = 500
-"""A transaction with more news of rules only counts them."""
+"""Number of news beyond which a transaction reports only the number."""
 
 Uses = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Rules as a transaction leaves them: ids, sides, expected uses and variances of their errors, as in `rules`."""
+    """Rules after a transaction: ids, sides, expected uses and variances of their errors, as in `rules`."""
 
     ids: NDArray[np.int64]
     sources: list[str]
@@ -41,24 +44,24 @@ class Moved:
 
 
 def is_watched(before: Uses, after: Uses) -> NDArray[np.bool_]:
-    """Return whether rules with these expected uses, before and after, can be news."""
+    """Return which rules can be news, given their expected uses before and after."""
     watched: NDArray[np.bool_] = (before != after) & (np.maximum(before, after) >= SELDOM)
     return watched
 
 
 @dataclass(slots=True)
 class _Watch:
-    """Gathers what a transaction does to rules, part by part; called at its end."""
+    """Collects a transaction's changes of rules; called at its end."""
 
     parts: list[Moved] = field(default_factory=list)
 
     def __call__(self, writing: Writing) -> None:
-        """Tells the news."""
+        """Report the news."""
         _tell(writing, _last_of(self.parts))
 
 
 def watch(writing: Writing, moved: Moved) -> None:
-    """Notes rules of which `is_watched` holds, to be told of at the end of the transaction."""
+    """Record rules for which `is_watched` holds, to be reported at the end of the transaction."""
     if not len(moved.ids):
         return
     for ending in writing.endings:
@@ -69,7 +72,7 @@ def watch(writing: Writing, moved: Moved) -> None:
 
 
 def _last_of(parts: list[Moved]) -> Moved:
-    """Each rule as the last part that names it has it, in the order of their ids."""
+    """Return each rule's last version, ordered by id."""
     ids = np.concatenate([part.ids for part in parts])
     sources = [source for part in parts for source in part.sources]
     targets = [target for part in parts for target in part.targets]
@@ -119,7 +122,7 @@ def _tell(writing: Writing, moved: Moved) -> None:
 
 
 def _told(writing: Writing, ids: NDArray[np.int64]) -> tuple[Uses, Uses]:
-    """Return what was told of these rules (ascending): expected uses, -1 where nothing was, and variances."""
+    """Return the last reported expected uses of these rules (ascending), -1 if never reported, and variances."""
     writing.loader.stage(staged_ids, ((rule_id,) for rule_id in ids.tolist()))
     told, variances = np.full(len(ids), -1.0), np.zeros(len(ids))
     wanted = select(reported_rules.c.rule_id, reported_rules.c.expected_uses, reported_rules.c.expected_uses_variance)
@@ -131,7 +134,7 @@ def _told(writing: Writing, ids: NDArray[np.int64]) -> tuple[Uses, Uses]:
 
 
 def _remember(writing: Writing, moved: Moved, out: NDArray[np.bool_], put: NDArray[np.bool_]) -> None:
-    """Puts what was told now in the place of what was told before."""
+    """Store the reported values in place of the previous ones."""
     if out.any():
         writing.loader.stage(staged_ids, ((rule_id,) for rule_id in moved.ids[out].tolist()))
         writing.connection.execute(text("DELETE FROM reported_rules WHERE rule_id IN (SELECT id FROM staged_ids)"))
