@@ -102,8 +102,8 @@ def learn(
     the report has arrived where it has to; until then the same call finds a run at its end, and reports that.
 
     Where two rules share a key, all keys are made again under another salt and the run goes on from its last commit.
-    Pairs that were asked to leave do so before and after. Raises `StoreHeldError` where another process writes this
-    store's grammar.
+    Pairs that were asked to leave do so before and after. A run that is finished indexes pairs by their rules. Raises
+    `StoreHeldError` where another process writes this store's grammar.
     """
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):

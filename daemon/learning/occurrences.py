@@ -38,7 +38,7 @@ def index_occurrences(
 
 
 class IndexTurns:
-    """Indexes pairs in turns, in the order of their ids, from the first after the last."""
+    """Indexes pairs in turns, in the order of their ids, and starts again after the last one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

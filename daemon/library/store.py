@@ -717,8 +717,10 @@ class GrammarStore:
                 yield ScoredPair(row.id, row.source, row.target, score)
 
     def kept_scores(self, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
-        """Yield the scores that the store keeps, of all pairs with a higher number than `after`, or of some; raises
-        `InputError` where one is missing."""
+        """Yield the stored scores of the pairs with these `ids`, or of all pairs with a higher number than `after`.
+
+        Raises `InputError` if a pair does not exist.
+        """
         from hierogram.tools.scores.records import score_of
 
         chosen = _whole_numbers(ids)

@@ -288,7 +288,10 @@ class SamplingTurns:
                 self._residency.begin_again(going_on)
 
     def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Give a turn to the next batch, or to burned-in pairs; a `new` one has had its turn, of these seconds."""
+        """Sample the next batch, or settled pairs if no pair is new; return whether there was anything to do.
+
+        `new` is a batch that has just been sampled, for `seconds`.
+        """
         share = self._section.new_share
         queue = self._residency.queue
         if queue or new is not None:
@@ -322,8 +325,9 @@ class SamplingTurns:
         return seconds
 
     def _rejuvenate(self, seconds: float) -> float:
-        """Give a turn of about these seconds to the pairs that have burned in and were sampled longest ago; return how
-        many it took.
+        """Resample the settled pairs that were sampled longest ago, and index pairs, for about `seconds`.
+
+        Returns the seconds that this took.
         """
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * seconds / sweeps)

@@ -17,9 +17,8 @@ from hierogram.daemon.serving.sampling import Aligning, SamplingTurns
 from hierogram.daemon.serving.service import get_ready
 from hierogram.daemon.serving.supervision import Heartbeat
 
-_LINKED = [
-    (f"la maison {n} est blanche", f"the house {n} is white", "0-0 1-1 2-2 3-3 4-4") for n in range(500)
-]  # Enough rules for tables to grow.
+# Enough rules for tables to grow, which other kernels do.
+_LINKED = [(f"la maison {n} est blanche", f"the house {n} is white", "0-0 1-1 2-2 3-3 4-4") for n in range(500)]
 _UNLINKED = [("la porte", "the door"), ("la porte blanche", "the white door")]
 
 

@@ -42,12 +42,13 @@ _BEFORE = regex.compile(
 _AFTER = regex.compile(r"[\p{Ps}\p{LB=OP}\p{LB=BB}]", regex.V1)
 _BEFORE_NUMBER = regex.compile(r"[\p{LB=PR}--\\]", regex.V1)
 _INVISIBLE = regex.compile(r"[\p{Mn}\p{Me}\p{Cf}]", regex.V1)
+_BETWEEN_WORDS = frozenset("/_")
 _BETWEEN_NUMBERS = frozenset(":–‒−")
 _NO_WORD_BEFORE = frozenset("&.…‥")
 _DIVIDERS = frozenset("\u1361\u16eb\U0001039f\U000103d0\U00010100")
 
 
-class Side(Enum):
+class Neighbor(Enum):
     """Neighbor that a sign is written next to, whatever it is; `NUMBER`: the one after it, if it is a number."""
 
     NEITHER = 0
@@ -68,13 +69,13 @@ def sign_of(token: str) -> str:
 
 
 @cache
-def side_of_sign(sign: str) -> Side:
+def neighbor_of(sign: str) -> Neighbor:
     """Return the neighbor of a sign by its first character."""
     if _AFTER.match(sign):
-        return Side.AFTER
+        return Neighbor.AFTER
     if _BEFORE.match(sign):
-        return Side.BEFORE
-    return Side.NUMBER if _BEFORE_NUMBER.match(sign) else Side.NEITHER
+        return Neighbor.BEFORE
+    return Neighbor.NUMBER if _BEFORE_NUMBER.match(sign) else Neighbor.NEITHER
 
 
 class Detokenizer:
@@ -176,22 +177,25 @@ class _Sentence:
             self._toggle(k)
         elif token in ("'", "`"):
             self._apostrophe(k)
-        elif (
-            token == "--"
-            or (token in ("/", "_") and before[-1:].isalnum() and after[:1].isalnum())
-            or (token in _BETWEEN_NUMBERS and before[-1:].isdigit() and after[:1].isdigit())
-        ):
+        elif token == "--" or self._joins(token, before[-1:], after[:1]):
             left[k] = right[k] = True
         elif token == "—" and self._language.code not in ("fr", "es"):
             left[k] = right[k] = before[-1:].isalnum() or before[-1:] in '”’"'
         elif token == "#":
             right[k] = after[:1].isalnum()
         else:
-            side = side_of_sign(token[:1])
-            left[k] = side is Side.BEFORE and k > 0
+            neighbor = neighbor_of(token[:1])
+            left[k] = neighbor is Neighbor.BEFORE and k > 0
             # A number before a currency has it already: 5 € 6 €.
-            number = side is Side.NUMBER and after[:1].isdigit() and not before[-1:].isdigit()
-            right[k] = side is Side.AFTER or number or (k == 0 and token[0] in _NO_WORD_BEFORE)
+            number = neighbor is Neighbor.NUMBER and after[:1].isdigit() and not before[-1:].isdigit()
+            right[k] = neighbor is Neighbor.AFTER or number or (k == 0 and token[0] in _NO_WORD_BEFORE)
+
+    @staticmethod
+    def _joins(sign: str, before: str, after: str) -> bool:
+        """Return whether a sign joins the words on both sides, of which the nearest characters are given."""
+        if sign in _BETWEEN_NUMBERS:
+            return before.isdigit() and after.isdigit()
+        return sign in _BETWEEN_WORDS and before.isalnum() and after.isalnum()
 
     def _close(self, k: int, token: str) -> None:
         """Bind a closing mark to the left; one that closes nothing and may open does that."""
@@ -248,7 +252,7 @@ class _Sentence:
         closes = _FAR if early else 0.0
         if not after:
             opens += _NOTHING_TO_QUOTE
-        elif side_of_sign(after[0]) is Side.BEFORE:
+        elif neighbor_of(after[0]) is Neighbor.BEFORE:
             opens += _OUT_OF_PLACE
         if not before:
             closes += _NOTHING_TO_QUOTE

@@ -205,7 +205,7 @@ class _StoreNotes:
         odd = [word for words in self._odd.values() for word in words]
         if odd:
             twins = sum(self._twins(side) for side in self._odd)
-            told = f" ({twins:,} of them are stored in another form, too, as other words)" if twins else ""
+            told = f" ({twins:,} also stored in another form, as other words)" if twins else ""
             notes.append(
                 Note(
                     NOT_NFC,

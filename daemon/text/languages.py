@@ -15,7 +15,7 @@ import regex
 
 from hierogram.daemon.exceptions import UsageError, install_extra
 from hierogram.daemon.text.detokenizer import Detokenizer
-from hierogram.daemon.text.tokenizer import Apostrophe, Segmenter, Tokenizer
+from hierogram.daemon.text.tokenizer import Apostrophe, Tokenizer, WordFinder
 
 GENERAL = "und"
 """Code of an unknown language."""
@@ -42,7 +42,7 @@ class Language:
         code: str,
         abbreviations: Sequence[str] = (),
         before_numbers: Sequence[str] = (),
-        segmenter: Segmenter | None = None,
+        segmenter: WordFinder | None = None,
         script: str = r"\p{Any}",
     ) -> None:
         """`segmenter` divides text in `script`, a pattern; the other parameters are those of `Tokenizer`."""
@@ -71,7 +71,8 @@ class Language:
     def _ends(self, text: str, start: int, match: "regex.Match[str]") -> bool:
         """Return whether a sentence ends at a mark with a space behind it."""
         following = text[match.end() :].lstrip().lstrip(_OPENERS + " \u00a0\u202f")[:1]
-        if following.islower() and following.title() != following:
+        # Georgian letters are lowercase in Unicode, and sentences begin with them.
+        if following.islower() and following != following.title():
             return False
         if match["end"] != ".":
             return True
@@ -106,17 +107,17 @@ _PHRASES = re.compile(
 )
 
 
-def _jieba() -> Segmenter:
+def _jieba() -> WordFinder:
     import logging
 
     import jieba
 
     jieba.setLogLevel(logging.WARNING)
-    divide: Segmenter = jieba.lcut
+    divide: WordFinder = jieba.lcut
     return divide
 
 
-def _fugashi() -> Segmenter:
+def _fugashi() -> WordFinder:
     import fugashi
 
     tagger, lock = fugashi.Tagger(), threading.Lock()
@@ -128,7 +129,7 @@ def _fugashi() -> Segmenter:
     return divide
 
 
-def _pythainlp() -> Segmenter:
+def _pythainlp() -> WordFinder:
     from pythainlp.tokenize import word_tokenize
 
     def divide(text: str) -> Sequence[str]:
@@ -138,21 +139,21 @@ def _pythainlp() -> Segmenter:
     return divide
 
 
-def _khmercut() -> Segmenter:
+def _khmercut() -> WordFinder:
     from khmercut import tokenize
 
-    divide: Segmenter = tokenize
+    divide: WordFinder = tokenize
     return divide
 
 
-def _laonlp() -> Segmenter:
+def _laonlp() -> WordFinder:
     from laonlp.tokenize import word_tokenize
 
-    divide: Segmenter = word_tokenize
+    divide: WordFinder = word_tokenize
     return divide
 
 
-def _burmesenlp() -> Segmenter:
+def _burmesenlp() -> WordFinder:
     from burmesenlp import word_tokenize
     from burmesenlp.lexicon import Lexicon
 
@@ -175,7 +176,7 @@ class _Package(NamedTuple):
     name: str
     extra: str
     script: str
-    load: Callable[[], Segmenter]
+    load: Callable[[], WordFinder]
     optional: bool = False
 
 

@@ -20,7 +20,7 @@ ZERO_WIDTH_SPACE = "\u200b"
 SPACE = "␣"
 """Token for a space between words of a script that is written without spaces, where a space is a mark like a comma."""
 
-Segmenter = Callable[[str], Sequence[str]]
+WordFinder = Callable[[str], Sequence[str]]
 """Divides text without spaces into words."""
 
 # Scripts without spaces between words. In the first group text has no spaces at all, and its signs are as wide as
@@ -47,7 +47,8 @@ _INNER = "|".join(
         _HYPHEN,
         _APOSTROPHE,
         r"_",
-        rf"(?<=[\p{{L}}{_EXTEND}])(?:\.|{_BETWEEN_LETTERS}|[:!](?!\p{{Lu}}))(?=[\p{{L}}{_EXTEND}])",
+        rf"(?<=[\p{{L}}{_EXTEND}])(?:\.{_HYPHEN}?|{_BETWEEN_LETTERS}|[:!](?!\p{{Lu}}))(?=[\p{{L}}{_EXTEND}])",
+        r"(?<=\p{L})\.(?=\p{N})|(?<=\p{N})\.(?=\p{Ll})",
         r"(?<=\p{N})[.,:\u066b\u066c](?=\p{N})",
         r"(?<=\p{Hebrew})[\"\u05f4\u201c-\u201f](?=\p{Hebrew})",
     )
@@ -61,9 +62,9 @@ _TOKEN = regex.compile(
             # An abbreviation with a full stop behind each of its parts.
             rf"(?<!{_LETTER}|\.)(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.(?:(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.)+(?!{_LETTER})",
             rf"(?<run>{_UNSPACED_LETTER}(?:{_UNSPACED_LETTER}|[{SYLLABLE_ENDS}{_EXTEND}])*(?:(?<=[{_SPACELESS}])\u200b$)?)",
-            # At the beginning of a word, behind a space or an opening sign: a hyphen, a minus sign, an apostrophe, and
-            # the exclamation mark that writes a click.
-            rf"(?:(?<![^\p{{Ps}}\p{{Pi}}\"'])(?:{_HYPHEN}|[!\u2212](?={_LETTER})))?(?:{_APOSTROPHE}(?=[\p{{L}}\p{{N}}]))?"
+            # At the beginning of a word, behind a space or an opening sign: a hyphen, a minus sign, an apostrophe, the
+            # exclamation mark that writes a click, and the full stop of .txt and .5.
+            rf"(?:(?<![^\p{{Ps}}\p{{Pi}}\"'])(?:{_HYPHEN}|[!\u2212](?={_LETTER})|\.(?=[A-Za-z0-9])))?(?:{_APOSTROPHE}(?=[\p{{L}}\p{{N}}]))?"
             rf"{_SPACED_LETTER}+(?:(?:{_INNER}){_SPACED_LETTER}+)*"
             rf"(?:{_WORD_DIVIDER}|{_HYPHEN}(?![\-\u2010\p{{L}}\p{{N}}])|{_APOSTROPHE}(?!{_APOSTROPHE}))?",
             r"\u00b0[CFcf](?!\p{L})",
@@ -132,11 +133,12 @@ class Apostrophe(Enum):
 class _Chunk(NamedTuple):
     """Tokens of the text between two spaces.
 
-    `quoted`: one begins or ends in an apostrophe; `stop` is the place of a full stop behind a word, or -1.
+    `quotes` are the places of those that begin or end in an apostrophe; `stop` is that of a full stop behind a word, or
+    -1.
     """
 
     tokens: tuple[str, ...]
-    quoted: bool
+    quotes: tuple[int, ...]
     stop: int
     first: Spacing
     last: Spacing
@@ -150,7 +152,7 @@ class Tokenizer:
         apostrophe: Apostrophe = Apostrophe.LETTER,
         abbreviations: Iterable[str] = (),
         before_numbers: Iterable[str] = (),
-        segmenter: Segmenter | None = None,
+        segmenter: WordFinder | None = None,
         segmented: str = r"\p{Any}",
     ) -> None:
         """Words in `abbreviations` keep their full stop, those in `before_numbers` only before a number.
@@ -167,20 +169,22 @@ class Tokenizer:
     def tokens(self, text: str) -> list[str]:
         """Return the tokens of a sentence: its characters in order without spaces, except for `SPACE`."""
         found: list[str] = []
-        quoted = False
+        quotes: list[int] = []
         stop = -1
         last = Spacing.WORDS
         for chunk in map(self._chunk, text.split()):
             tokens = chunk.tokens
             if stop >= 0 and tokens and self._keeps_stop(found, stop, tokens[0]):
                 found[stop - 1 : stop + 1] = [found[stop - 1] + "."]
+                quotes = [k - (k > stop) for k in quotes]
             if found and tokens and _is_phrase_break(last, chunk.first):
                 found.append(SPACE)
             stop = len(found) + chunk.stop if chunk.stop >= 0 else -1
+            if chunk.quotes:
+                quotes += [len(found) + k for k in chunk.quotes]
             found += tokens
-            quoted |= chunk.quoted
             last = chunk.last
-        return self._detach_quotes(found) if quoted else found
+        return self._detach_quotes(found, quotes) if quotes else found
 
     def _keeps_stop(self, tokens: Sequence[str], stop: int, following: str) -> bool:
         """Return whether a full stop within a sentence belongs to the word before it."""
@@ -197,33 +201,31 @@ class Tokenizer:
 
     def _divide(self, chunk: str) -> _Chunk:
         if chunk.isascii() and chunk.isalnum():
-            return _Chunk((chunk,), False, -1, Spacing.WORDS, Spacing.WORDS)
+            return _Chunk((chunk,), (), -1, Spacing.WORDS, Spacing.WORDS)
         if ZERO_WIDTH_SPACE in chunk:
             chunk = _ZERO_WIDTH_BESIDE_SPACED.sub("", chunk)
         tokens: list[str] = []
-        quoted = False
+        quotes: list[int] = []
         for match in _TOKEN.finditer(chunk):
             token = match.group()
+            if token[0] in _APOSTROPHES:
+                quotes.append(len(tokens))
             if match["run"] is not None:
                 tokens += self._words_of(token)
-                continue
-            if len(token) > 1:
-                if self._apostrophe is not Apostrophe.LETTER:
-                    tokens += self._parts(token)
-                else:
-                    tokens.append(token)
-                quoted |= token[0] in _APOSTROPHES or token[-1] in _APOSTROPHES
+            elif len(token) > 1 and self._apostrophe is not Apostrophe.LETTER:
+                tokens += self._parts(token)
             else:
                 tokens.append(token)
-                quoted |= token in _APOSTROPHES
+            if token[-1] in _APOSTROPHES and quotes[-1:] != [len(tokens) - 1]:
+                quotes.append(len(tokens) - 1)
         stop = -1
         if "." in tokens[1:]:
             stop = tokens.index(".", 1)
             if not tokens[stop - 1][-1].isalnum():
                 stop = -1
         if not tokens:
-            return _Chunk((), False, -1, Spacing.WORDS, Spacing.WORDS)
-        return _Chunk(tuple(tokens), quoted, stop, spacing(tokens[0][0]), spacing(tokens[-1][-1]))
+            return _Chunk((), (), -1, Spacing.WORDS, Spacing.WORDS)
+        return _Chunk(tuple(tokens), tuple(quotes), stop, spacing(tokens[0][0]), spacing(tokens[-1][-1]))
 
     def _words_of(self, run: str) -> Iterable[str]:
         """Return the words of a run of letters without spaces; without a package, what the script shows of them."""
@@ -241,7 +243,7 @@ class Tokenizer:
         parts: list[str] = pattern.split(word)
         return parts
 
-    def _detach_quotes(self, tokens: list[str]) -> list[str]:
+    def _detach_quotes(self, tokens: list[str], quotes: Iterable[int]) -> list[str]:
         """Divide apostrophes from words where they are quotation marks: in pairs, around one or more words.
 
         If several words have the closing sign inside, as in languages with a letter for the glottal stop, a pair counts
@@ -253,7 +255,8 @@ class Tokenizer:
         waiting: list[tuple[int, str]] = []
         opening: set[int] = set()
         closing: set[int] = set()
-        for k, token in enumerate(tokens):
+        for k in quotes:
+            token = tokens[k]
             if token[0] in _OPENING and token[1:2].isalnum():
                 waiting.append((k, token[0]))
             if token[-1] in _APOSTROPHES:
@@ -264,8 +267,8 @@ class Tokenizer:
                         waiting.append((k, token))
                     continue
                 start = waiting[place][0]
-                beside = (tokens[k + 1 : k + 2] or ["."])[0]
-                sure = alone or len(tokens[start]) == 1 or not beside[0].isalnum()
+                ends = k + 1 == len(tokens) or _AFTER_QUOTES.match(tokens[k + 1]) is not None
+                sure = alone or len(tokens[start]) == 1 or ends
                 if sure or within[token[-1]] < _LETTERS:
                     opening.add(start)
                     closing.add(k)
@@ -286,6 +289,7 @@ class Tokenizer:
         return found
 
 
+_AFTER_QUOTES = regex.compile(r"[\p{Terminal_Punctuation}\p{Pe}\p{Pf}\"]", regex.V1)
 _LETTERS = 2
 """Words with an apostrophe inside that show that it is a letter."""
 _ENDS = regex.compile(r"(?<=\p{L}['\u2019])(?=\p{L})", regex.V1)

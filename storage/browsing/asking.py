@@ -66,11 +66,10 @@ class Answered:
 
 
 class Asker:
-    """Answers questions about the store at a URL; thread-safe.
+    """Answers questions in SQL about the store at a URL. May be used by several threads.
 
-    On Postgres, each question uses a connection of its own under the role of `sql_url`. Without it, every question is
-    refused and
-    `refusal` says what to do.
+    On Postgres each question has a connection of its own, under the role of `sql_url`. Without a usable `sql_url` every
+    question is refused, and `refusal` is the reason.
     """
 
     def __init__(self, store: URL | str, sql_url: str | None = None) -> None:

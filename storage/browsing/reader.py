@@ -66,9 +66,9 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
 
 @contextmanager
 def looking(engine: Engine, seconds: float) -> Iterator[Connection]:
-    """Open a connection all of whose reads see one state of the store, for up to `seconds`.
+    """Yield a connection whose reads all see one state of the store, for up to `seconds`.
 
-    Raises `SlowQueryError` if a statement exceeds the time, and `StoreUnavailableError`.
+    Raises `SlowQueryError` if a statement runs longer, and `StoreUnavailableError`.
     """
     until = time.monotonic() + seconds
     with failures_named(engine.url), engine.connect() as connection:

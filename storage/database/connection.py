@@ -80,9 +80,9 @@ _READERS_MB = 128
 
 
 def parse_url(text: str) -> URL:
-    """Parse a database URL: `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`.
+    """Return the URL of a database: `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`.
 
-    Raises `StoreUrlError` if it names neither an SQLite file nor a Postgres database.
+    Raises `StoreUrlError` for other databases, and for unknown or malformed parameters.
     """
     if "://" not in text and text.endswith(".db"):
         return URL.create("sqlite+pysqlite", database=text)
@@ -127,7 +127,7 @@ def sqlite_file(url: URL) -> Path | None:
 
 
 def make_engine(url: URL) -> Engine:
-    """Return an engine with this module's transactions; nothing is opened yet."""
+    """Return an engine for the transactions of this module. Opens no connection."""
     if url.get_backend_name() == SQLITE:
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise StoreUnavailableError(

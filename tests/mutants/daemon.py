@@ -170,14 +170,14 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "an apostrophe of print is a token",
-        "daemon/text/languages.py",
-        """plain = _PRINTED_APOSTROPHE.sub("'", text) if "’" in text else text""",
-        "plain = text",
+        "daemon/text/tokenizer.py",
+        r"""_APOSTROPHE = r"['\u2018\u2019""",
+        r"""_APOSTROPHE = r"['\u2018""",
         (_JOINING, "-k", "comes_back"),
     ),
     Fault(
         "straight quotation marks open and close wherever they stand",
-        "daemon/text/languages.py",
+        "daemon/text/detokenizer.py",
         "early = 2 * k < len(self._tokens)",
         "early = False",
         (_JOINING, "-k", "comes_back"),
@@ -185,7 +185,7 @@ DAEMON_FAULTS = (
     Fault(
         "a sentence begins with a small letter",
         "daemon/text/languages.py",
-        "if following.islower():",
+        "if following.islower() and following.title() != following:",
         "if False:",
         (_JOINING, "-k", "sentences"),
     ),

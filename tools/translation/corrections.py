@@ -1,5 +1,6 @@
 """Hold what people say a text means: a pair of its own, learned as every pair is, and known word for word at once."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -18,6 +19,8 @@ from hierogram.storage.store import Store
 
 CORPUS = "corrections"
 """Corpus of what people corrected."""
+
+_LEADING_TAG = re.compile(rf"\s*{TAG.pattern}")
 
 Withdraw = Callable[[Sequence[int]], object]
 """Has pairs leave the store, and waits for it for a while."""
@@ -57,7 +60,10 @@ class Corrections:
         target = pipeline_of(self._store.settings()).running().target
         written = target.text_of(found[0].target)
         if first_cased(TAG.sub("", text) if html else text).isupper():
-            written = casing_of(target.language).capitalize(written)
+            start = 0
+            while html and (tag := _LEADING_TAG.match(written, start)):
+                start = tag.end()
+            written = written[:start] + casing_of(target.language).capitalize(written[start:])
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
     def put(self, text: str, translation: str, origin: str) -> Correction:

@@ -10,10 +10,11 @@ from hierogram.daemon.shared_options import REFERENCE, AsJson
 from hierogram.storage.options import Option
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
-TRANSLATIONS, LINKS, TREES = "translations", "links", "trees"
+TRANSLATIONS, LINKS, LINKS_FROM_1, TREES = "translations", "links", "links-from-1", "trees"
 _KINDS = {
     TRANSLATIONS: "BLEU, chrF, TER",
     LINKS: "Pharaoh lines; those of the reference are sure, `i-j`, or possible, `ipj`",
+    LINKS_FROM_1: "the same, with a reference that counts words from 1",
     TREES: "as EVALB does with COLLINS.prm",
 }
 
@@ -32,7 +33,6 @@ def evaluate(
     ] = None,
     *,
     of: Annotated[str, Option("What the files hold", values=_KINDS)] = TRANSLATIONS,
-    one_based: Annotated[bool, Option("Links: the reference counts words from 1.")] = False,
     options: EvaluationOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -43,16 +43,14 @@ def evaluate(
     alignment error rate, precision, recall, of as many lines as are right ones. Trees: labelled precision, recall, F1,
     exact matches; functional tags and traces of the reference do not count.
     """
-    if one_based and of != LINKS:
-        raise UsageError(f"--one-based needs --of {LINKS}")
     files = files_or_input(files, of)
     if of == TRANSLATIONS:
         _evaluate_translations(files, reference, options, as_json)
         return
     if len(files) != 1 or len(reference) != 1 or options != EvaluationOptions():
         raise UsageError(f"--of {of} takes one FILE and one --reference, and no options of translations")
-    if of == LINKS:
-        _evaluate_links(reference[0], files[0], one_based, as_json)
+    if of in (LINKS, LINKS_FROM_1):
+        _evaluate_links(reference[0], files[0], of == LINKS_FROM_1, as_json)
     else:
         _evaluate_trees(reference[0], files[0], as_json)
 

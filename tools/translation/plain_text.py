@@ -76,7 +76,6 @@ class FollowedGrammar:
         restart_deadline()
         return TextTranslator(translator, self._corrections.known), position
 
-
     def language_model(self) -> str | None:
         """Return the name of the language model; None until the first translation."""
         return None if self._follower is None else self._follower.resources.model_name()

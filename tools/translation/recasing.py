@@ -258,13 +258,8 @@ def _is_sign(token: str, signs: Collection[str]) -> bool:
 
 
 def _is_end(tokens: Sequence[str]) -> bool:
-    """Return whether the last token, except quotation marks and brackets, ends a sentence."""
-    for token in reversed(tokens):
-        if token[-1:] in _ENDS:
-            return True
-        if not _is_sign(token, _QUOTES | _CLOSING):
-            return False
-    return False
+    """Return whether the last sign, except quotation marks and brackets, ends a sentence."""
+    return "".join(tokens).rstrip("".join(_QUOTES | _CLOSING))[-1:] in tuple(_ENDS)
 
 
 def _starts(tokens: Sequence[str], kept: Collection[int], tags: Collection[int]) -> Iterator[tuple[int, Start]]:

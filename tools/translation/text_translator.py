@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from hierogram.daemon.text.detokenizer import written as as_written
 from hierogram.daemon.text.kept import TAG, Kept
 from hierogram.daemon.text.languages import Spot
-from hierogram.daemon.text.texts import TextWord
+from hierogram.daemon.text.texts import SOFT_HYPHEN, TextWord
 from hierogram.daemon.text.tokenizer import is_unspaced
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.tools.translation.casing import all_capital
@@ -308,7 +308,7 @@ class TextTranslator:
         """Yield the target words of a sentence as they are written, each with what stands before it."""
         units = sentence.units
         stays = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
-        cased = self._cased(units, words, linked, stays)
+        cased = self._cased(paragraph, units, words, linked, stays)
         separators = self.texts.target.separators(cased)
         if separators:
             separators[0] = self._before(sentence)
@@ -361,10 +361,19 @@ class TextTranslator:
                     separators[j] = ""
 
     def _cased(
-        self, units: Sequence[_Unit], words: Sequence[str], linked: Sequence[Sequence[int]], stays: Mapping[int, int]
+        self,
+        paragraph: Paragraph,
+        units: Sequence[_Unit],
+        words: Sequence[str],
+        linked: Sequence[Sequence[int]],
+        stays: Mapping[int, int],
     ) -> list[str]:
         """Return the target words of a sentence in their case. `stays` has the kept words and their units."""
-        sources = [SourceWord(unit.token, unit.word, unit.written is not None, _is_tag(unit.written)) for unit in units]
+        sources = []
+        for unit in units:
+            # Tokens are in lowercase if the store's are.
+            text = paragraph.text[slice(*unit.spot)].replace(SOFT_HYPHEN, "")
+            sources.append(SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written)))
         tags = {j for j, k in stays.items() if sources[k].is_tag}
         return self._recaser.recase(words, sources, linked, stays, tags)
 

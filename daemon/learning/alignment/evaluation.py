@@ -72,7 +72,7 @@ def evaluate_files(links: str, reference: str, *, one_based: bool = False) -> Al
     of_gold, of_found = {link for pair in gold for link in pair.possible}, {link for pair in found for link in pair}
     notes = []
     for path, these, others, by, remedy in (
-        (reference, of_gold, of_found, 1, "--one-based counts them so"),
+        (reference, of_gold, of_found, 1, "evaluate --of links-from-1 counts them so"),
         (links, of_found, of_gold, -1, "subtract 1 from them"),
     ):
         if these and _has_no_first_word(these) and not _has_no_first_word(others):
@@ -104,7 +104,7 @@ def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
             source, target = _link(word, mark, name, number)
             if min(source, target) < first:
                 raise InputError(
-                    f"{name}: line {number}: {shown(word)} names word 0, and --one-based counts words from 1"
+                    f"{name}: line {number}: {shown(word)} names word 0, and words are to be counted from 1"
                 )
             (possible if mark == b"p" else sure).add((source - first, target - first))
         gold.append(GoldLinks(frozenset(sure), frozenset(sure | possible)))

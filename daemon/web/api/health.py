@@ -105,9 +105,7 @@ class _Present(Collector):
         files.add_metric(["failed"], spool.failed)
         yield files
         ages = GaugeMetricFamily("hierogram_loop_age_seconds", "Seconds since a loop's last beat.", labels=["loop"])
-        restarts = CounterMetricFamily(
-            "hierogram_loop_restarts", "Restarts of a loop after failures.", labels=["loop"]
-        )
+        restarts = CounterMetricFamily("hierogram_loop_restarts", "Restarts of a loop after failures.", labels=["loop"])
         for loop in condition.loops:
             ages.add_metric([loop.name], loop.age)
             restarts.add_metric([loop.name], loop.restarts)

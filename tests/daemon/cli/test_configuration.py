@@ -29,6 +29,11 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(
     assert load_configuration(file, store="given.db").store == "given.db"
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(file: Path) -> None:
+    file.write_text('\ufeffstore = "marked.db"\n', encoding="utf-8")
+    assert load_configuration(file).store == "marked.db"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -175,5 +175,7 @@ def test_only_rules_for_a_test_set(tmp_path: Path) -> None:
     words = [line.split() for line in test_set.read_text().splitlines()]
     assert found == {(r.source, r.target) for r in RULES if any(fits(parse_side(r.source), line) for line in words)}
     assert counts[-1][0] == "can match a sentence of test.src"
+    test_set.write_text("\ufeff" + test_set.read_text())
+    assert kept(tmp_path / "marked", filter_for=test_set)[0] == found
     with pytest.raises(ExportError, match="cannot be read as a test set"):
         kept(tmp_path / "other", filter_for=tmp_path / "missing")

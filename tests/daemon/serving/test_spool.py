@@ -78,6 +78,19 @@ def test_three_files_are_one_input_once_all_are_there(spool: Path) -> None:
     found, incomplete = offers(spool)
     assert [offer.name for offer in found] == ["z.bars", "x.source + x.target.zst + x.alignment.gz"]
     assert [files.files for files in incomplete] == [("y.v2.alignment",)]
+    put(spool / "y.v2.source.bz2", changed=6)
+    put(spool / "y.v2.target.xz", changed=6)
+    found, incomplete = offers(spool)
+    assert [offer.name for offer in found][-1] == "x.source + x.target.zst + x.alignment.gz"
+    assert "y.v2.source.bz2 + y.v2.target.xz + y.v2.alignment" in [offer.name for offer in found]
+
+
+@pytest.mark.database("sqlite")
+def test_notes_on_a_file_are_logged(store: Store, spool: Path) -> None:
+    put(spool / "a.pipes", "l &apos; ami ||| the friend\n")
+    told, _ = run(store, Looks(nothing), folder=spool)
+    [note] = [line for line in told if line["event"] == "note on a file"]
+    assert (note["file"], note["note"], note["log_level"]) == ("a.pipes", "escaped", "warning")
 
 
 @pytest.mark.database("sqlite", "postgres")

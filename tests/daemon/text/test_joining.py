@@ -94,6 +94,7 @@ def test_languages_without_rules_have_general_ones() -> None:
         ("fr", "« Quoi ? » dit-il. Oui.", ["« Quoi ? » dit-il.", "Oui."]),
         ("zh", "你好。我很好！好", ["你好。", "我很好！", "好"]),
         ("hi", "यह घर है। वह है।", ["यह घर है।", "वह है।"]),
+        ("ka", "სახლი დიდია. კატა შავია.", ["სახლი დიდია.", "კატა შავია."]),
         ("en", "Version 2.0 is at x.org/a.b. See it.", ["Version 2.0 is at x.org/a.b.", "See it."]),
         ("en", "  ", []),
     ],

@@ -59,7 +59,7 @@ def test_words_in_two_unicode_forms_are_noted(hierogram: Run, tmp_path: Path, wo
     pairs = [(composed, "a"), (other, "a"), ("un chat", "a cat")]
     assert codes(hierogram, "ingest", write(tmp_path, "a", pairs)) == ["not-nfc"]
     told = hierogram("ingest", "a").err
-    assert f"1 word is not in Unicode's form NFC, such as {other!a} (1 of them are stored in another form" in told
+    assert f"1 word is not in Unicode's form NFC, such as {other!a} (1 also stored in another form" in told
 
 
 def test_a_word_whose_other_form_is_in_the_store_is_noted(hierogram: Run, tmp_path: Path) -> None:

@@ -122,6 +122,25 @@ def test_how_much_may_be_rejected_is_configured(
 
 
 @pytest.mark.database("sqlite")
+def test_notes_on_a_body_are_in_the_answer_and_in_its_repetition(client: TestClient, store_url: str) -> None:
+    body = b"".join(as_json(line) for line in ("l &apos; ami ||| the friend ||| 2-1", "une porte ||| a door ||| 1-1"))
+    first = post(client, body, key="k")
+    assert [note["code"] for note in first.json()["notes"]] == ["escaped"]
+    assert "such as &apos;" in first.json()["notes"][0]["text"]
+    again = post(client, body, key="k")
+    assert (again.headers["Idempotency-Replayed"], again.json()) == ("true", first.json())
+    [(kept,)] = query(store_url, "SELECT notes FROM ingest_batches")
+    assert str(kept).startswith("escaped: 1 line has escapes of Moses's tokenizer")
+
+
+@pytest.mark.database("sqlite")
+def test_links_of_a_body_that_count_divided_words_are_stored_right(client: TestClient, store: Store) -> None:
+    answer = post(client, as_json("10\u00a0000 chats ||| 10,000 cats ||| 0-0 1-0 2-1"))
+    assert (answer.json()["accepted"], answer.json()["notes"][0]["code"]) == (1, "unicode-spaces")
+    assert texts(store) == ["10 000 chats ||| 10,000 cats ||| 0-0 1-0 2-1"]
+
+
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
 @pytest.mark.parametrize("told", [True, False])
 def test_a_body_is_never_unpacked(client: TestClient, store: Store, pack: Callable[[bytes], bytes], told: bool) -> None:

@@ -1,11 +1,10 @@
 """Several who write at once queue up, and all that they wrote is there."""
 
-from collections.abc import Callable
 from pathlib import Path
-from threading import Barrier, Thread
 
 import pytest
 from tests.storage.building import commit, counts_of, delta, pair, pairs_of
+from tests.storage.database.writers import WRITERS, at_once
 
 from hierogram.storage.database import connection as connections
 from hierogram.storage.database.connection import make_engine, parse_url, reading, writing_connection
@@ -13,29 +12,7 @@ from hierogram.storage.database.transactions import Memory, writing
 from hierogram.storage.exceptions import StoreError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.store import Store, open_store
 
-WRITERS = 4
 COMMITS = 15
-
-
-def at_once(work: Callable[[int], None]) -> None:
-    """Does the work in several threads that start together; raises what any of them raised."""
-    barrier = Barrier(WRITERS)
-    errors: list[BaseException] = []
-
-    def run(number: int) -> None:
-        barrier.wait()
-        try:
-            work(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [Thread(target=run, args=(number,)) for number in range(WRITERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from sqlalchemy import make_url, text
 from tests.conftest import ask_url_of
 from tests.pgbouncer import CONNECTIONS
 from tests.storage.building import commit, counts_of, delta, query
-from tests.storage.database.test_concurrency import WRITERS, at_once
+from tests.storage.database.writers import WRITERS, at_once
 
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader

@@ -222,6 +222,27 @@ def test_a_correction_comes_before_other_translations(asked: TestClient, correct
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
 
 
+@pytest.mark.parametrize(
+    ("text", "translation", "said"),
+    [
+        ("La maison verte.", "the greenhouse.", "The greenhouse."),
+        ("3 Maisons.", "3 houses.", "3 houses."),
+        ("les maisons", "houses", "houses"),
+        ("«La maison»", "“house”", "“House”"),
+    ],
+)
+def test_a_correction_begins_as_the_text_does(
+    correct: Callable[[str, str], str], text: str, translation: str, said: str
+) -> None:
+    assert correct(text, translation) == said
+
+
+def test_a_correction_in_html_capitalizes_its_first_word_and_no_tag(asked: TestClient) -> None:
+    body = {"q": "<p>La <b>maison</b></p>", "format": "html", **FR_EN}
+    asked.post("/suggest", json={**body, "s": "<p><b>house</b></p>"})
+    assert asked.post("/translate", json=body).json()["translatedText"].split()[:3] == ["<p>", "<b>", "House"]
+
+
 @pytest.mark.slow
 def test_every_door_answers_with_the_correction(
     french: Store, asked: TestClient, correct: Callable[[str, str], str], tmp_path: Path, hierogram: Run

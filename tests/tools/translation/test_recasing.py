@@ -133,6 +133,7 @@ def test_the_first_word_of_a_quotation_is_capitalized_wherever_it_stands_in_the_
         ("猫 ( 房子 ) 。", "cat ( house ) .", "Cat ( house ) ."),
         ("猫 。 房子 。", "cat . house .", "Cat . House ."),
         ("3 猫 。", "3 cats .", "3 cats ."),
+        ("猫 。”", 'cat 。"', 'Cat 。"'),
         ("NATO 和 WTO 。", "NATO and WTO .", "NATO and WTO ."),
         ("猫 … 房子 。", "cat … house .", "Cat … house ."),
     ],

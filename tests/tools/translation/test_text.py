@@ -478,6 +478,12 @@ def test_threads_do_not_change_texts(texts: TextTranslator) -> None:
     assert one == three
 
 
+def test_a_lowercase_store_translates_with_the_capitals_of_the_text(translator: Translator) -> None:
+    texts = TextTranslator(replace_texts(translator, TextPipeline(("fr", "en"), ("fr", "en"), lower=True)))
+    assert texts.translate("La Maison. «Elle», ELLE").text == "The House. «She», SHE"
+    assert texts.translate("LA MAISON BLANCHE").text == "WHITE THE HOUSE"
+
+
 def test_as_many_sentences_are_translated_together_as_pairs_have(translator: Translator) -> None:
     source = "Elle ne vient pas. La maison! La maison."
     for sentences, parts in ((1, 3), (2, 2), (3, 1)):

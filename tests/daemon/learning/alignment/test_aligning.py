@@ -178,7 +178,11 @@ ONE = ["1-1 2p2 3-3", "1-1 2-2", "1-1 2-3 3-2"]
 @pytest.mark.parametrize(
     ("links", "gold", "noted"),
     [
-        (ZERO, ONE, "gold: no link names word 0, so words seem to be counted from 1: --one-based counts them so"),
+        (
+            ZERO,
+            ONE,
+            "gold: no link names word 0, so words seem to be counted from 1: evaluate --of links-from-1 counts them so",
+        ),
         (ONE[1:], ZERO[1:], "links: no link names word 0, so words seem to be counted from 1: subtract 1 from them"),
         # Links with mistakes, and sentences of which only some are linked at their beginning.
         (["0-0 1-2 2-2", "0-1 1-1", "1-2 2-1"], ONE, "gold: no link names word 0"),
@@ -205,12 +209,11 @@ def test_a_reference_that_seems_to_count_from_one_is_noted(
 def test_a_reference_may_count_from_one(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "links").write_text("".join(line + "\n" for line in ZERO))
     (tmp_path / "gold").write_text("".join(line + "\n" for line in ONE))
-    ran = hierogram("evaluate", "links", "-r", "gold", "--of", "links", "--one-based")
+    ran = hierogram("evaluate", "links", "-r", "gold", "--of", "links-from-1")
     assert ran.out.startswith("AER 0.0000  precision 1.0000  recall 1.0000")
     assert ran.err == ""
-    ran = hierogram("evaluate", "links", "-r", "links", "--of", "links", "--one-based")
-    assert (ran.code, "links: line 1: '0-0' names word 0, and --one-based counts words from 1" in ran.err) == (3, True)
-    assert hierogram("evaluate", "links", "-r", "gold", "--one-based").code == 2
+    ran = hierogram("evaluate", "links", "-r", "links", "--of", "links-from-1")
+    assert (ran.code, "links: line 1: '0-0' names word 0, and words are to be counted from 1" in ran.err) == (3, True)
 
 
 def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) -> None:

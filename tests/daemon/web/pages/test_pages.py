@@ -550,3 +550,15 @@ def test_the_past_of_a_rule_is_a_curve(learned: Store, learned_client: TestClien
     page = learned_client.get(f"/rule?{RULE}", headers=HTML).text
     [points] = re.findall(r"data-points='(.*?)'", page)
     assert json.loads(points) == [first, last]
+
+
+@pytest.mark.database("sqlite")
+def test_notes_on_an_input_are_shown_beside_it(store: Store, store_url: str) -> None:
+    batch = store.begin_ingest("news", "a.fr + a.en", "parallel")
+    store.finish_ingest(batch, notes=["escaped: words such as <b>", "swapped-sides: the other way round"])
+    with Reader(store_url) as reader:
+        client = TestClient(build_browser(reader, HttpConfiguration()), "http://127.0.0.1")
+        page = client.get("/now", headers=HTML).text
+    assert Checked(page).wrong == []
+    assert "<small>escaped: words such as &lt;b&gt;</small>" in page
+    assert "<small>swapped-sides: the other way round</small>" in page

@@ -30,10 +30,12 @@ def form_of(page: str) -> dict[str, str]:
 def test_a_text_is_shown_with_its_links_and_rules(reading_client: TestClient) -> None:
     page = reading_client.get("/translate", params={"q": "La maison verte.\n\nXyz & <b>"}).text
     assert "Xyz &amp; &lt;b&gt;" in page
+    assert "Language model: 9 target sentences of the store" in page
     found = reading_client.get("/translate.json", params={"q": "La maison verte.\n\nla maison"}).json()
     body = {"sentences": ["La maison verte.\n\nla maison"], "format": "text"}
     [same] = reading_client.post("/v1/translate", json=body).json()["sentences"]
     assert found["translation"] == same["translation"]
+    assert found["language_model"] == "9 target sentences of the store"
     first, second = found["paragraphs"]
     assert (first["source"], second["source"]) == ("La maison verte.", "la maison")
     assert set(first["target"].rstrip(".").lower().split()) == {"the", "green", "house"}

@@ -196,3 +196,30 @@ def test_a_narrow_screen_hides_no_number(many: Store, serve: Serve, visit: Visit
         assert box["x"] + box["width"] <= 390
     assert page.get_by_role("columnheader").count() >= 2
     assert violations(page) == []
+
+
+@pytest.mark.slow
+def test_the_page_of_the_moment_fits_a_narrow_screen(learned: Store, serve: Serve, visit: Visit) -> None:
+    file = "corpora/monday/an-archive-with-a-long-name.tar.gz"
+    learned.set_apart(file, "news", f"{file}: damaged gzip data", lambda: f"/var/spool/hierogram/failed/{file}")
+    learned.queue_deliveries("https://example.org/hook", ["file-failed"])
+    learned.set_apart(file, "news", f"{file}: damaged gzip data", lambda: f"/var/spool/hierogram/failed/{file}")
+    learned.queue_deliveries("https://example.org/hook", ["file-failed"])
+    page = visit(f"{serve(learned)}/now", viewport={"width": 390, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    tables = page.locator("table.stack")
+    assert [table.get_attribute("aria-label") for table in page.locator("div.wide").all()] == [
+        "Loops", "Arrivals", "Files set apart", "Webhooks"
+    ]  # fmt: skip
+    for table in tables.all():
+        heads = table.locator("th").all_text_contents()
+        cells = table.locator("tbody tr").first.locator("td").all()
+        labels = [cell.get_attribute("data-label") for cell in cells]
+        assert labels == [head.replace(" (UTC)", "") for head in heads]
+        for cell in cells:
+            if cell.text_content():
+                box = cell.bounding_box()
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= 390
+                assert box["width"] >= 80
+    assert "damaged gzip data" in (page.locator("[aria-label='Files set apart']").text_content() or "")

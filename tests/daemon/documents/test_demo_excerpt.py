@@ -1,0 +1,26 @@
+"""The README shows what the demo prints."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hierogram.tools.demo_excerpt import excerpt, run_demo, shown
+
+README = (Path(__file__).parents[3] / "README.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.database("sqlite")
+def test_the_readme_shows_what_the_demo_prints() -> None:
+    printed = run_demo()
+    assert shown(README) == excerpt(printed)
+    [figures] = re.findall(r"fetches ([\d,]+) pairs of verses with ([\d,]+) manual links", README)
+    assert [re.findall(r"^([\d,]+) pairs of verses .* with ([\d,]+) links", printed, re.MULTILINE)] == [[figures]]
+
+
+def test_an_excerpt_has_the_first_rule_of_each_kind() -> None:
+    printed = "x\nLearned rules, those used most:\n  one\n    a\n    b\n  two\n    c\n\nAsk\n"
+    assert excerpt(printed) == "  one\n    a\n  two\n    c\n"
+    assert shown("learns, and prints rules:\n\n```text\nold\n```\n") == "old\n"

@@ -1,0 +1,27 @@
+"""Several threads that write at once."""
+
+from collections.abc import Callable
+from threading import Barrier, Thread
+
+WRITERS = 4
+
+
+def at_once(work: Callable[[int], None]) -> None:
+    """Does the work in several threads that start together; raises what any of them raised."""
+    barrier = Barrier(WRITERS)
+    errors: list[BaseException] = []
+
+    def run(number: int) -> None:
+        barrier.wait()
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [Thread(target=run, args=(number,)) for number in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

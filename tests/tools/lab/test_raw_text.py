@@ -1,0 +1,28 @@
+"""Text of many languages is divided and joined again, and counted by script."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from hierogram.tools.lab.raw_text import app, round_trip
+
+
+def test_a_folder_of_texts_is_a_table_by_script(tmp_path: Path) -> None:
+    (tmp_path / "index.tsv").write_text("code\tbcp47\nsaraiki\tskr\n")
+    (tmp_path / "saraiki.txt").write_text("پانی ہے ۔\nگھر ۔\n")
+    (tmp_path / "am.txt").write_text("ሰላም፣ ፍቅር።\nውሃ ፣ እሳት።\n")
+    (tmp_path / "und.txt").write_text("ng'ombe, ka'a o'na.\n")
+    ran = CliRunner().invoke(app, ["joined", str(tmp_path)])
+    assert ran.exit_code == 0, ran.output
+    assert ran.output.splitlines()[2:] == [
+        "| Arabic | 1 | 2 | 100.0 % | 100.0 % (saraiki) | 0 |",
+        "| Ethiopic | 1 | 2 | 50.0 % | 50.0 % (am) | 0 |",
+        "| Latin | 1 | 1 | 100.0 % | 100.0 % (und) | 0 |",
+        "| all | 3 | 5 | 83.3 % | 50.0 % (am) | 0 |",
+    ]
+
+
+def test_words_that_a_language_divides_at_apostrophes_are_not_torn(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("l'eau\n")
+    assert round_trip(path, "fr").torn == round_trip(path, "und").torn == 0
