@@ -52,6 +52,10 @@ class DeadlineError(DaemonError):
     """Work took longer than it may, or nobody needs its result any longer."""
 
 
+class LateError(DaemonError):
+    """A thread of the daemon has not ended in time, and may never do."""
+
+
 def install_extra(extra: str) -> str:
     """Return the instruction to install optional dependencies, for messages."""
     return f"run pip install '.[{extra}]' in the clone of hierogram"

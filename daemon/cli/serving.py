@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import interruptible, named_store, note, open_or_make, store_url
+from hierogram.daemon.cli.common import BAD_INPUT, interruptible, named_store, note, open_or_make, store_url
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import LateError, UsageError
 from hierogram.daemon.shared_options import HOST, PORT, SPOOL
 from hierogram.storage.options import Option
 
@@ -26,6 +26,9 @@ def serve(
     Every key of the configuration can be set in the environment, HIEROGRAM_SPOOL__FOLDER for folder in [spool]. SIGTERM
     and Ctrl-C end the daemon when what it is at is committed, a second one at once; SIGHUP reads the file again.
     """
+    from hierogram.daemon.serving.signals import end_now, heed_signals
+
+    heed_signals()
     from hierogram.daemon.configuration import load_configuration
 
     given: dict[str, object] = {
@@ -55,7 +58,12 @@ def serve(
 
         if opened.made:
             note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
-        run(opened, configuration, config, given, doors)
+        try:
+            run(opened, configuration, config, given, doors)
+        except LateError as error:
+            # Python's own end would wait for what the thread is in.
+            note(f"hierogram: {error}")
+            end_now(BAD_INPUT)
 
 
 @with_options

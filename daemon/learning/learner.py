@@ -22,6 +22,8 @@ from hierogram.storage.store import Store
 LEASE_SECONDS = 60.0
 _RENEWALS = 4
 """Times that a claim is renewed before it would lapse."""
+_RETRY_SECONDS = 5.0
+"""Pause before the claim is renewed once more if that has failed."""
 _RELEASE_SECONDS = 5.0
 
 
@@ -32,25 +34,28 @@ def holding_lease(
     seconds: float = LEASE_SECONDS,
     report: Callable[[str | None], None] = lambda _trouble: None,
 ) -> Iterator[None]:
-    """Within, only this store object may commit derivations; the claim is renewed by a thread.
+    """Claim the grammar for this store object within the context; a thread renews the claim.
 
-    `report` hears what keeps the claim from being renewed, and None when it is again. A claim that is lost makes
-    every commit fail with `LeaseLostError`. Raises `StoreHeldError` where someone else holds the store.
+    `report` receives what keeps the claim from being renewed, and None when it has been renewed. If the claim is lost,
+    every commit fails with `LeaseLostError`. Raises `StoreHeldError` if another process holds the claim.
     """
     store.take_lease(command, seconds)
     ended = threading.Event()
 
     def keep() -> None:
-        while not ended.wait(seconds / _RENEWALS):
+        usual = pause = seconds / _RENEWALS
+        while not ended.wait(pause):
             try:
                 store.renew_lease(seconds)
             except StoreUnavailableError as error:
                 report(str(error))
+                pause = min(usual, _RETRY_SECONDS)
             except LeaseLostError as error:
                 report(str(error))
                 break
             else:
                 report(None)
+                pause = usual
         # Where the database is gone, the claim lapses by itself, as that of a process that has ended.
         with suppress(StoreError):
             store.release_lease()

@@ -79,7 +79,7 @@ class Aligning:
         self._log.info("pairs corrected", pairs=len(pending))
 
     def _go_on(self, _done: int, _total: int) -> None:
-        self._beat()
+        self._beat.progress()
         if self._stop.is_set():
             raise StoppedError
 
@@ -217,7 +217,9 @@ class SamplingLoop:
             chain = shared_chain(stack.enter_context(workers_of(self._store, chosen, threads or 1)))
             blocks = None if given is None else Blocks(*given)
             seconds = section.likelihood_seconds
-            options = LearnOptions(threads, lambda _now: beat(), likelihood_seconds=seconds, blocks=blocks, chain=chain)
+            options = LearnOptions(
+                threads, lambda _now: beat.progress(), likelihood_seconds=seconds, blocks=blocks, chain=chain
+            )
             learner = stack.enter_context(Learner(self._store, options))
             self._log.info("rules loaded", rules_in_use=learner.chain.rule_types, uses=learner.chain.rule_tokens)
             aligning = Aligning(self._store, learner, configuration, stop, beat, self._log)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hierogram.daemon.configuration import Configuration, load_configuration
-from hierogram.daemon.exceptions import DaemonError, UsageError
+from hierogram.daemon.exceptions import DaemonError, LateError, UsageError
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.files import readable
 from hierogram.daemon.learning.alignment.answering import warm_up as warm_up_answers
@@ -28,7 +28,7 @@ from hierogram.daemon.serving.signals import (
     WATCHDOG,
     Signals,
     end_within,
-    heeding_signals,
+    heed_signals,
     notify,
     watchdog_seconds,
 )
@@ -170,11 +170,11 @@ class Daemon:
         return self.supervisor.restart(frozenset(changed))
 
     def stop(self) -> None:
-        """Have the loops finish; raises `DaemonError` where one does not within the grace period."""
+        """Have the loops finish; raises `LateError` if one does not within the grace period."""
         self._stopping = True
         late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
         if late:
-            raise DaemonError(
+            raise LateError(
                 f"not done within {self.configuration.daemon.grace_seconds:g} s: {', '.join(late)}; "
                 "what was not committed is rolled back, and done again after the next start"
             )
@@ -192,8 +192,8 @@ def serve(
 ) -> None:
     """Run the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again, `doors` see `Daemon`.
 
-    Raises `DaemonError` where a loop had to be given up, or did not end in time, `StoreHeldError` where another
-    process writes the store's grammar, and `DaemonError` where a loop cannot have what it needs, as a port.
+    Raises `DaemonError` if a loop had to be given up or cannot have what it needs, such as a port, `LateError` if one
+    does not end in time, and `StoreHeldError` if another process writes the store's grammar.
     """
     share_arenas()
     log = open_log(configuration.log)
@@ -203,7 +203,6 @@ def serve(
         with _naming(file):
             check_files(configuration)
             service.supervisor.prepare(configuration)
-        # Before the daemon says that it is ready, and while a signal still ends it at once.
         get_ready(store.settings(), log, answers=configuration.http.enabled)
         _run(service, file, given)
 
@@ -226,21 +225,22 @@ def _naming(file: Path | None) -> Iterator[None]:
 
 def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     store, log = service.store, service.log
-    with heeding_signals() as signals:
-        for batch in store.store.close_abandoned_batches():
-            log.warning("closed the batch of a reader that had ended", batch=batch)
-        service.supervisor.start()
-        notify(READY)
-        folder = service.configuration.spool.folder
-        log.info("daemon started", store=store.url, spool=None if folder is None else str(folder))
-        try:
-            _watch(service, signals, file, given)
-        finally:
-            notify(STOPPING)
-            end_within(service.configuration.daemon.grace_seconds + _UNWINDING_SECONDS, LATE)
-            signals.let_the_next_kill()
-            service.log.info("daemon ends")
-            service.stop()
+    signals = heed_signals()
+    signals.starting = False
+    for batch in store.store.close_abandoned_batches():
+        log.warning("closed the batch of a reader that had ended", batch=batch)
+    service.supervisor.start()
+    notify(READY)
+    folder = service.configuration.spool.folder
+    log.info("daemon started", store=store.url, spool=None if folder is None else str(folder))
+    try:
+        _watch(service, signals, file, given)
+    finally:
+        notify(STOPPING)
+        end_within(service.configuration.daemon.grace_seconds + _UNWINDING_SECONDS, LATE)
+        signals.let_the_next_kill()
+        service.log.info("daemon ends")
+        service.stop()
     service.log.info("daemon ended")
 
 

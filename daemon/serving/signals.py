@@ -1,93 +1,106 @@
-"""The process and the system: signals that only set flags, an end that is kept, and messages to systemd."""
+"""Signals and the end of the process, and messages to systemd.
 
-import logging
+This is imported before everything else, so that signals have a meaning from the start; it imports little itself.
+"""
+
 import os
-import select
 import signal
-import socket
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from types import FrameType
+from typing import NoReturn
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 _ECHO_SECONDS = 0.2
-"""What comes so soon after the first signal is the same one: timeout(1) and others send to a process and its group."""
-
-
+"""A second signal that comes so soon is the same one: timeout(1) and others send to a process and to its group."""
 _LAST_SECONDS = 3.0
-"""Seconds by which later the kernel ends a process that holds Python's own lock and lets no thread end it."""
 
 
 def end_within(seconds: float, code: int) -> None:
-    """End the process after `seconds` with the exit code, whatever its threads do by then; for the main thread.
+    """End the process after `seconds` with the exit code, whatever its threads do; for the main thread.
 
-    Threads that hang, in a library or the kernel, would be waited for at the exit without end.
+    Threads that hang, in a library or the kernel, would otherwise be waited for without end. If one of them holds
+    Python's lock, so that no other thread runs, the process ends `_LAST_SECONDS` later, with exit code 1.
     """
+    import faulthandler
+    import logging
+    import threading
 
     def end() -> None:
         logging.getLogger(__name__).error("the end took over %g s: the process ends now", seconds)
-        for handler in logging.getLogger().handlers:
-            handler.flush()
-        os._exit(code)
+        end_now(code)
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds + _LAST_SECONDS)
+    faulthandler.dump_traceback_later(seconds + _LAST_SECONDS, exit=True, file=2)
+
+
+def end_now(code: int) -> NoReturn:
+    """End the process without waiting for its threads."""
+    import logging
+
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 class Signals:
-    """Flags that signals set; the main thread sleeps until one comes, and looks."""
+    """Flags that signals set; the main thread sleeps until one comes, and looks.
 
-    def __init__(self, readable: int) -> None:
+    Until the daemon has started, SIGTERM and SIGINT raise `SystemExit`: nothing is under way that has to be finished.
+    """
+
+    def __init__(self) -> None:
         self.end = False
         self.reload = False
-        self._readable = readable
+        self.starting = True
+        self._readable, writable = os.pipe()
+        os.set_blocking(self._readable, False)
+        os.set_blocking(writable, False)
+        for number in (*_ENDING, signal.SIGHUP):
+            signal.signal(number, self._note)
+        # A signal that comes between a look at the flags and the sleep still ends the sleep.
+        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
 
     def sleep(self, seconds: float) -> None:
         """Return after the seconds, or when a signal has come."""
+        import select
+
         if select.select([self._readable], [], [], seconds)[0]:
             os.read(self._readable, 4096)
 
-    def note(self, number: int, _frame: FrameType | None) -> None:
-        """Set the flag of a signal."""
+    def _note(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             self.reload = True
-        else:
-            self.end = True
+            return
+        self.end = True
+        if self.starting:
+            self.starting = False
+            raise SystemExit(0)
 
     def let_the_next_kill(self) -> None:
-        """Have SIGTERM and SIGINT end the process at once from now on, whatever it is at; to be called after the first.
+        """Have SIGTERM and SIGINT end the process at once from now on; to be called after the first.
 
-        Whoever asks twice does not want to wait. What is not committed is rolled back by the database. Python's own
+        Whoever sends two does not want to wait. What is not committed is rolled back by the database. Python's own
         handlers would have to wait for the main thread, which may be waiting for a lock of the database.
         """
+        import time
+
         time.sleep(_ECHO_SECONDS)
         for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)
 
 
-@contextmanager
-def heeding_signals() -> Iterator[Signals]:
-    """Have SIGTERM, SIGINT and SIGHUP set flags, within."""
-    readable, writable = os.pipe()
-    signals = Signals(readable)
-    os.set_blocking(readable, False)
-    os.set_blocking(writable, False)
-    before = {number: signal.signal(number, signals.note) for number in (*_ENDING, signal.SIGHUP)}
-    # A signal that comes between a look at the flags and the sleep still ends the sleep.
-    earlier = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    try:
-        yield signals
-    finally:
-        signal.set_wakeup_fd(earlier)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        os.close(readable)
-        os.close(writable)
+_heeded: Signals | None = None
+
+
+def heed_signals() -> Signals:
+    """Handle SIGTERM, SIGINT and SIGHUP from now on; return their flags, the same ones each time."""
+    global _heeded
+    if _heeded is None:
+        _heeded = Signals()
+    return _heeded
 
 
 READY = "READY=1"
@@ -101,6 +114,8 @@ def notify(*lines: str) -> bool:
     if not address:
         return False
     # An address that begins with @ is abstract, which the kernel writes with a zero byte.
+    import socket
+
     path = "\0" + address[1:] if address.startswith("@") else address
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:

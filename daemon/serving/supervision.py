@@ -1,8 +1,8 @@
 """Supervision: named loops in threads of their own, none of which can die or stand still in silence.
 
 A loop that ends with an error is started again after a pause that doubles from failure to failure. Failures of the
-store or the spool (gone, disk full, no process to be had) are waited out for as long as they take; others end the
-daemon when there are too many in a row.
+store or the spool (gone, disk full, no process to be had) are waited out for as long as they take, with short pauses;
+others end the daemon when there are too many in a row.
 """
 
 import threading
@@ -16,6 +16,7 @@ from hierogram.daemon.exceptions import DaemonError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
 _LOOK_SECONDS = 0.05
+_LONGEST_WAIT_SECONDS = 5.0
 _WAITED_OUT = (StoreUnavailableError, SpoolError)
 _FATAL = (LeaseLostError, StoreHeldError)
 
@@ -29,7 +30,7 @@ class StoppedError(DaemonError):
 
 
 class Heartbeat:
-    """A loop's signs of life: call it often, and `well` whenever a round is complete."""
+    """A loop's signs of life: call it often, `progress` when part of its work is done, `well` when a round is."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -37,15 +38,21 @@ class Heartbeat:
         self.failures = 0
         self.restarts = 0
         self.error: str | None = None
+        self.trouble: str | None = None
         self.waits = False
 
     def __call__(self) -> None:
         """Note that the loop is alive."""
         self.last = self._clock()
 
-    def well(self) -> None:
-        """Note that the loop has done what it is there for: failures of before are over."""
+    def progress(self) -> None:
+        """Note that the loop works again: what kept it from its work is over, though failures are still counted."""
         self()
+        self.trouble = None
+
+    def well(self) -> None:
+        """Note that a round is complete: failures before it do not count any longer."""
+        self.progress()
         self.failures = 0
         self.waits = False
 
@@ -123,7 +130,7 @@ class _Kept:
     def _endure(self, error: BaseException) -> bool:
         """Wait before the next attempt; return False where there shall be none."""
         heart = self.heart
-        heart.error = str(error) or type(error).__name__
+        heart.error = heart.trouble = str(error) or type(error).__name__
         heart.waits = isinstance(error, _WAITED_OUT)
         heart.failures += 1
         if self.ending.is_set():
@@ -134,7 +141,11 @@ class _Kept:
             self.given_up = error
             self.listener(self.loop.name, error, None)
             return False
-        pause = min(self.patience.pause_seconds * 2 ** min(heart.failures - 1, 16), self.patience.longest_pause_seconds)
+        longest = self.patience.longest_pause_seconds
+        if heart.waits:
+            # The daemon is to be ready soon after the store is.
+            longest = min(longest, _LONGEST_WAIT_SECONDS)
+        pause = min(self.patience.pause_seconds * 2 ** min(heart.failures - 1, 16), longest)
         self.listener(self.loop.name, error, pause)
         self.heart()
         self.stop.wait(pause)
@@ -214,8 +225,8 @@ class Supervisor:
         )
 
     def trouble(self) -> str | None:
-        """Return what keeps a loop from its work; None where all loops do well."""
+        """Return what keeps a loop from its work; None if nothing does."""
         for name, kept in self._kept.items():
-            if kept.heart.failures:
-                return f"{name}: {kept.heart.error}"
+            if kept.heart.trouble is not None:
+                return f"{name}: {kept.heart.trouble}"
         return None

@@ -11,11 +11,9 @@ from hierogram.storage.store import Store
 from hierogram.tools.scores.compiling import compile_scores
 from hierogram.tools.scores.learned import Learned
 from hierogram.tools.scores.records import KeepOptions
-from hierogram.tools.scores.scoring import Scorer, due, keep_scores
+from hierogram.tools.scores.scoring import SCORED_BETWEEN_RESTS, Scorer, batches, due, keep_scores
 
 _READ_AT_ONCE = 500
-_SCORED_AT_ONCE = 20
-"""Pairs after which the loop rests."""
 _LOOK_SECONDS = 1.0
 _LONGEST_WAIT = 1.0
 
@@ -33,6 +31,8 @@ class _Pace:
         """Rest for the work since the last rest; raises `StoppedError` where the loop shall end."""
         worked = time.thread_time() - self._worked
         left = worked * (1 - self._share) / self._share
+        # The store has been read or written since the last rest.
+        self._beat.progress()
         while left > 0 and not self._stop.is_set():
             self._beat()
             self._stop.wait(min(left, _LONGEST_WAIT))
@@ -101,8 +101,7 @@ class ScoringLoop(Loop):
             after = rows[-1].id
             wanted = list(due(self._store, scorer, rows))
             pace.rest()
-            for begin in range(0, len(wanted), _SCORED_AT_ONCE):
-                some = wanted[begin : begin + _SCORED_AT_ONCE]
+            for some in batches(wanted, SCORED_BETWEEN_RESTS):
                 keep_scores(self._store, scorer, some, scorer.score_stored(some))
                 done += len(some)
                 pace.rest()

@@ -3,6 +3,8 @@
 docs/model.md, section 8, has the equations.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,9 +29,13 @@ def _expanded(
     return np.hstack([scaled, np.minimum(scaled, 0), scaled[:, first] * scaled[:, second], np.ones((len(scaled), 1))])
 
 
-def learn(kept: NDArray[np.float64], replaced: NDArray[np.float64]) -> Learnt | None:
-    """Learn log-odds that a word was replaced, as if one in two were, from the features of words that belong and of
-    words that were put in the place of others; None where there are too few."""
+def learn(
+    kept: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
+) -> Learnt | None:
+    """Learn the log-odds that a word was replaced, as if one in two were; None if there are too few words.
+
+    The rows are features, of words that belong and of words that replaced others. `report` is called in each step.
+    """
     if min(len(kept), len(replaced)) < _FEWEST:
         return None
     kept, replaced = (rows[:: 1 + len(rows) // _MOST] for rows in (kept, replaced))
@@ -41,6 +47,7 @@ def learn(kept: NDArray[np.float64], replaced: NDArray[np.float64]) -> Learnt | 
     ridge[-1] = 1e-6
     weights = np.zeros(rows.shape[1])
     for _ in range(_STEPS):
+        report()
         odds = np.clip(rows @ weights, -30, 30)
         said = 1 / (1 + np.exp(-odds))
         slope = rows.T @ (wanted - said) - ridge * weights

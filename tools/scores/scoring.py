@@ -48,6 +48,25 @@ _SAMPLE = 200
 """Pairs from which it is learned what scores are usual."""
 SCORED_AT_ONCE = 200
 """Pairs that one call of the kernels scores."""
+SCORED_BETWEEN_RESTS = 20
+"""The same for a daemon, which has to be able to end soon."""
+_MOST_CELLS = 20_000
+"""Source words times target words of pairs that are scored in one call, which cannot be interrupted."""
+
+
+def batches(rows: Sequence[PairRow], limit: int) -> Iterator[list[PairRow]]:
+    """Yield the pairs in batches of up to `limit`, of fewer if they are long."""
+    batch: list[PairRow] = []
+    cells = 0
+    for row in rows:
+        size = (row.source.count(" ") + 1) * (row.target.count(" ") + 1)
+        if batch and (len(batch) == limit or cells + size > _MOST_CELLS):
+            yield batch
+            batch, cells = [], 0
+        batch.append(row)
+        cells += size
+    if batch:
+        yield batch
 
 
 class StoredScore(NamedTuple):
@@ -64,10 +83,12 @@ class Scorer:
         self.learned = learned
         self._exact = exact
         self._spaces: list[tuple[Sizes, Space]] = []
-        report("learning which words belong", 0, None)
-        self._classifiers = classifiers_of((self._learn(0), self._learn(1)))
+        self._classifiers = classifiers_of((self._learn(0, report), self._learn(1, report)))
         self._usual = Usual((0.0, 1.0), (0.0, 1.0))
-        some = [one.score for one in self.score_stored(learned.examples[:_SAMPLE])]
+        some: list[PairScore] = []
+        for pairs in batches(learned.examples[:_SAMPLE], SCORED_BETWEEN_RESTS):
+            report("learning which scores are usual", len(some), _SAMPLE)
+            some += [one.score for one in self.score_stored(pairs)]
         self._usual = usual_of([score.evidence for score in some], [score.log_probability for score in some])
 
     def score_stored(self, rows: Sequence[PairRow]) -> list[StoredScore]:
@@ -159,20 +180,29 @@ class Scorer:
             for size, log_probability, evidence, unseen, pieces, (source, target), first, last, sides in columns
         ]  # fmt: skip
 
-    def _learn(self, side: int) -> Learnt | None:
-        """Learn what tells words of a side that do not belong from others, by stored pairs with some replaced."""
+    def _learn(self, side: int, report: Report) -> Learnt | None:
+        """Learn to tell words of a side that do not belong from others, by stored pairs with some words replaced."""
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])
-        pairs = learned.pairs_of(learned.examples)
-        kept = self._features(pairs, side)
-        words, first = (pairs.target, pairs.target_first) if side else (pairs.source, pairs.source_first)
-        spoiled = words.copy()
-        replaced = np.zeros(len(words), np.bool_)
-        for begin, end in zip(first.tolist(), first[1:].tolist(), strict=False):
-            spoiled[begin:end], places = spoil(words[begin:end], learned.tokens[side], random)
-            replaced[[begin + place for place in places]] = True
-        changed = pairs._replace(target=spoiled) if side else pairs._replace(source=spoiled)
-        return learn(kept, self._features(changed, side)[replaced])
+        kept, changed = [], []
+
+        def go_on() -> None:
+            report("learning which words belong", side, 2)
+
+        for rows in batches(learned.examples, SCORED_AT_ONCE):
+            go_on()
+            pairs = learned.pairs_of(rows)
+            kept.append(self._features(pairs, side))
+            words, first = (pairs.target, pairs.target_first) if side else (pairs.source, pairs.source_first)
+            spoiled = words.copy()
+            replaced = np.zeros(len(words), np.bool_)
+            for begin, end in zip(first.tolist(), first[1:].tolist(), strict=False):
+                spoiled[begin:end], places = spoil(words[begin:end], learned.tokens[side], random)
+                replaced[[begin + place for place in places]] = True
+            pairs = pairs._replace(target=spoiled) if side else pairs._replace(source=spoiled)
+            changed.append(self._features(pairs, side)[replaced])
+        none = np.empty((0, FEATURES))
+        return learn(np.concatenate([none, *kept]), np.concatenate([none, *changed]), go_on)
 
     def _features(self, pairs: Pairs, side: int) -> NDArray[np.float64]:
         first = pairs.target_first if side else pairs.source_first

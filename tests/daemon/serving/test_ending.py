@@ -1,6 +1,5 @@
 """The process ends within its time, whatever its threads do."""
 
-import signal
 import subprocess
 import sys
 import time
@@ -31,7 +30,7 @@ if kind != "nothing":
     [
         ("nothing", 0, ""),
         ("sleeps", 3, "the end took over 1 s: the process ends now\n"),
-        ("keeps Python's lock", -signal.SIGALRM, ""),
+        ("keeps Python's lock", 1, "Timeout (0:00:04)!\n"),
     ],
 )
 def test_the_process_ends_whatever_a_thread_does(kind: str, code: int, said: str) -> None:
@@ -39,5 +38,5 @@ def test_the_process_ends_whatever_a_thread_does(kind: str, code: int, said: str
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT.format(kind=kind)], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stderr) == (code, said)
+    assert (done.returncode, done.stderr[: len(said)]) == (code, said)
     assert time.monotonic() - began < 40
