@@ -94,5 +94,5 @@ def test_what_the_document_shows_runs(
 
 
 def test_the_document_names_every_kind() -> None:
-    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.*?) \|", DOCUMENT, re.MULTILINE))
-    assert rows == EVENT_KINDS
+    table = DOCUMENT.split("| kind |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == EVENT_KINDS.keys()

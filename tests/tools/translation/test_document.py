@@ -13,14 +13,14 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "decoding.md").read_text(encodi
 
 
 def test_the_example_runs(hierogram: Run, tmp_path: Path) -> None:
-    example = DOCUMENT.split("## An example")[1]
+    example = DOCUMENT.split("## Example")[1]
     [code] = re.findall(r"```sh\n(.*?)```", example.split("\n## ")[0], re.DOTALL)
     [(name, content)] = re.findall(r"cat > (\S+) <<'END'\n(.*?)END\n", code, re.DOTALL)
     (tmp_path / name).write_text(content)
     [(text, file)] = re.findall(r"echo '(.*)' > (\S+)", code)
     (tmp_path / file).write_text(text + "\n")
     ran = hierogram(*shlex.split(code.splitlines()[-1])[1:])
-    said, links = re.findall(r"says `(.*?)`.*?words, `(.*?)`", example, re.DOTALL)[0]
+    said, links = re.findall(r"prints `(.*?)`.*?word links `(.*?)`", example, re.DOTALL)[0]
     assert (ran.code, ran.out) == (0, said + "\n")
     assert (tmp_path / "out.al").read_text() == links + "\n"
 
@@ -32,5 +32,5 @@ def test_the_weights_are_those_that_are_taken() -> None:
 
 def test_every_option_is_one(hierogram: Run) -> None:
     told = hierogram("translate", "--help").out
-    for option in re.findall(r"`(--[a-z-]+)", DOCUMENT.split("## What may be chosen")[1]):
+    for option in re.findall(r"`(--[a-z-]+)", DOCUMENT.split("## Options")[1]):
         assert option in told or option == "--store", option
