@@ -38,13 +38,13 @@ class ChainKeywords(TypedDict, total=False):
     """Options of `GrammarStore.diagnose`, as `ChainOptions`."""
 
     chains: int
-    """Chains, each with a seed of its own; cut, joined and random in turn (default: 4)."""
+    """Number of chains, started in turn from cut, joined and random derivations (default: 4)."""
 
     sweeps: int
-    """Sweeps of each chain after its burn-in (default: 200)."""
+    """Sweeps per chain after burn-in (default: 200)."""
 
     pairs: int
-    """Only the first so many pairs of the store (default: 3,000)."""
+    """Number of pairs to use, from the first (default: 3,000)."""
 
     seed: int
     """Seed of the random streams (default: 1)."""
@@ -84,10 +84,10 @@ class EvidenceKeywords(TypedDict, total=False):
     """Options of `GrammarStore.evidence`, as `EvidenceOptions`."""
 
     pairs: int
-    """Stored pairs, each chosen for what those before it do not cover (default: 5)."""
+    """Number of example pairs, each chosen for the words that earlier ones do not cover (default: 5)."""
 
     rules: int
-    """Rules that match, at most (default: 60)."""
+    """Maximum number of matching rules (default: 60)."""
 
     tokenized: bool
     """Text is tokens separated by spaces: leave it as it is (default: no)."""
@@ -147,18 +147,17 @@ class ParseKeywords(TypedDict, total=False):
     """Options of `parse`, as `ParseRequest`."""
 
     method: str
-    """Tree to choose: mer (tree of most expected rules), mpd (tree of the best derivation), mpp (tree drawn most
-    often) (default: mer)."""
+    """Objective of parsing: mer (tree with the largest expected rule counts), mpd (tree of the best derivation),
+    mpp (most frequently sampled tree) (default: mer)."""
 
     draws: int | None
-    """Derivations to draw; 0 takes exact expectations for mer (default: 0 for mer, 1000 for mpp)."""
+    """Derivations to sample per sentence. 0 uses exact expectations for mer (default: 0 for mer, 1000 for mpp)."""
 
     root: str | None
-    """Label over whole sentences (default: TOP, or as in the store)."""
+    """Root label of whole sentences (default: TOP, or that of the store)."""
 
     base: str | None
-    """Base distribution that fragments are smoothed with: uniform, pcfg (default: that of the store's training;
-    pcfg for a file)."""
+    """Base distribution for smoothing fragments: uniform, pcfg (default: that used in training; pcfg for a file)."""
 
     seed: int
     """Seed of the random streams (default: 1)."""
@@ -234,19 +233,19 @@ class TermKeywords(TypedDict, total=False):
     """Options of `GrammarStore.terms`, as `TermOptions`."""
 
     top: int
-    """Terms to report, best first (default: 50)."""
+    """Number of terms to report, best first (default: 50)."""
 
     min_count: int
-    """Least pairs in which a term has its usual rendering (default: 5)."""
+    """Minimum number of pairs in which a term has its usual rendering (default: 5)."""
 
     max_words: int
-    """Most words on a side (default: 4)."""
+    """Maximum number of words per side (default: 4)."""
 
     min_words: int
-    """Least words on the longer side (default: 2)."""
+    """Minimum number of words on the longer side (default: 2)."""
 
     consistency: float
-    """Least share of a term's pairs that have its usual rendering (default: 0.5)."""
+    """Minimum share of a term's pairs with its usual rendering (default: 0.5)."""
 
     corpus: str | None
     """Corpus of the pairs (default: none)."""

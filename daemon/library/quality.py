@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.keywords import EstimationKeywords, EvaluationKeywords, TuningKeywords
     from hierogram.tools.translation.language_models.estimation import Report as LanguageModelReport
     from hierogram.tools.translation.tuning.evaluation import MetricScores
-    from hierogram.tools.treebanks.evaluation import Score
+    from hierogram.tools.treebanks.evaluation import BracketScore
 
 Files = PathLike | Sequence[PathLike]
 
@@ -100,7 +100,7 @@ def evaluate_links(links: PathLike, reference: PathLike, *, one_based: bool = Fa
     return evaluate_files(str(links), str(reference), one_based=one_based)
 
 
-def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, Score]:
+def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
     """Compare a file of trees with those made by hand, as EVALB does: `all`, and those `up_to_cutoff` words.
 
     Raises `InputError`.

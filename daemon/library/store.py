@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from hierogram.tools.scores.records import PairScore
     from hierogram.tools.scores.scoring import Scorer
     from hierogram.tools.terms.options import TermOptions
-    from hierogram.tools.terms.reports import Terms
+    from hierogram.tools.terms.reports import TermReport
     from hierogram.tools.translation.corrections import Corrections
     from hierogram.tools.translation.opening import Follower
     from hierogram.tools.translation.text_translator import TextTranslation
@@ -689,7 +689,7 @@ class GrammarStore:
         number. `keep` has the store keep the scores of its pairs before they are yielded. Raises
         `NothingLearnedError`, `InputError`.
         """
-        from hierogram.tools.scores.learned import Learned, rows_of
+        from hierogram.tools.scores.learned import Learned
         from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
 
         report = progress or (lambda *_: None)
@@ -781,7 +781,7 @@ class GrammarStore:
         options: TermOptions | None = None,
         progress: Callable[[str, int, int], None] | None = None,
         **chosen: Unpack[TermKeywords],
-    ) -> Terms:
+    ) -> TermReport:
         """Return terms, phrases that are translated alike, and up to `departures` pairs of each where they are not.
 
         Options are those of `TermOptions`. The store's pairs need links, not rules. Raises `UsageError`, `InputError`.

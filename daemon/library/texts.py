@@ -187,7 +187,7 @@ def parse(
     from hierogram.daemon.text.treebanks.transformations import Transformations, restored
     from hierogram.samplers.grammar.settings import PCFG
     from hierogram.tools.treebanks.approximation import approximate
-    from hierogram.tools.treebanks.grammars import binarized, read_grammar, stored_grammar
+    from hierogram.tools.treebanks.grammars import binarize, load_grammar, read_grammar
     from hierogram.tools.treebanks.parsing import Parser
     from hierogram.tools.treebanks.requests import ParseRequest
 
@@ -196,7 +196,7 @@ def parse(
     priors, how, base = None, Transformations(), request.base
     if isinstance(grammar, GrammarStore):
         url = grammar.store.engine.url.render_as_string(hide_password=False)
-        fragments, priors, how, trained = stored_grammar(url, request.current_sample)
+        fragments, priors, how, trained = load_grammar(url, request.current_sample)
         base = base or trained
     elif request.current_sample:
         raise UsageError(f"{grammar}: --current-sample is for stores: a file has one count for each fragment")
@@ -205,7 +205,7 @@ def parse(
     top = request.root or how.root
     how = replace(how, root=top)
     parser = Parser(
-        approximate(binarized(fragments), top, priors, base=base or PCFG), top, request.draws_taken, request.seed
+        approximate(binarize(fragments), top, priors, base=base or PCFG), top, request.draws_taken, request.seed
     )
     parsed = []
     for number, line in enumerate(lines):

@@ -583,14 +583,14 @@ DAEMON_FAULTS = (
         "tools/evidence/budget.py",
         "        seen.update(best.words)\n",
         "",
-        ("tests/tools/evidence/test_budget.py", "-k", "shown_twice"),
+        ("tests/tools/evidence/test_budget.py", "-k", "not_shown_again"),
     ),
     Fault(
         "models add pairs where they may not",
         "tools/integrations/mcp/server.py",
         "    if may_add:\n",
         "    if True:\n",
-        ("tests/tools/integrations/mcp/test_tools.py", "-k", "only_where_that_is_allowed"),
+        ("tests/tools/integrations/mcp/test_tools.py", "-k", "only_if_allowed"),
     ),
     Fault(
         "a browser's session does not end",

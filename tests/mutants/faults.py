@@ -1255,8 +1255,8 @@ FAULTS = (
     Fault(
         "rules of scope three are left out",
         "tools/scores/learned.py",
-        "_MOST_SCOPE = 3",
-        "_MOST_SCOPE = 2",
+        "_MAX_SCOPE = 3",
+        "_MAX_SCOPE = 2",
         SCORES,
     ),
     Fault(
@@ -1283,7 +1283,7 @@ FAULTS = (
     Fault(
         "copies are not doubtful",
         "tools/scores/doubts.py",
-        "_COPIED * _copied(source, target)",
+        "_COPY_WEIGHT * _copied(source, target)",
         "0 * _copied(source, target)",
         SCORES,
     ),

@@ -1,1 +1,1 @@
-"""Convergence diagnosis: several chains over the same pairs."""
+"""Convergence diagnosis from several chains over the same pairs."""

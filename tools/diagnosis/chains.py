@@ -1,4 +1,4 @@
-"""Chains over the same pairs, run side by side for a diagnosis: of the grammar, and of the aligner; draws as a file."""
+"""Chains of the grammar sampler and of the aligner for convergence diagnosis, and files of their draws."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,18 +28,22 @@ from hierogram.storage.records.columns import join_deltas
 from hierogram.storage.store import Store
 from hierogram.tools.diagnosis.options import ChainOptions
 
-_OWN, _NONE, _ANY = "the model's", "none", "random"
-LINK_STARTS = (_OWN, _NONE, _ANY)
-"""First links of the chains, in turn: the model's own, none, and each word's to any word."""
+_MODEL_LINKS, _NO_INITIAL_LINKS, _RANDOM_LINKS = "the model's", "none", "random"
+LINK_STARTS = (_MODEL_LINKS, _NO_INITIAL_LINKS, _RANDOM_LINKS)
+"""Initial links of the aligner chains, in turn: the model's initialization, no links, random links."""
 _SWEEPS_PER_DRAW = 2
-_WATCHED_RULES, _WATCHED_LINKS = 2_000, 1_000
-"""Maximum number of rules, the most frequent ones, and of links whose values are recorded in each draw."""
-_WAYS = ("target from source", "source from target")
+_MAX_WATCHED_RULES, _MAX_WATCHED_LINKS = 2_000, 1_000
+"""Maximum numbers of rules (the most frequent ones) and of links recorded in each draw."""
+_DIRECTION_NAMES = ("target from source", "source from target")
 
 
 class LinkDraws(NamedTuple):
-    """Draws of links: `draws` float64[L, C, N], 1 where the chain had the link; `names` of the L links; `seconds` of
-    sampling and of writing draws down, all chains together."""
+    """Draws of aligner chains.
+
+    `draws` is float64[L, C, N] (links, chains, draws), 1 if the chain had the link; `names` are the names of the L
+    links.
+    `seconds` and `overhead` are the times spent on sampling and on recording, over all chains.
+    """
 
     draws: NDArray[np.float64]
     names: list[str]
@@ -48,20 +52,20 @@ class LinkDraws(NamedTuple):
 
 
 NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
-"""Where a store has aligned no pairs."""
+"""Draws of a store without pairs aligned by its aligner."""
 
 
 def run_link_chains(
     rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None] = lambda: None
 ) -> LinkDraws:
-    """Run chains of the default aligner over the pairs, both directions, in memory only; `report` hears of each sweep.
+    """Run chains of the default aligner in both directions, in memory only. `report` is called after each sweep.
 
-    Each direction watches half of the links, evenly spread over those that a chain had after its burn-in.
+    Each direction records half of the links, at even intervals among those that any chain has after burn-in.
     """
     sides = read_side(row.source for row in rows), read_side(row.target for row in rows)
     found = [
-        _Way(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
-        for number in range(len(_WAYS))
+        _DirectionChains(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
+        for number in range(len(_DIRECTION_NAMES))
     ]
     return LinkDraws(
         np.concatenate([one.draws for one in found]),
@@ -71,8 +75,8 @@ def run_link_chains(
     )
 
 
-class _Way:
-    """The chains of one direction."""
+class _DirectionChains:
+    """Aligner chains of one direction."""
 
     def __init__(self, number: int, direction: Direction, rows: Sequence[PairRow], options: ChainOptions) -> None:
         self._number = number
@@ -84,10 +88,10 @@ class _Way:
         self._seconds = 0.0
 
     def draws(self, report: Callable[[], None]) -> LinkDraws:
-        """Take all chains through their sweeps."""
+        """Run all chains."""
         options = self._options
         keys = [chain_seed(options.seed + chain, self._number, chain) for chain in range(options.chains)]
-        # What sweeps is compiled, or loaded, before the clock starts.
+        # Compile or load the kernels before measuring time.
         self._sweep(keys[0], self._kernel.init(keys[0]), 1)
         self._seconds = 0.0
         states = [self._kernel.init(key, self._first_links(chain, key)) for chain, key in enumerate(keys)]
@@ -112,12 +116,12 @@ class _Way:
         return LinkDraws(drawn, self._names(words, positions), self._seconds, overhead)
 
     def _first_links(self, chain: int, key: int) -> NDArray[np.int16] | None:
-        """Return where a chain begins; None for the model's own links."""
+        """Return the initial links of a chain, None for the model's initialization."""
         start = LINK_STARTS[chain % len(LINK_STARTS)]
-        if start == _OWN:
+        if start == _MODEL_LINKS:
             return None
         sides = self._direction.sides
-        if start == _NONE:
+        if start == _NO_INITIAL_LINKS:
             return np.full(len(sides.emitted), UNLINKED, np.int16)
         widths = np.repeat(np.diff(sides.conditioning_offset), np.diff(sides.emitted_offset))
         return np.random.default_rng(key).integers(0, widths).astype(np.int16)
@@ -129,15 +133,15 @@ class _Way:
         return state
 
     def _watched(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """Return emitted words and the positions that they are linked to, of links that chains have now."""
+        """Return the links to record, among those of all chains: emitted words and linked positions."""
         numbers = np.unique(np.concatenate([(np.arange(len(one)) << 16) | one for one in links if len(one)]))
         numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
-        wanted = min(len(numbers), _WATCHED_LINKS // 2)
+        wanted = min(len(numbers), _MAX_WATCHED_LINKS // 2)
         chosen = numbers[np.linspace(0, len(numbers) - 1, wanted).astype(np.int64)] if wanted else numbers[:0]
         return chosen >> 16, (chosen & 0xFFFF).astype(np.int16)
 
     def _names(self, words: NDArray[np.int64], positions: NDArray[np.int16]) -> list[str]:
-        """Return names like `chat - cat, 1-2 of pair 7 (target from source)`."""
+        """Return link names such as `chat - cat, 1-2 of pair 7 (target from source)`."""
         offset = self._direction.sides.emitted_offset
         pairs = np.searchsorted(offset, words, side="right") - 1
         names = []
@@ -145,23 +149,36 @@ class _Way:
             row = self._rows[pair]
             i, j = (int(position), place) if self._number == 0 else (place, int(position))
             source, target = row.source.split(" ")[i], row.target.split(" ")[j]
-            names.append(f"{source} - {target}, {i}-{j} of pair {row.id} ({_WAYS[self._number]})")
+            names.append(f"{source} - {target}, {i}-{j} of pair {row.id} ({_DIRECTION_NAMES[self._number]})")
         return names
 
 
 STARTS = (CUT, JOINED, RANDOM)
-"""Initial cuts of the chains, in turn: far apart, so that chains that agree have forgotten them."""
+"""Initial derivations of the grammar chains, in turn. They are far apart, so that agreement shows convergence."""
 _SNAPSHOTS = 8
-"""Draws of a chain whose whole grammar is taken down."""
+"""Number of draws per chain of which the whole grammar is recorded."""
 
 
-class Draws(NamedTuple):
-    """Draws of chains, one beside the other.
+class ChainDraws(NamedTuple):
+    """Draws of several chains.
 
-    `draws` float64[S, C, N]: log-likelihood, tokens and types of rules, then the counts of the watched rules;
-    `sources`, `targets` their W sides; `starts` of the chains; `last` the grammar of each chain's last draw, `means`
-    that of the mean over eight draws; `seconds` of sampling and of writing draws down, all chains together. `links`
-    are draws of chains of the aligner, with seconds of their own.
+    Attributes
+    ----------
+    draws
+        float64[S, C, N] (quantities, chains, draws): log-likelihood, rule tokens, rule types, then the counts of W
+        rules.
+    sources, targets
+        Sides of the W recorded rules.
+    starts
+        Initial derivations of the chains.
+    last
+        Grammar of the last draw of each chain.
+    means
+        Mean grammar of each chain over eight draws.
+    seconds, overhead
+        Times spent on sampling and on recording, over all chains.
+    links
+        Draws of the aligner chains, with their own times.
     """
 
     draws: NDArray[np.float64]
@@ -175,7 +192,7 @@ class Draws(NamedTuple):
     links: LinkDraws = NO_LINKS
 
     def save(self, path: Path) -> None:
-        """Write all of it to a file that `load` reads."""
+        """Write the draws to a file for `load_draws`."""
         grammars = {
             f"{name}_{k}_{field}": getattr(grammar, field)
             for name in ("last", "means")
@@ -197,8 +214,8 @@ class Draws(NamedTuple):
             )
 
 
-def load_draws(path: Path) -> Draws:
-    """Read the draws of a file; raises `InputError` where it is none."""
+def load_draws(path: Path) -> ChainDraws:
+    """Load draws from a file. Raises `InputError` if the file is not valid."""
     try:
         with np.load(path, allow_pickle=False) as file:
             chains = file["draws"].shape[1]
@@ -212,40 +229,42 @@ def load_draws(path: Path) -> Draws:
             if "link_draws" in file:
                 of_links = file["link_draws"].astype(np.float64), file["link_names"].tolist()
                 links = LinkDraws(*of_links, *file["link_times"].tolist())
-            return Draws(file["draws"], sources, targets, starts, last, means, seconds, overhead, links)
+            return ChainDraws(file["draws"], sources, targets, starts, last, means, seconds, overhead, links)
     except (OSError, KeyError, ValueError, IndexError, BadZipFile) as error:
-        raise InputError(
-            f"{path} is no file of draws, as `hierogram diagnose --draws FILE` writes them: {error}"
-        ) from error
+        raise InputError(f"{path} is not a file written by `hierogram diagnose --draws FILE`: {error}") from error
 
 
-Report = Callable[[int, int], None]
-"""Hears how many sweeps are done, of how many."""
+SweepProgress = Callable[[int, int], None]
+"""Progress callback: `(sweeps done, total sweeps)`."""
 
 
-def run_chains(store: Store, options: ChainOptions, report: Report = lambda _done, _total: None) -> Draws:
-    """Run chains over the store's first pairs by its model and schedule, in memory only: the store stays as it is.
+def run_chains(store: Store, options: ChainOptions, report: SweepProgress = lambda _done, _total: None) -> ChainDraws:
+    """Run chains over the first pairs of a store, with its model and schedule. The store is not changed.
 
-    Raises `InputError` where the store has no pairs that can be sampled.
+    Raises `InputError` if the store has no aligned pairs.
     """
     settings = store.settings()
     kind = kind_of(settings)
     rows = [row for row in store.pairs(limit=options.pairs) if row.alignment or kind.whole]
     if not rows:
-        raise InputError(f"{store.url}: there are no aligned pairs yet: run `hierogram ingest` and `hierogram learn`")
+        raise InputError(f"{store.url}: no aligned pairs: run `hierogram ingest` and `hierogram learn`")
     loaded = kind.load(rows, settings)
     starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
-    hows = [TrialOptions(options.seed + k, start, options.threads or 1) for k, start in enumerate(starts)]
-    trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in hows]
+    trial_options = [TrialOptions(options.seed + k, start, options.threads or 1) for k, start in enumerate(starts)]
+    trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in trial_options]
     aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.whole]
     burn_in = kind.course(settings).burn_in
     later = 0
     if aligned:
-        later = len(_WAYS) * options.chains * (options_for(DEFAULT_MODEL, len(aligned)).burn_in + options.sweeps)
+        later = (
+            len(_DIRECTION_NAMES) * options.chains * (options_for(DEFAULT_MODEL, len(aligned)).burn_in + options.sweeps)
+        )
     done = len(trials) * (burn_in + options.sweeps)
     total = done + later
     try:
-        drawn = _Run(trials, (loaded, settings), options, lambda done: report(done, total)).draws(burn_in, starts)
+        drawn = _ChainRunner(trials, (loaded, settings), options, lambda done: report(done, total)).draws(
+            burn_in, starts
+        )
     finally:
         for trial in trials:
             trial.close()
@@ -255,8 +274,8 @@ def run_chains(store: Store, options: ChainOptions, report: Report = lambda _don
     return drawn._replace(links=run_link_chains(aligned, options, lambda: report(next(sweeps), total)))
 
 
-class _Run:
-    """Chains on their way."""
+class _ChainRunner:
+    """Runner of the grammar chains."""
 
     def __init__(
         self, trials: list[Trial], of: tuple[Loaded, Settings], options: ChainOptions, report: Callable[[int], None]
@@ -267,12 +286,12 @@ class _Run:
         self._report = report
         self._done = 0
         self._overhead = 0.0
-        # What writes draws down is compiled, or loaded, before the clock starts.
+        # Compile or load the recording kernels before measuring time.
         counts_of_rules(trials[0].table, np.zeros((0, 2), np.uint64))
         trials[0].log_likelihood()
 
-    def draws(self, burn_in: int, starts: list[str]) -> Draws:
-        """Take all chains through their sweeps."""
+    def draws(self, burn_in: int, starts: list[str]) -> ChainDraws:
+        """Run all chains."""
         for trial in self._trials:
             for _ in range(burn_in):
                 self._sweep(trial)
@@ -286,7 +305,7 @@ class _Run:
             last.append(grammars[-1])
             means.append(mean_of(grammars))
         draws_of_all = np.ascontiguousarray(np.stack([watch.draws() for watch in watches], axis=1))
-        return Draws(
+        return ChainDraws(
             draws_of_all, sources, targets, starts, last, means,
             sum(trial.seconds for trial in self._trials), self._overhead,
         )  # fmt: skip
@@ -297,7 +316,7 @@ class _Run:
         self._report(self._done)
 
     def _watch(self, trial: Trial, watch: Watch) -> list[RuleCounts]:
-        """Take the chain's sweeps that count; return its grammar at some of the draws, the last one among them."""
+        """Run the sweeps of one chain after burn-in; return its grammar at some draws, including the last."""
         grammars = []
         draws = max(1, self._options.sweeps // _SWEEPS_PER_DRAW)
         taken = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
@@ -312,13 +331,13 @@ class _Run:
         return grammars
 
     def _most_frequent(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
-        """Return the rules that all chains together use most: keys uint64[W, 2] and both sides."""
+        """Return the rules with most uses over all chains: keys, uint64[W, 2], and both sides."""
         loaded = self._loaded
         nothing = no_blobs(loaded.size)
         drawn = [Drawn(loaded.trees(trial.state), nothing) for trial in self._trials]
         rules = join_deltas([loaded.rule_deltas(None, one, self._settings) for one in drawn])
         counts = np.bincount(first_of_each_key(rules.keys), rules.counts, len(rules))
-        chosen = np.lexsort((np.arange(len(counts)), -counts))[: _WATCHED_RULES]
+        chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_WATCHED_RULES]
         chosen = chosen[counts[chosen] > 0]
         sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.sources, rules.targets))
         return rules.keys[chosen], sources, targets

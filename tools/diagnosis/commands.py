@@ -47,9 +47,9 @@ def diagnose(
             taken.save(draws)
     found = judge(taken)
     if plot is not None:
-        from hierogram.tools.diagnosis.diagnosis import draw_chains
+        from hierogram.tools.diagnosis.diagnosis import plot_chains
 
-        draw_chains(taken, plot)
+        plot_chains(taken, plot)
     if as_json:
         print_json(asdict(found))
     else:
@@ -64,11 +64,11 @@ def diagnose(
 
 def _print_diagnosis(found: "Diagnosis") -> None:
     """Print a diagnosis for people."""
-    from hierogram.tools.diagnosis.diagnosis import as_columns
+    from hierogram.tools.diagnosis.diagnosis import format_quantity
 
     print(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
     columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
-    print_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
+    print_table(columns, [format_quantity(one) for one in found.totals], numeric=(0, 1, 2, 3))
     for many, name in ((found.rules, "frequent rule"), (found.links, "aligned link")):
         if not many.watched and many is found.links:
             continue
@@ -79,7 +79,7 @@ def _print_diagnosis(found: "Diagnosis") -> None:
             sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
             print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
             print("those that agree least:")
-            print_table(columns, [as_columns(one) for one in many.least], numeric=(0, 1, 2, 3))
+            print_table(columns, [format_quantity(one) for one in many.least], numeric=(0, 1, 2, 3))
     for name, shares in found.overlap.items():
         parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
         print(f"two chains share, {name.replace('_', ' ')}: {parts}")

@@ -1,4 +1,4 @@
-"""Diagnosis: what the draws of several chains say of each other [Vehtari et al. 2021]."""
+"""Convergence diagnosis from the draws of several chains [Vehtari et al. 2021]."""
 
 import time
 from dataclasses import dataclass
@@ -11,19 +11,22 @@ from hierogram.daemon.exceptions import UsageError, install_extra
 from hierogram.samplers.diagnostics.convergence import FLAGS, R_HAT_LIMIT, count_flags, r_hat, summarize, verdicts
 from hierogram.samplers.diagnostics.overlap import mean_overlap
 from hierogram.samplers.diagnostics.watching import TOTALS
-from hierogram.tools.diagnosis.chains import Draws
+from hierogram.tools.diagnosis.chains import ChainDraws
 
-_SHOWN = 10
-_HALF_A_USE = 0.5
-_LARGEST = 1e6
+_MAX_SHOWN = 10
+_MIN_MEAN_USES = 0.5
+_MAX_FIGURE = 1e6
 Figure = float | None
-"""A number, None where there is none."""
+"""Number, or None if undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A quantity of the chains: mean and standard deviation of its draws, the Monte Carlo standard error of the mean,
-    rank-normalized split R-hat, bulk and tail effective sample sizes, and the verdict."""
+    """Summary of one quantity over all chains.
+
+    Mean and standard deviation, Monte Carlo standard error of the mean, rank-normalized split R-hat, bulk and tail
+    effective sample sizes, and the verdict.
+    """
 
     name: str
     mean: Figure
@@ -36,9 +39,12 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
-    """The watched rules, or links, together: how many have which verdict; quantiles 0.5, 0.9, 1 of R-hat, and 0, 0.1,
-    0.5 of the effective sample size, over those that are not constant; those that agree least."""
+class QuantitySummary:
+    """Summary of all recorded rules or links.
+
+    Number of quantities by verdict; quantiles 0.5, 0.9 and 1 of R-hat, and 0, 0.1 and 0.5 of the bulk effective sample
+    size, over the quantities that are not constant; and the quantities with the largest R-hat.
+    """
 
     watched: int
     verdicts: dict[str, int]
@@ -49,20 +55,19 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Agreement of chains: totals, watched rules and links, overlaps of grammars, what a second of sampling brings.
+    """Convergence diagnosis of several chains.
 
-    `overlap` has, for grammars of single draws and of means over eight draws (rules with a mean of 0.5 and more), the
-    shares of rules, of rules used twice, and of uses that two chains have in common on average. `overhead` is the
-    share of the time that was not sampling. `flagged` names totals that cannot be trusted. `links` are of chains of the
-    aligner: how often each has a link.
+    `overlap` has the mean overlap of two chains' grammars in rules, in rules used at least twice, and in uses, both for
+    single draws and for means over eight draws (rules with a mean of at least 0.5). `overhead` is the share of time not
+    spent sampling. `flagged` names the totals that are not reliable. `links` summarizes the aligner chains.
     """
 
     chains: int
     draws: int
     starts: list[str]
     totals: list[Quantity]
-    rules: Many
-    links: Many
+    rules: QuantitySummary
+    links: QuantitySummary
     overlap: dict[str, dict[str, float]]
     seconds: float
     overhead: float
@@ -70,32 +75,38 @@ class Diagnosis:
     flagged: list[str]
 
 
-def diagnose(taken: Draws) -> Diagnosis:
-    """Return the diagnosis of chains."""
+def diagnose(chain_draws: ChainDraws) -> Diagnosis:
+    """Return the diagnosis of chain draws."""
     started = time.perf_counter()
-    names = [*TOTALS, *(f"{source} ||| {target}" for source, target in zip(taken.sources, taken.targets, strict=True))]
-    found = _quantities(names, taken.draws)
+    names = [
+        *TOTALS,
+        *(f"{source} ||| {target}" for source, target in zip(chain_draws.sources, chain_draws.targets, strict=True)),
+    ]
+    found = _quantities(names, chain_draws.draws)
     totals, rules = found[: len(TOTALS)], found[len(TOTALS) :]
     overlaps = {
-        "single_draws": mean_overlap(taken.last)._asdict(),
-        "means": mean_overlap(taken.means, _HALF_A_USE)._asdict(),
+        "single_draws": mean_overlap(chain_draws.last)._asdict(),
+        "means": mean_overlap(chain_draws.means, _MIN_MEAN_USES)._asdict(),
     }
-    links = _together(_quantities(taken.links.names, taken.links.draws) if taken.links.names else [])
-    seconds = taken.seconds + taken.links.seconds
-    overhead = taken.overhead + taken.links.overhead + time.perf_counter() - started
-    _, chains, draws = taken.draws.shape
+    links = _summarize(_quantities(chain_draws.links.names, chain_draws.links.draws) if chain_draws.links.names else [])
+    seconds = chain_draws.seconds + chain_draws.links.seconds
+    overhead = chain_draws.overhead + chain_draws.links.overhead + time.perf_counter() - started
+    _, chains, draws = chain_draws.draws.shape
     likelihood = totals[0].ess_bulk
     return Diagnosis(
-        chains, draws, taken.starts, totals, _together(rules), links, overlaps, seconds,
+        chains, draws, chain_draws.starts, totals, _summarize(rules), links, overlaps, seconds,
         overhead / max(overhead + seconds, 1e-9),
-        None if likelihood is None else likelihood / max(taken.seconds, 1e-9),
+        None if likelihood is None else likelihood / max(chain_draws.seconds, 1e-9),
         [one.name for one in totals if one.verdict in FLAGS],
     )  # fmt: skip
 
 
 def _figure(value: float) -> Figure:
-    """Return the value; R-hat of chains that each stay at a value of their own is as large as rounding makes it."""
-    return min(float(value), _LARGEST) if np.isfinite(value) or value == np.inf else None
+    """Return the value, or None if undefined.
+
+    R-hat is capped: for chains that are each constant, rounding determines it.
+    """
+    return min(float(value), _MAX_FIGURE) if np.isfinite(value) or value == np.inf else None
 
 
 def _quantities(names: list[str], draws: NDArray[np.float64]) -> list[Quantity]:
@@ -105,10 +116,10 @@ def _quantities(names: list[str], draws: NDArray[np.float64]) -> list[Quantity]:
     return [Quantity(*row) for row in zip(names, *figures, verdicts(draws, summary), strict=True)]
 
 
-def _together(watched: list[Quantity]) -> Many:
+def _summarize(watched: list[Quantity]) -> QuantitySummary:
     moving = [one for one in watched if one.r_hat is not None]
-    least = sorted(moving, key=lambda one: -(one.r_hat or 0.0))[:_SHOWN]
-    return Many(
+    least = sorted(moving, key=lambda one: -(one.r_hat or 0.0))[:_MAX_SHOWN]
+    return QuantitySummary(
         len(watched),
         count_flags([one.verdict for one in watched]),
         _quantiles([one.r_hat for one in moving], (0.5, 0.9, 1.0)),
@@ -122,8 +133,8 @@ def _quantiles(values: list[Figure], shares: tuple[float, ...]) -> list[Figure]:
     return list(np.quantile(known, shares).tolist()) if known else [None] * len(shares)
 
 
-def as_columns(one: Quantity) -> tuple[str, ...]:
-    """Return a quantity for people: mean, error, R-hat, effective sizes, verdict."""
+def format_quantity(one: Quantity) -> tuple[str, ...]:
+    """Return the table cells of a quantity: mean and error, R-hat, effective sample sizes, verdict, name."""
     return (
         f"{_shown(one.mean, 1)} ± {_shown(one.error, 1)}",
         _shown(one.r_hat, 3),
@@ -138,10 +149,10 @@ def _shown(value: Figure, digits: int) -> str:
     return "none" if value is None else f"{value:,.{digits}f}"
 
 
-def draw_chains(taken: Draws, path: Path) -> None:
-    """Draw a panel for each total, a line for each chain, and how R-hat is spread over rules; as PNG.
+def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
+    """Write a PNG with a trace plot of each total and a histogram of the rules' R-hat.
 
-    Raises `UsageError` where matplotlib is not installed.
+    Raises `UsageError` if matplotlib is not installed.
     """
     try:
         import matplotlib as mpl
@@ -151,13 +162,13 @@ def draw_chains(taken: Draws, path: Path) -> None:
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(1, len(TOTALS) + 1, figsize=(16, 3.6))
-    for panel, name, chains in zip(panels, TOTALS, taken.draws, strict=False):
-        for start, chain in zip(taken.starts, chains, strict=True):
+    for panel, name, chains in zip(panels, TOTALS, chain_draws.draws, strict=False):
+        for start, chain in zip(chain_draws.starts, chains, strict=True):
             panel.plot(chain, linewidth=0.8, label=start)
         panel.set_title(name.replace("_", " "))
         panel.set_xlabel("draw")
     panels[0].legend(fontsize="small")
-    found = r_hat(taken.draws[len(TOTALS) :])
+    found = r_hat(chain_draws.draws[len(TOTALS) :])
     panels[-1].hist(found[np.isfinite(found)], bins=40)
     panels[-1].axvline(R_HAT_LIMIT, color="gray", linestyle=":")
     panels[-1].set_title("R-hat of the watched rules")

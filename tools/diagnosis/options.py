@@ -9,10 +9,12 @@ from hierogram.storage.options import Option
 
 @dataclass(frozen=True, slots=True)
 class ChainOptions:
-    """Which chains are run, and what is written down of them."""
+    """Number, length and data of the chains of a diagnosis."""
 
-    chains: Annotated[int, Option("Chains, each with a seed of its own; cut, joined and random in turn.", min=2)] = 4
-    sweeps: Annotated[int, Option("Sweeps of each chain after its burn-in.", min=8)] = 200
-    pairs: Annotated[int, Option("Only the first so many pairs of the store.", min=1)] = 3_000
+    chains: Annotated[
+        int, Option("Number of chains, started in turn from cut, joined and random derivations.", min=2)
+    ] = 4
+    sweeps: Annotated[int, Option("Sweeps per chain after burn-in.", min=8)] = 200
+    pairs: Annotated[int, Option("Number of pairs to use, from the first.", min=1)] = 3_000
     seed: Seed = 1
     threads: Threads = None

@@ -36,7 +36,7 @@ from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import Kept, drawn
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import evaluate
-from hierogram.tools.treebanks.grammars import Prior, TreeGrammar, context_free
+from hierogram.tools.treebanks.grammars import Prior, TreeGrammar, to_context_free
 from hierogram.tools.treebanks.parsing import Parser
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
 
@@ -77,7 +77,7 @@ def run(task: Task) -> dict[str, Any]:
     curve: list[tuple[int, float, int]] = []
     started = time.perf_counter()
     if task.seed == 0:
-        grammar = context_free(TreeGrammar([(tree, 1.0) for tree in train]))
+        grammar = to_context_free(TreeGrammar([(tree, 1.0) for tree in train]))
     else:
         grammar, priors, curve = sampled_grammar(train, task)
     learned = time.perf_counter() - started

@@ -1,1 +1,1 @@
-"""Terms: phrases that are translated alike, their renderings, and the pairs that depart from the usual one."""
+"""Bilingual term extraction: terms, their usual renderings, and pairs that render a term differently."""

@@ -1,4 +1,4 @@
-"""The command that finds the terms of a store: terms."""
+"""The `terms` command, which extracts bilingual terms from a store."""
 
 import sys
 from dataclasses import replace
@@ -10,35 +10,47 @@ from hierogram.daemon.cli.common import chosen_store, interruptible, note, plura
 from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
-from hierogram.tools.terms.options import FOR_GLOSSARIES, FORMATS, GLOSSARY, JSON, TABLE, TBX, TermOptions, TermOutput
+from hierogram.tools.terms.options import (
+    FORMATS,
+    GLOSSARY,
+    GLOSSARY_DEFAULTS,
+    JSON,
+    TABLE,
+    TBX,
+    TermOptions,
+    TermOutput,
+)
 
-_ENDINGS = ", ".join(f".{name}" for name in FORMATS if name != TABLE)
+_SUFFIXES = ", ".join(f".{name}" for name in FORMATS if name != TABLE)
 
 
 @with_options
 def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> None:
-    """Find terms: phrases of a word or more that are translated alike, and the pairs where they are not.
+    """Find terms: words and phrases with a consistent translation, and pairs that translate them differently.
 
-    Words count without case and are shown in the case that they have most often within sentences. Nothing is changed,
-    and no daemon is needed; the store's pairs need links, not rules. A glossary (-o terms.glossary) has single words
-    too, and only what has its usual rendering in nine of ten pairs, unless options say otherwise.
+    Words are counted without case and shown in the case that is most frequent within sentences. The command only
+    reads the store and needs no daemon; pairs must be aligned, but no rules are needed. A glossary (-o terms.glossary)
+    also has single words, and only terms with their usual rendering in 90 % of their pairs; other options override
+    this.
     """
     from hierogram.daemon.text.texts import pipeline_of, two_languages
 
     form = _format(written)
     languages = two_languages(written.languages, "--languages") if written.languages else ()
     if form in (TBX, GLOSSARY) and written.departures:
-        raise UsageError(f"--departures: {form} holds terms, no pairs: take another --format, as tsv")
+        raise UsageError(
+            f"--departures: not available for {form}, which lists terms only: use another --format, such as tsv"
+        )
     if form != TBX and "dialect" in given(context, TermOutput):
-        raise UsageError("--dialect is for TBX: --format tbx, or a file that ends in .tbx")
+        raise UsageError("--dialect requires TBX output: use --format tbx, or a file name that ends in .tbx")
     if form == GLOSSARY:
         options = replace(
             options,
-            **{name: value for name, value in FOR_GLOSSARIES.items() if name not in given(context, TermOptions)},
+            **{name: value for name, value in GLOSSARY_DEFAULTS.items() if name not in given(context, TermOptions)},
         )
-    from hierogram.tools.terms.reports import pieces, shown_renderings
+    from hierogram.tools.terms.reports import format_renderings, format_terms
 
-    with interruptible("nothing was written"), chosen_store(context) as opened, progress("terms", "pairs") as shown:
+    with interruptible("no output was written"), chosen_store(context) as opened, progress("terms", "pairs") as shown:
         found = opened.terms(
             departures=written.departures, options=options,
             progress=lambda doing, done, total: shown.update(done, total, done, doing),
@@ -47,17 +59,20 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
             found = found.as_text(pipeline_of(opened.store.settings()).to_words())
         url = opened.url
     if form != TABLE:
-        _write(written.output, list(pieces(found, form, written.departures > 0, languages, url, written.dialect)))
+        _write(written.output, list(format_terms(found, form, written.departures > 0, languages, url, written.dialect)))
     elif written.departures:
-        rows = [(one.term, one.usual, one.rendering, str(one.pair), one.source, one.target) for one in found.departures]
+        rows = [
+            (item.term, item.usual, item.rendering, str(item.pair), item.source, item.target)
+            for item in found.departures
+        ]
         print_table(("term", "usual", "here", "pair", "source", "target"), rows, numeric=(3,))
     else:
-        told = [
-            (f"{one.score:.1f}", one.source, one.target, f"{one.pairs} of {one.source_pairs}",
-             shown_renderings(one.renderings[1:4]))
-            for one in found.terms
+        reported = [
+            (f"{item.score:.1f}", item.source, item.target, f"{item.pairs} of {item.source_pairs}",
+             format_renderings(item.renderings[1:4]))
+            for item in found.terms
         ]  # fmt: skip
-        print_table(("score", "source", "target", "pairs", "other renderings"), told, numeric=(0, 3))
+        print_table(("score", "source", "target", "pairs", "other renderings"), reported, numeric=(0, 3))
     departures = f", {plural(len(found.departures), 'departure')}" if written.departures else ""
     note(f"{plural(len(found.terms), 'term')}{departures} of {plural(found.pairs, 'pair')}")
 
@@ -67,7 +82,7 @@ def _format(written: TermOutput) -> str:
     form = written.format or (ending if ending in FORMATS else TABLE)
     if written.output is not None and form == TABLE:
         raise UsageError(
-            f"--output {written.output}: end its name in {_ENDINGS}, or name one of these formats with --format"
+            f"--output {written.output}: unknown suffix: use {_SUFFIXES}, or choose the format with --format"
         )
     return form
 

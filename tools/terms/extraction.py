@@ -1,9 +1,9 @@
-"""Terms of a store, from its pairs and their links, in four passes in bounded memory.
+"""Extract bilingual terms from the word-aligned pairs of a store in four passes and bounded memory.
 
-Three passes count candidates, phrases with the rendering that they have most often: what is frequent among very many
-things, in bounded memory [Park, Chen & Yu 1995]. Of these, terms are chosen by log-likelihood ratios [Dunning 1993],
-consistency, and by phrases within longer ones. The fourth gathers what is reported of them: case, renderings, corpora,
-days, departures.
+Passes 1 to 3 count candidates (phrases with their most frequent rendering): pass 1 filters by an approximate count
+in a fixed-size hash table [Park, Chen & Yu 1995], passes 2 and 3 count exactly. Candidates are ranked by
+log-likelihood ratio [Dunning 1993] and cohesion, and filtered by consistency and nesting in longer terms. Pass 4
+collects the details of the selected terms: case, renderings, corpora, dates, variant uses.
 """
 
 import tempfile
@@ -22,90 +22,90 @@ from hierogram.storage.exports.snapshot import TERM_COLUMNS, Block, Snapshot
 from hierogram.storage.store import Store
 from hierogram.tools.terms.options import TermOptions
 from hierogram.tools.terms.phrases import (
-    Flags,
-    Hashes,
-    Numbers,
-    Pairs,
-    Side,
-    Spool,
+    BoolArray,
+    HashArray,
+    IntArray,
+    PairSpool,
+    SidePhrases,
+    TermPairs,
     TermVocabulary,
     Vocabularies,
-    grown,
-    joint,
+    extend_hashes,
+    linked_phrases,
+    make_sides,
     make_vocabulary,
-    mixed,
-    of_lengths,
-    pairs_of,
-    rendered,
-    rows_of,
-    sides_of,
+    mix_bits,
+    pair_hashes,
+    parse_block,
+    select_by_length,
+    word_rows,
 )
-from hierogram.tools.terms.reports import GAP, Departure, Rendering, Term, Terms
+from hierogram.tools.terms.reports import GAP, Rendering, Term, TermReport, VariantUse
 
-Reals = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
 _CELLS_BITS = 22
 _ROWS = 1 << 20
 
 
-class Sketch:
-    """Counts of hashes in a table of fixed size, whose cells are shared: no count is too small."""
+class CountSketch:
+    """Approximate counts of hashes in a fixed-size table. Collisions only make a count too high."""
 
     def __init__(self, bits: int = _CELLS_BITS) -> None:
         self._shift = np.uint64(64 - bits)
         self._cells = np.zeros(1 << bits, np.uint32)
 
-    def add(self, hashes: Hashes) -> None:
-        """Count each of them once."""
+    def add(self, hashes: HashArray) -> None:
+        """Count each hash once."""
         np.add.at(self._cells, hashes >> self._shift, 1)
 
-    def may_reach(self, hashes: Hashes, count: int) -> Flags:
-        """Return whether each may have been counted `count` times; False for none that has."""
-        found: Flags = self._cells[hashes >> self._shift] >= count
+    def may_have_count(self, hashes: HashArray, count: int) -> BoolArray:
+        """Return bool[n]: False only for hashes counted fewer than `count` times."""
+        found: BoolArray = self._cells[hashes >> self._shift] >= count
         return found
 
 
-class Tally:
-    """Exact counts of hashes, each with `width` numbers that describe it: those that came with it first."""
+class HashCounter:
+    """Exact counts of hashes, each with `width` integers that describe it, kept from its first occurrence."""
 
     def __init__(self, width: int, rows: int = _ROWS) -> None:
         self._width = width
         self._rows = rows
-        self._waiting: list[tuple[Hashes, Numbers, Numbers]] = []
+        self._pending: list[tuple[HashArray, IntArray, IntArray]] = []
         self._number = 0
 
-    def add(self, hashes: Hashes, counts: Numbers, what: Numbers) -> None:
-        """Add counts, int64[n] or int64[n, k]; `what` is int64[n, width]."""
+    def add(self, hashes: HashArray, counts: IntArray, descriptions: IntArray) -> None:
+        """Add hashes, uint64[n], with counts, int64[n] or int64[n, k], and descriptions, int64[n, width]."""
         if not len(hashes):
             return
-        self._waiting.append((hashes, counts.reshape(len(hashes), -1), what))
+        self._pending.append((hashes, counts.reshape(len(hashes), -1), descriptions))
         self._number += len(hashes)
         if self._number > self._rows:
             kept = self._merge()
-            # Twice as many, so that merging again costs no more than adding did.
+            # Double the threshold so that the total cost of merging stays linear in the number of rows added.
             self._rows = max(self._rows, 2 * kept)
 
-    def found(self) -> tuple[Hashes, Numbers, Numbers]:
-        """Return hashes, ascending; their counts, int64[n, k]; what they are."""
+    def found(self) -> tuple[HashArray, IntArray, IntArray]:
+        """Return the hashes in ascending order, their counts, int64[n, k], and their descriptions."""
         self._merge()
-        if not self._waiting:
+        if not self._pending:
             return np.zeros(0, np.uint64), np.zeros((0, 1), np.int64), np.zeros((0, self._width), np.int64)
-        return self._waiting[0]
+        return self._pending[0]
 
     def _merge(self) -> int:
-        if not self._waiting:
+        if not self._pending:
             return 0
-        columns = [np.concatenate(column) for column in zip(*self._waiting, strict=True)]
+        columns = [np.concatenate(column) for column in zip(*self._pending, strict=True)]
         hashes, first, number = np.unique(columns[0].astype(np.uint64), return_index=True, return_inverse=True)
         counts = np.zeros((len(hashes), columns[1].shape[1]), np.int64)
         np.add.at(counts, number, columns[1])
-        self._waiting = [(hashes, counts, columns[2][first])]
+        self._pending = [(hashes, counts, columns[2][first])]
         self._number = len(hashes)
         return self._number
 
 
-def places_among(sorted_hashes: Hashes, hashes: Hashes) -> Numbers:
-    """Return the place of each hash among sorted ones; -1 where it is none of them."""
+def find_positions(sorted_hashes: HashArray, hashes: HashArray) -> IntArray:
+    """Return the index of each hash in a sorted array, -1 if it is missing."""
     if not len(sorted_hashes):
         return np.full(len(hashes), -1)
     places = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
@@ -113,103 +113,108 @@ def places_among(sorted_hashes: Hashes, hashes: Hashes) -> Numbers:
 
 
 class TermCandidates(NamedTuple):
-    """Terms with their usual renderings, [n] each.
+    """Phrases and their most frequent renderings, as columns of n rows.
 
-    `sources`, `targets`: hashes; `source_words`, `target_words`: int64[n, longest], -1 after the last word. Numbers of
-    pairs: `both` have the term with this rendering, `with_source` the term, `with_target` the rendering, however it
-    came there.
+    `sources`, `targets` are hashes; `source_words`, `target_words` are int64[n, longest], padded with -1. Pair counts:
+    `both` is the number of pairs with the phrase and this rendering, `with_source` with the phrase, `with_target` with
+    the target phrase, linked or not.
     """
 
-    sources: Hashes
-    targets: Hashes
-    source_words: Numbers
-    target_words: Numbers
-    both: Numbers
-    with_source: Numbers
-    with_target: Numbers
+    sources: HashArray
+    targets: HashArray
+    source_words: IntArray
+    target_words: IntArray
+    both: IntArray
+    with_source: IntArray
+    with_target: IntArray
 
-    def at(self, rows: Numbers | Flags) -> "TermCandidates":
-        """Return some of them."""
+    def at(self, rows: IntArray | BoolArray) -> "TermCandidates":
+        """Return the selected rows."""
         return TermCandidates._make(column[rows] for column in self)
 
 
-Passes = Callable[[], Iterable[Pairs]]
-"""All pairs, from the first on each time that it is called."""
+PairPasses = Callable[[], Iterable[TermPairs]]
+"""Callable that starts a new pass over all pairs."""
 
 
-def count_candidates(parts: Passes, sketch: Sketch, words: Vocabularies, options: TermOptions) -> TermCandidates:
-    """Count those that may be frequent, and how often their sides occur: the second and the third pass."""
-    tally = Tally(2 + 2 * options.max_words)
+def count_candidates(
+    parts: PairPasses, sketch: CountSketch, words: Vocabularies, options: TermOptions
+) -> TermCandidates:
+    """Count the phrase pairs that may be frequent and the pairs with either side (passes 2 and 3)."""
+    tally = HashCounter(2 + 2 * options.max_words)
     for pairs in parts():
-        pair, sources, targets, source_words, target_words = _found(pairs, words, options)
-        hashes = joint(sources, targets)
-        kept = np.flatnonzero(sketch.may_reach(hashes, options.min_count))
-        kept = kept[_first_ones(pair[kept], hashes[kept])]
+        pair, sources, targets, source_words, target_words = _candidate_phrases(pairs, words, options)
+        hashes = pair_hashes(sources, targets)
+        kept = np.flatnonzero(sketch.may_have_count(hashes, options.min_count))
+        kept = kept[_first_per_pair(pair[kept], hashes[kept])]
         sides = np.stack((sources[kept], targets[kept])).view(np.int64).T
-        what = np.concatenate((sides, source_words[kept], target_words[kept]), axis=1)
-        tally.add(hashes[kept], np.ones(len(kept), np.int64), what)
-    hashes, counts, what = tally.found()
+        descriptions = np.concatenate((sides, source_words[kept], target_words[kept]), axis=1)
+        tally.add(hashes[kept], np.ones(len(kept), np.int64), descriptions)
+    hashes, counts, descriptions = tally.found()
     frequent = counts[:, 0] >= options.min_count
-    return _usual(parts, hashes[frequent], what[frequent], words, options)
+    return _pick_renderings(parts, hashes[frequent], descriptions[frequent], words, options)
 
 
-def _found(pairs: Pairs, words: Vocabularies, options: TermOptions) -> tuple[Numbers, Hashes, Hashes, Numbers, Numbers]:
-    """Return phrase pairs that may be terms: the pair that each is in, both hashes, both sides' words."""
+def _candidate_phrases(
+    pairs: TermPairs, words: Vocabularies, options: TermOptions
+) -> tuple[IntArray, HashArray, HashArray, IntArray, IntArray]:
+    """Return the candidate phrase pairs: index of their pair, source hash, target hash, source and target words."""
     longest = options.max_words
-    source, target = sides_of(pairs, words, longest)
+    source, target = make_sides(pairs, words, longest)
     linked = source.high[0] >= source.low[0]
     parts = []
     for length in range(1, longest + 1):
         begins = source.phrases(length)
         begins = begins[linked[begins] & linked[begins + length - 1]]
-        begins, others, lengths = rendered(source, target, begins, length)
-        fit = of_lengths(target.allowed, others, lengths) & (np.maximum(lengths, length) >= options.min_words)
+        begins, others, lengths = linked_phrases(source, target, begins, length)
+        fit = select_by_length(target.allowed, others, lengths) & (np.maximum(lengths, length) >= options.min_words)
         begins, others, lengths = begins[fit], others[fit], lengths[fit]
         parts.append(
             (
                 source.pair[begins],
                 source.hashes[length - 1][begins],
-                of_lengths(target.hashes, others, lengths),
-                rows_of(words[0].folded[source.words], begins, np.full(len(begins), length), longest),
-                rows_of(words[1].folded[target.words], others, lengths, longest),
+                select_by_length(target.hashes, others, lengths),
+                word_rows(words[0].folded[source.words], begins, np.full(len(begins), length), longest),
+                word_rows(words[1].folded[target.words], others, lengths, longest),
             )
         )
     pair, sources, targets, source_words, target_words = map(np.concatenate, zip(*parts, strict=True))
     return pair, sources, targets, source_words, target_words
 
 
-def _first_ones(pair: Numbers, hashes: Hashes) -> Numbers:
-    """Return where each hash is met first in each pair."""
+def _first_per_pair(pair: IntArray, hashes: HashArray) -> IntArray:
+    """Return the indices of the first occurrence of each hash within each pair."""
     order = np.lexsort((hashes, pair))
-    return np.sort(order[_new_ones(pair[order], hashes[order])])
+    return np.sort(order[_differs_from_previous(pair[order], hashes[order])])
 
 
-def _new_ones(*columns: Numbers | Hashes) -> Flags:
-    """Return whether each row of the columns is another one than that before it."""
+def _differs_from_previous(*columns: IntArray | HashArray) -> BoolArray:
     new = np.ones(len(columns[0]), np.bool_)
     new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return new
 
 
-def _usual(parts: Passes, hashes: Hashes, what: Numbers, words: Vocabularies, options: TermOptions) -> TermCandidates:
-    """Return of each source the phrase pair that most pairs have; of two the one with the rarer target, then by words.
+def _pick_renderings(
+    parts: PairPasses, hashes: HashArray, descriptions: IntArray, words: Vocabularies, options: TermOptions
+) -> TermCandidates:
+    """Return the most frequent rendering of each source phrase, with exact pair counts.
 
-    Numbers of pairs are counted for it: of phrase pairs, by their hashes, and of their sources and targets.
+    Ties are broken by the rarer target, then by words.
     """
     longest = options.max_words
-    sources, targets = (np.ascontiguousarray(what[:, k]).view(np.uint64) for k in (0, 1))
+    sources, targets = (np.ascontiguousarray(descriptions[:, k]).view(np.uint64) for k in (0, 1))
     wanted = np.unique(sources), np.unique(targets)
-    both, with_source, with_target = (np.zeros(len(some), np.int64) for some in (hashes, *wanted))
+    both, with_source, with_target = (np.zeros(len(selected), np.int64) for selected in (hashes, *wanted))
     for pairs in parts() if len(hashes) else ():
-        sides = sides_of(pairs, words, longest)
-        _count_pairs(with_source, _met(sides[0], wanted[0]), len(pairs.ids))
-        _count_pairs(with_target, _met(sides[1], wanted[1]), len(pairs.ids))
-        _count_pairs(both, _met_pairs(*sides, hashes, wanted[0]), len(pairs.ids))
-    of_source = places_among(wanted[0], sources)
-    of_target = with_target[places_among(wanted[1], targets)]
-    texts = what[:, 2:]
+        sides = make_sides(pairs, words, longest)
+        _count_pairs(with_source, _find_hits(sides[0], wanted[0]), len(pairs.ids))
+        _count_pairs(with_target, _find_hits(sides[1], wanted[1]), len(pairs.ids))
+        _count_pairs(both, _pair_hits(*sides, hashes, wanted[0]), len(pairs.ids))
+    of_source = find_positions(wanted[0], sources)
+    of_target = with_target[find_positions(wanted[1], targets)]
+    texts = descriptions[:, 2:]
     order = np.lexsort((*texts.T[::-1], of_target, -both, of_source))
-    chosen = order[_new_ones(of_source[order])]
+    chosen = order[_differs_from_previous(of_source[order])]
     return TermCandidates(
         sources[chosen],
         targets[chosen],
@@ -221,45 +226,54 @@ def _usual(parts: Passes, hashes: Hashes, what: Numbers, words: Vocabularies, op
     )
 
 
-Met = Iterator[tuple[Numbers, Numbers]]
-"""Places of what is counted, and the pairs that it was met in."""
+_PhraseHits = Iterator[tuple[IntArray, IntArray]]
+"""Arrays of phrase indices and of the pairs that contain them."""
 
 
-def _met(side: Side, wanted: Hashes) -> Met:
+def _find_hits(side: SidePhrases, wanted: HashArray) -> _PhraseHits:
     for length in range(1, len(side.hashes) + 1):
         begins = side.phrases(length)
-        places = places_among(wanted, side.hashes[length - 1][begins])
+        places = find_positions(wanted, side.hashes[length - 1][begins])
         yield places[places >= 0], side.pair[begins[places >= 0]]
 
 
-def _met_pairs(source: Side, target: Side, wanted: Hashes, sources: Hashes) -> Met:
+def _pair_hits(source: SidePhrases, target: SidePhrases, wanted: HashArray, sources: HashArray) -> _PhraseHits:
     for length in range(1, len(source.hashes) + 1):
         begins = source.phrases(length)
-        begins = begins[places_among(sources, source.hashes[length - 1][begins]) >= 0]
-        begins, others, lengths = rendered(source, target, begins, length)
-        targets = of_lengths(target.hashes, others, lengths)
-        places = places_among(wanted, joint(source.hashes[length - 1][begins], targets))
+        begins = begins[find_positions(sources, source.hashes[length - 1][begins]) >= 0]
+        begins, others, lengths = linked_phrases(source, target, begins, length)
+        targets = select_by_length(target.hashes, others, lengths)
+        places = find_positions(wanted, pair_hashes(source.hashes[length - 1][begins], targets))
         yield places[places >= 0], source.pair[begins[places >= 0]]
 
 
-def _count_pairs(counts: Numbers, met: Met, pairs: int) -> None:
-    """Add 1 for each pair in which something was met, however often."""
-    columns = [np.concatenate(column) for column in zip(*met, strict=True)]
+def _count_pairs(counts: IntArray, occurrences: _PhraseHits, pairs: int) -> None:
+    """Add 1 to a phrase for each pair that contains it at least once."""
+    columns = [np.concatenate(column) for column in zip(*occurrences, strict=True)]
     np.add.at(counts, np.unique(columns[0] * max(pairs, 1) + columns[1]) // max(pairs, 1), 1)
 
 
-_INSIDE = 0.8
-"""A phrase is left out where a longer term with it has so large a share of its pairs."""
+_NESTED_SHARE = 0.8
+"""Minimum share of a phrase's pairs in a longer term for the phrase to be dropped."""
 
 
-Scores = tuple[Reals, Reals, Reals]
+Scores = tuple[FloatArray, FloatArray, FloatArray]
 """Scores, log-likelihood ratios and cohesions of terms, float64[n] each."""
 
 
-def likelihood_ratio(both: Numbers, first: Numbers, second: Numbers, pairs: int) -> Reals:
-    """Return 2 ln λ of the dependence of two things [Dunning 1993], natural, at least 0; 0 where they repel each other.
+def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
+    """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993].
 
-    `both` counts pairs with both, `first` and `second` those with each, of `pairs` in all.
+    Natural log, at least 0; 0 if the two co-occur less often than by chance.
+
+    Parameters
+    ----------
+    both
+        Number of pairs with both phrases, int64[n].
+    first, second
+        Number of pairs with each phrase, int64[n].
+    pairs
+        Total number of pairs.
     """
     cells = np.stack((both, first - both, second - both, pairs - first - second + both)).astype(np.float64)
     cells = np.maximum(cells, 0)
@@ -267,19 +281,19 @@ def likelihood_ratio(both: Numbers, first: Numbers, second: Numbers, pairs: int)
                          (pairs - first) * (pairs - second))).astype(np.float64) / max(pairs, 1)  # fmt: skip
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where((cells > 0) & (expected > 0), cells * np.log(cells / expected), 0.0)
-    ratio: Reals = np.where(cells[0] > expected[0], np.maximum(2 * terms.sum(axis=0), 0.0), 0.0)
+    ratio: FloatArray = np.where(cells[0] > expected[0], np.maximum(2 * terms.sum(axis=0), 0.0), 0.0)
     return ratio
 
 
-def best_terms(
+def rank_terms(
     found: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
 ) -> tuple[TermCandidates, Scores]:
-    """Return the best terms of a number of pairs, those with the highest score first.
+    """Return the best terms and their scores, highest score first.
 
-    The score of a term is its ratio by the cohesion of its less coherent side.
+    The score of a term is its log-likelihood ratio times the cohesion of its less cohesive side.
     """
     found = found.at((found.both >= options.min_count) & (found.both >= options.consistency * found.with_source))
-    found = found.at(~_within_longer(found, words))
+    found = found.at(~_nested_terms(found, words))
     ratios = likelihood_ratio(found.both, found.with_source, found.with_target, pairs)
     cohesions = np.minimum(
         cohesion(found.source_words, found.with_source, words[0]),
@@ -290,36 +304,36 @@ def best_terms(
     return found.at(order), (scores[order], ratios[order], cohesions[order])
 
 
-def cohesion(words: Numbers, counts: Numbers, known: TermVocabulary) -> Reals:
+def cohesion(words: IntArray, counts: IntArray, known: TermVocabulary) -> FloatArray:
     """Return the normalized pointwise mutual information of each phrase's first and last word [Bouma 2009].
 
-    1 if neither is ever without the other, 0 if they meet as if by chance; 1 for single words. `counts` are the
-    phrases' own.
+    1 if the two words never occur apart, 0 if they co-occur as by chance, 1 for single words. `counts` are the pair
+    counts of the phrases.
     """
     lengths = (words >= 0).sum(axis=1)
     first = known.counts[words[:, 0]]
     last = known.counts[words[np.arange(len(words)), lengths - 1]]
-    # As by chance, the first and the last word would meet at this distance so many times.
+    # Expected number of co-occurrences of the two words at this distance if they were independent.
     total = float(known.counts[np.unique(known.folded)].sum())
     expected = first.astype(np.float64) * last / total
     information = np.log(np.maximum(counts, 1) / np.maximum(expected, 1e-9))
-    most = np.log(total / np.maximum(counts, 1))
-    found: Reals = np.where(lengths > 1, np.minimum(information / np.maximum(most, 1e-9), 1), 1.0)
+    upper_bound = np.log(total / np.maximum(counts, 1))
+    found: FloatArray = np.where(lengths > 1, np.minimum(information / np.maximum(upper_bound, 1e-9), 1), 1.0)
     return found
 
 
-def _within_longer(found: TermCandidates, words: Vocabularies) -> Flags:
-    """Return whether each lies on both sides within a longer term that has most of its pairs."""
+def _nested_terms(found: TermCandidates, words: Vocabularies) -> BoolArray:
+    """Return bool[n]: whether both sides lie within a longer term that has most of the phrase's pairs."""
     order = np.argsort(found.sources)
     ordered = found.sources[order]
-    target_parts = _parts(found.target_words, words[1])
+    target_parts = _subphrases(found.target_words, words[1])
     inside = np.zeros(len(ordered), np.bool_)
-    for hashes, rows, whole in _parts(found.source_words, words[0]):
+    for hashes, rows, whole in _subphrases(found.source_words, words[0]):
         if whole:
             continue
-        places = places_among(ordered, hashes)
+        places = find_positions(ordered, hashes)
         shorter, longer = order[places[places >= 0]], rows[places >= 0]
-        frequent = found.both[longer] >= _INSIDE * found.both[shorter]
+        frequent = found.both[longer] >= _NESTED_SHARE * found.both[shorter]
         shorter, longer = shorter[frequent], longer[frequent]
         for others, other_rows, _ in target_parts:
             place = np.full(len(ordered), -1)
@@ -330,8 +344,8 @@ def _within_longer(found: TermCandidates, words: Vocabularies) -> Flags:
     return inside
 
 
-def _parts(words: Numbers, known: TermVocabulary) -> "list[tuple[Hashes, Numbers, bool]]":
-    """Return all parts of phrases: by begin and length, their hashes, the phrases' rows, whether they are the whole."""
+def _subphrases(words: IntArray, known: TermVocabulary) -> "list[tuple[HashArray, IntArray, bool]]":
+    """Return all subphrases: hashes, rows of their phrases, and whether they span the whole phrase."""
     lengths = (words >= 0).sum(axis=1)
     parts = []
     values = known.values[np.maximum(words, 0)]
@@ -339,7 +353,7 @@ def _parts(words: Numbers, known: TermVocabulary) -> "list[tuple[Hashes, Numbers
         hashes = np.zeros(len(words), np.uint64)
         for length in range(1, words.shape[1] - begin + 1):
             column = values[:, begin + length - 1]
-            hashes = column if length == 1 else grown(hashes, column)
+            hashes = column if length == 1 else extend_hashes(hashes, column)
             longer = np.flatnonzero(lengths >= begin + length)
             whole = longer[lengths[longer] == length] if begin == 0 else longer[:0]
             part = np.setdiff1d(longer, whole)
@@ -347,94 +361,102 @@ def _parts(words: Numbers, known: TermVocabulary) -> "list[tuple[Hashes, Numbers
     return parts
 
 
-_INSIDE_A_SENTENCE = 1 << 20
-"""Weight of the case of a phrase that does not begin a sentence; that of one that does is 1."""
-_RENDERINGS = 6
+_MID_SENTENCE_WEIGHT = 1 << 20
+"""Weight of an occurrence within a sentence when choosing the case shown; sentence-initial occurrences weigh 1."""
+_MAX_RENDERINGS = 6
 _EPOCH = date(1970, 1, 1)
 _FIRST_STEP = np.uint64(0x9E3779B97F4A7C15)
 _LAST_DAY = 1 << 30
 
 
-class _Met(NamedTuple):
-    """Terms where they occur: the term, its pair, place and length, its rendering's place and length (0: none)."""
+class _Occurrences(NamedTuple):
+    """Occurrences of terms: term, pair, start and length, and start and length of the rendering (length 0 if none)."""
 
-    term: Numbers
-    pair: Numbers
-    begin: Numbers
-    length: Numbers
-    other: Numbers
-    other_length: Numbers
+    term: IntArray
+    pair: IntArray
+    begin: IntArray
+    length: IntArray
+    other: IntArray
+    other_length: IntArray
 
-    def at(self, rows: Numbers | Flags) -> "_Met":
-        return _Met(*(column[rows] for column in self))
+    def at(self, rows: IntArray | BoolArray) -> "_Occurrences":
+        return _Occurrences(*(column[rows] for column in self))
 
 
-class Details:
-    """Gathers what is reported of terms, from all pairs, some thousand at a time; up to `most` departures a term."""
+class TermDetails:
+    """Collector of the reported details of terms, with up to `max_variants` variant uses per term."""
 
-    def __init__(self, terms: TermCandidates, words: Vocabularies, longest: int, most: int) -> None:
+    def __init__(self, terms: TermCandidates, words: Vocabularies, longest: int, max_variants: int) -> None:
         self._terms = terms
         self._words = words
         self._longest = longest
         self._order = np.argsort(terms.sources)
         size = len(terms.sources)
-        self._sources, self._renderings, self._corpora = Tally(1 + longest), Tally(1 + longest), Tally(2)
+        self._sources, self._renderings, self._corpora = (
+            HashCounter(1 + longest),
+            HashCounter(1 + longest),
+            HashCounter(2),
+        )
         self._first, self._last = np.full(size, _LAST_DAY), np.full(size, -1)
-        self._room = np.full(size, most)
-        self._departed: list[tuple[int, int, str, str, str]] = []
+        self._room = np.full(size, max_variants)
+        self._variants: list[tuple[int, int, str, str, str]] = []
 
-    def add(self, pairs: Pairs) -> None:
-        """Take in what some pairs have of the terms."""
-        source, target = sides_of(pairs, self._words, self._longest)
-        met = self._met(source, target)
-        if not len(met.term):
+    def add(self, pairs: TermPairs) -> None:
+        """Add the occurrences of the terms in a block of pairs."""
+        source, target = make_sides(pairs, self._words, self._longest)
+        occurrences = self._find_hits(source, target)
+        if not len(occurrences.term):
             return
-        hashes = of_lengths(target.hashes, met.other, met.other_length)
-        self._note(self._sources, met.term, source, met.begin, met.length)
-        # Each rendering of a term counts once a pair.
-        order = np.lexsort((hashes, met.term, met.pair))
-        chosen = order[_new_ones(met.pair[order], met.term[order], hashes[order])]
-        some = met.at(chosen[met.other_length[chosen] > 0])
-        self._note(self._renderings, some.term, target, some.other, some.other_length)
+        hashes = select_by_length(target.hashes, occurrences.other, occurrences.other_length)
+        self._count_forms(self._sources, occurrences.term, source, occurrences.begin, occurrences.length)
+        # Count each rendering of a term once per pair.
+        order = np.lexsort((hashes, occurrences.term, occurrences.pair))
+        chosen = order[_differs_from_previous(occurrences.pair[order], occurrences.term[order], hashes[order])]
+        selected = occurrences.at(chosen[occurrences.other_length[chosen] > 0])
+        self._count_forms(self._renderings, selected.term, target, selected.other, selected.other_length)
         size = len(pairs.ids)
-        met_once, first = np.unique(met.term * size + met.pair, return_index=True)
-        once = met.at(first)
+        met_once, first = np.unique(occurrences.term * size + occurrences.pair, return_index=True)
+        once = occurrences.at(first)
         days, corpora = pairs.days[once.pair], pairs.corpora[once.pair]
         np.minimum.at(self._first, once.term, days)
         np.maximum.at(self._last, once.term, days)
         self._corpora.add(
-            joint(once.term.astype(np.uint64), corpora.astype(np.uint64)),
+            pair_hashes(once.term.astype(np.uint64), corpora.astype(np.uint64)),
             np.ones(len(once.term), np.int64),
             np.stack((once.term, corpora), axis=1),
         )
-        usual = (met.other_length > 0) & (hashes == self._terms.targets[met.term])
-        apart = ~np.isin(met_once, met.term[usual] * size + met.pair[usual])
-        self._note_departures(pairs, once.at(apart), target)
+        usual = (occurrences.other_length > 0) & (hashes == self._terms.targets[occurrences.term])
+        apart = ~np.isin(met_once, occurrences.term[usual] * size + occurrences.pair[usual])
+        self._record_variants(pairs, once.at(apart), target)
 
-    def _met(self, source: Side, target: Side) -> _Met:
+    def _find_hits(self, source: SidePhrases, target: SidePhrases) -> _Occurrences:
         parts = []
         for length in range(1, self._longest + 1):
             begins = source.phrases(length)
-            places = places_among(self._terms.sources[self._order], source.hashes[length - 1][begins])
+            places = find_positions(self._terms.sources[self._order], source.hashes[length - 1][begins])
             begins, terms = begins[places >= 0], self._order[places[places >= 0]]
-            with_one, others, lengths = rendered(source, target, begins, length)
+            with_one, others, lengths = linked_phrases(source, target, begins, length)
             other, other_length = np.zeros((2, len(begins)), np.int64)
             places = np.searchsorted(begins, with_one)
             other[places], other_length[places] = others, lengths
-            parts.append(_Met(terms, source.pair[begins], begins, np.full(len(begins), length), other, other_length))
-        return _Met(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+            parts.append(
+                _Occurrences(terms, source.pair[begins], begins, np.full(len(begins), length), other, other_length)
+            )
+        return _Occurrences(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def _note(self, tally: Tally, terms: Numbers, side: Side, begins: Numbers, lengths: Numbers) -> None:
-        """Count phrases of terms, by their words with their case."""
-        rows = rows_of(side.words, begins, lengths, self._longest)
+    def _count_forms(
+        self, tally: HashCounter, terms: IntArray, side: SidePhrases, begins: IntArray, lengths: IntArray
+    ) -> None:
+        """Count the phrases of terms by their words, with case."""
+        rows = word_rows(side.words, begins, lengths, self._longest)
         hashes = np.zeros(len(rows), np.uint64)
         for column in rows.T:
-            hashes = mixed(hashes * _FIRST_STEP + (column + 2).astype(np.uint64))
-        weights = np.where(side.first[begins], 1, _INSIDE_A_SENTENCE)
+            hashes = mix_bits(hashes * _FIRST_STEP + (column + 2).astype(np.uint64))
+        weights = np.where(side.first[begins], 1, _MID_SENTENCE_WEIGHT)
         counts = np.stack((np.ones(len(terms), np.int64), weights), axis=1)
-        tally.add(joint(terms.astype(np.uint64), hashes), counts, np.concatenate((terms[:, None], rows), axis=1))
+        tally.add(pair_hashes(terms.astype(np.uint64), hashes), counts, np.concatenate((terms[:, None], rows), axis=1))
 
-    def _note_departures(self, pairs: Pairs, apart: _Met, target: Side) -> None:
+    def _record_variants(self, pairs: TermPairs, apart: _Occurrences, target: SidePhrases) -> None:
         for row in np.lexsort((apart.begin, apart.term)).tolist():
             term, pair, begin, length = (int(c[row]) for c in (apart.term, apart.pair, apart.begin, apart.length))
             if self._room[term] == 0:
@@ -444,21 +466,21 @@ class Details:
             linked = np.unique(pairs.target_links[reach[0] : reach[1]])
             runs = np.split(linked, np.flatnonzero(np.diff(linked) > 1) + 1)
             there = GAP.join(self._words[1].text(target.words[run]) for run in runs if len(run))
-            self._departed.append((term, int(pairs.ids[pair]), there, *pairs.texts(pair, self._words)))
+            self._variants.append((term, int(pairs.ids[pair]), there, *pairs.texts(pair, self._words)))
 
-    def reported(self, scores: Scores, names: Mapping[int, str]) -> list[Term]:
-        """Return the terms, with corpora by their `names`."""
-        sources = _by_phrase(self._sources, self._words[0])
-        renderings = _by_phrase(self._renderings, self._words[1])
+    def make_terms(self, scores: Scores, names: Mapping[int, str]) -> list[Term]:
+        """Return the terms; `names` maps corpus ids to names."""
+        sources = _group_renderings(self._sources, self._words[0])
+        renderings = _group_renderings(self._renderings, self._words[1])
         corpora: dict[int, dict[int, int]] = defaultdict(dict)
-        _, counts, what = self._corpora.found()
-        for (term, corpus), (number,) in zip(what.tolist(), counts.tolist(), strict=True):
+        _, counts, descriptions = self._corpora.found()
+        for (term, corpus), (number,) in zip(descriptions.tolist(), counts.tolist(), strict=True):
             corpora[term][corpus] = number
         terms = self._terms
         found = []
         for k, (score, ratio, cohesive) in enumerate(zip(*scores, strict=True)):
             usual = self._words[1].text(terms.target_words[k]).lower()
-            shown = sorted(renderings[k], key=lambda one: one.text.lower() != usual)[:_RENDERINGS]
+            shown = sorted(renderings[k], key=lambda item: item.text.lower() != usual)[:_MAX_RENDERINGS]
             found.append(
                 Term(
                     sources[k][0].text,
@@ -478,11 +500,11 @@ class Details:
             )
         return found
 
-    def departures(self, snapshot: Snapshot, terms: Sequence[Term]) -> list[Departure]:
-        """Return the pairs without the usual rendering of one of the terms, in their order."""
-        places = snapshot.places([pair for _, pair, *_ in self._departed])
+    def departures(self, snapshot: Snapshot, terms: Sequence[Term]) -> list[VariantUse]:
+        """Return the pairs that lack the usual rendering of a term, in the order of the terms."""
+        places = snapshot.places([pair for _, pair, *_ in self._variants])
         return [
-            Departure(
+            VariantUse(
                 terms[term].source,
                 terms[term].target,
                 there,
@@ -493,15 +515,15 @@ class Details:
                 source,
                 target,
             )
-            for term, pair, there, source, target in sorted(self._departed, key=lambda one: one[:2])
+            for term, pair, there, source, target in sorted(self._variants, key=lambda item: item[:2])
         ]
 
 
-def _by_phrase(tally: Tally, known: TermVocabulary) -> dict[int, list[Rendering]]:
-    """Return by term its phrases, those of most pairs first, each in the case most frequent within sentences."""
-    _, counts, what = tally.found()
+def _group_renderings(tally: HashCounter, known: TermVocabulary) -> dict[int, list[Rendering]]:
+    """Return the phrases of each term, most frequent first, each in its most frequent mid-sentence case."""
+    _, counts, descriptions = tally.found()
     cases: dict[int, dict[tuple[int, ...], list[tuple[int, int, str]]]] = defaultdict(lambda: defaultdict(list))
-    for (term, *words), (number, weight) in zip(what.tolist(), counts.tolist(), strict=True):
+    for (term, *words), (number, weight) in zip(descriptions.tolist(), counts.tolist(), strict=True):
         folded = tuple(int(known.folded[word]) for word in words if word >= 0)
         cases[term][folded].append((weight, number, " ".join(known.tokens[word] for word in words if word >= 0)))
     found = {}
@@ -514,52 +536,62 @@ def _by_phrase(tally: Tally, known: TermVocabulary) -> dict[int, list[Rendering]
     return found
 
 
-Report = Callable[[str, int, int], None]
-"""Hears what is done, how many pairs have been through it, and how many there are."""
+TermProgress = Callable[[str, int, int], None]
+"""Progress callback: `(phase, pairs done, total pairs)`."""
 
 
-def extract_terms(store: Store, options: TermOptions, departures: int = 0, report: Report | None = None) -> Terms:
-    """Return the best terms of a store's pairs, and up to `departures` pairs a term without its usual rendering.
+def extract_terms(
+    store: Store, options: TermOptions, departures: int = 0, report: TermProgress | None = None
+) -> TermReport:
+    """Return the best terms of the stored pairs, and up to `departures` variant uses per term.
 
-    Raises `WrongKindError` for a store without pairs of two languages, `InputError` where there is no such corpus, and
-    `NothingLearnedError` where no pair has links yet.
+    Raises
+    ------
+    WrongKindError
+        If the store does not hold bilingual pairs.
+    InputError
+        If the corpus does not exist.
+    NothingLearnedError
+        If no pair is aligned yet.
     """
     with store.snapshot() as snapshot, tempfile.TemporaryFile() as file:
         settings = snapshot.settings()
         if notation_of(settings.grammar).takes != PAIRS:
-            raise WrongKindError(f"{store.url}: holds trees of one language: terms are found in pairs of two")
+            raise WrongKindError(
+                f"{store.url}: term extraction requires bilingual pairs, but this store holds trees of one language"
+            )
         view = InWords(settings.bpe_merges)
         words = (
             make_vocabulary(_word_counts(snapshot, SOURCE, view)),
             make_vocabulary(_word_counts(snapshot, TARGET, view)),
         )
         total = sum(snapshot.status().pairs.values())
-        sketch, spool = Sketch(), Spool(file)
-        for block in snapshot.pair_blocks(_corpus(snapshot, options.corpus), TERM_COLUMNS):
-            pairs = pairs_of(_in_words(block, view), words)
+        sketch, spool = CountSketch(), PairSpool(file)
+        for block in snapshot.pair_blocks(_find_corpus(snapshot, options.corpus), TERM_COLUMNS):
+            pairs = parse_block(_in_words(block, view), words)
             spool.add(pairs)
-            pair, sources, targets, _, _ = _found(pairs, words, options)
-            hashes = joint(sources, targets)
-            sketch.add(hashes[_first_ones(pair, hashes)])
+            pair, sources, targets, _, _ = _candidate_phrases(pairs, words, options)
+            hashes = pair_hashes(sources, targets)
+            sketch.add(hashes[_first_per_pair(pair, hashes)])
             if report:
                 report("reading", spool.pairs, total)
         if not spool.pairs:
             raise NothingLearnedError(store.url)
 
-        def again(doing: str = "counting") -> Iterator[Pairs]:
+        def next_pass(doing: str = "counting") -> Iterator[TermPairs]:
             return spool.read((lambda done: report(doing, done, spool.pairs)) if report else None)
 
-        found = count_candidates(again, sketch, words, options)
-        best, scores = best_terms(found, spool.pairs, options, words)
-        details = Details(best, words, options.max_words, departures)
-        for pairs in again("reporting"):
+        found = count_candidates(next_pass, sketch, words, options)
+        best, scores = rank_terms(found, spool.pairs, options, words)
+        details = TermDetails(best, words, options.max_words, departures)
+        for pairs in next_pass("reporting"):
             details.add(pairs)
-        terms = details.reported(scores, snapshot.corpus_names())
-        return Terms(spool.pairs, tuple(terms), tuple(details.departures(snapshot, terms)), settings.languages)
+        terms = details.make_terms(scores, snapshot.corpus_names())
+        return TermReport(spool.pairs, tuple(terms), tuple(details.departures(snapshot, terms)), settings.languages)
 
 
 def _word_counts(snapshot: Snapshot, side: str, view: InWords) -> Sequence[tuple[str, int]]:
-    """Return the words of a side with their counts; where the store has parts of words, all pairs are read for them."""
+    """Return the word counts of one side. A store of subword tokens has none, so that all its pairs are read."""
     if not view.joins:
         return snapshot.word_counts(side)
     counts = Counter[str]()
@@ -570,7 +602,7 @@ def _word_counts(snapshot: Snapshot, side: str, view: InWords) -> Sequence[tuple
 
 
 def _in_words(block: Block, view: InWords) -> Block:
-    """Return a block of `TERM_COLUMNS` whose texts are words, and whose links are links of words."""
+    """Return a block of `TERM_COLUMNS` with subword tokens and their links joined to words."""
     if not view.joins:
         return block
     number, (*others, sources, targets, alignments) = block
@@ -579,9 +611,9 @@ def _in_words(block: Block, view: InWords) -> Block:
     return number, [*others, *("\n".join(column) for column in zip(*pairs, strict=True))]
 
 
-def _corpus(snapshot: Snapshot, name: str | None) -> int | None:
+def _find_corpus(snapshot: Snapshot, name: str | None) -> int | None:
     found = None if name is None else snapshot.corpus_id(name)
     if name is not None and found is None:
         known = ", ".join(sorted(snapshot.status().corpora)) or "none"
-        raise InputError(f"there is no corpus {name!r} in the store; there are: {known}")
+        raise InputError(f"corpus {name!r} not found; available corpora: {known}")
     return found

@@ -1,6 +1,6 @@
-"""Terms as they are reported: records, lines of a table, JSON, and TBX-Basic, the terminologists' exchange format.
+"""Term reports and their formats: table, CSV, JSON, glossary and TBX-Basic.
 
-TBX-Basic 2 [ISO 30042:2008] is `martif`, with a `termEntry` for a concept and a `tig` for a term; TBX-Basic 3
+TBX-Basic 2 [ISO 30042:2008] is `martif`, with a `termEntry` per concept and a `tig` per term; TBX-Basic 3
 [ISO 30042:2019] is `tbx`, with `conceptEntry` and `termSec`, and data categories as attributes (DCA).
 """
 
@@ -20,7 +20,7 @@ from hierogram.tools.translation.fixed_words import TOKENS_LINE
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A rendering of a term, and in how many pairs the term has it."""
+    """Rendering of a term, and the number of pairs with it."""
 
     text: str
     pairs: int
@@ -28,12 +28,12 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term with its usual rendering `target`.
+    """Term with its usual rendering `target`.
 
-    `pairs` have the term rendered so, `source_pairs` have the term, `target_pairs` have that phrase on the target side;
-    `consistency` is the share of the first in the second. `score` is `ratio` (2 ln λ) by `cohesion`. `renderings` are
-    the most frequent ones, the usual one first; `corpora` numbers of pairs with the term; `first`, `last` the days on
-    which the first and the last of these pairs were stored.
+    `pairs` is the number of pairs with the term and this rendering, `source_pairs` with the term, `target_pairs` with
+    the target phrase; `consistency` is `pairs / source_pairs`. `score` is `ratio` (2 ln λ) times `cohesion`.
+    `renderings` are the most frequent ones, the usual one first; `corpora` counts the pairs with the term by corpus;
+    `first` and `last` are the dates on which the first and last of them were added.
     """
 
     source: str
@@ -52,10 +52,10 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
-    """A pair that has a term, and not its usual rendering.
+class VariantUse:
+    """Pair with a term that does not have the usual rendering.
 
-    `rendering` is what the term's words are linked to: a phrase, or words with `…` between them, or nothing.
+    `rendering` is the text that the term is linked to: a phrase, words separated by `…`, or an empty string.
     `external_id` is the pair's own identifier, `origin` the input that it was read from.
     """
 
@@ -71,51 +71,51 @@ class Departure:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """The best terms of so many pairs, and pairs that depart from their usual renderings, in the order of the terms."""
+class TermReport:
+    """Best terms of a number of pairs, and the variant uses of these terms in the same order."""
 
     pairs: int
     terms: tuple[Term, ...]
-    departures: tuple[Departure, ...]
+    departures: tuple[VariantUse, ...]
     languages: tuple[str, ...]
 
-    def as_text(self, texts: TextPipeline) -> "Terms":
-        """Return the same as people write it, where the store divides text: `aujourd'hui`, not `aujourd' hui`."""
+    def as_text(self, texts: TextPipeline) -> "TermReport":
+        """Return the report with detokenized text: `aujourd'hui` instead of `aujourd' hui`."""
         source, target = texts.source.written, texts.target.written
         terms = tuple(
             replace(
                 term,
                 source=source(term.source),
                 target=target(term.target),
-                renderings=tuple(replace(one, text=target(one.text)) for one in term.renderings),
+                renderings=tuple(replace(item, text=target(item.text)) for item in term.renderings),
             )
             for term in self.terms
         )
         departures = tuple(
             replace(
-                one,
-                term=source(one.term),
-                usual=target(one.usual),
-                rendering=GAP.join(map(target, one.rendering.split(GAP))),
-                source=source(one.source),
-                target=target(one.target),
+                item,
+                term=source(item.term),
+                usual=target(item.usual),
+                rendering=GAP.join(map(target, item.rendering.split(GAP))),
+                source=source(item.source),
+                target=target(item.target),
             )
-            for one in self.departures
+            for item in self.departures
         )
         return replace(self, terms=terms, departures=departures)
 
 
 GAP = " … "
-"""Stands for words between those that a term is linked to."""
+"""Placeholder for unlinked words between the words of a rendering."""
 
 
 NAMESPACE = "urn:iso:std:iso:30042:ed-2"
 UNKNOWN = ("x-source", "x-target")
-"""Private tags [BCP 47] of languages that nobody named."""
+"""Private-use language tags [BCP 47] for stores without languages."""
 
 
 class _Dialect(NamedTuple):
-    """The frame of a document, `{language}` and `{origin}` to be filled in, and the elements of a concept."""
+    """Header template with fields `{language}` and `{origin}`, footer, and element names of a TBX dialect."""
 
     head: str
     foot: str
@@ -163,8 +163,8 @@ _DIALECTS = {
 }
 
 
-def tbx_of(found: Terms, languages: tuple[str, ...], store: str, dialect: str = BASIC_2) -> Iterator[str]:
-    """Yield the document, piece by piece."""
+def make_tbx(found: TermReport, languages: tuple[str, ...], store: str, dialect: str = BASIC_2) -> Iterator[str]:
+    """Yield a TBX document in pieces."""
     names = languages or found.languages or UNKNOWN
     tags = [name.replace("_", "-") for name in names]
     origin = f"{len(found.terms)} terms of {found.pairs} pairs of {store}, by hierogram"
@@ -200,12 +200,12 @@ DEPARTURE_COLUMNS = (
 )  # fmt: skip
 
 
-def pieces(
-    found: Terms, form: str, departures: bool, languages: tuple[str, ...], store: str, dialect: str = BASIC_2
+def format_terms(
+    found: TermReport, form: str, departures: bool, languages: tuple[str, ...], store: str, dialect: str = BASIC_2
 ) -> Iterator[str]:
-    """Yield what is written in a format other than that for people; `languages` and `dialect` are for TBX."""
+    """Yield the report in any format except the table, in pieces. `languages` and `dialect` only apply to TBX."""
     if form == TBX:
-        yield from tbx_of(found, languages, store, dialect)
+        yield from make_tbx(found, languages, store, dialect)
     elif form == GLOSSARY:
         yield f"{TOKENS_LINE}\n"
         for term in found.terms:
@@ -222,17 +222,17 @@ def pieces(
             yield line.getvalue() if form == CSV else "\t".join(row) + "\n"
 
 
-def shown_renderings(renderings: Sequence[Rendering]) -> str:
-    """Return `breakfast: 54; lunch: 3`."""
+def format_renderings(renderings: Sequence[Rendering]) -> str:
+    """Return renderings as text, such as `breakfast: 54; lunch: 3`."""
     return "; ".join(f"{rendering.text}: {rendering.pairs}" for rendering in renderings)
 
 
-def _cells(found: Terms, departures: bool) -> Iterator[Sequence[str]]:
+def _cells(found: TermReport, departures: bool) -> Iterator[Sequence[str]]:
     columns = DEPARTURE_COLUMNS if departures else TERM_COLUMNS
     yield columns
-    for one in found.departures if departures else found.terms:
-        values = asdict(one)
-        if isinstance(one, Term):
-            values["renderings"] = shown_renderings(one.renderings)
-            values["corpora"] = "; ".join(f"{name}: {number}" for name, number in one.corpora.items())
+    for item in found.departures if departures else found.terms:
+        values = asdict(item)
+        if isinstance(item, Term):
+            values["renderings"] = format_renderings(item.renderings)
+            values["corpora"] = "; ".join(f"{name}: {number}" for name, number in item.corpora.items())
         yield ["" if values[column] is None else str(values[column]) for column in columns]

@@ -94,13 +94,13 @@ def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) 
 
 def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
     from hierogram.daemon.library.quality import evaluate_trees
-    from hierogram.tools.treebanks.evaluation import CUTOFF
+    from hierogram.tools.treebanks.evaluation import CUTOFF_WORDS
 
     result = evaluate_trees(hypothesis, gold)
     if as_json:
         print_json({which: asdict(score) for which, score in result.items()})
         return
-    for which, score in (("all sentences", result["all"]), (f"at most {CUTOFF} words", result["up_to_cutoff"])):
+    for which, score in (("all sentences", result["all"]), (f"at most {CUTOFF_WORDS} words", result["up_to_cutoff"])):
         print(
             f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  "
             f"F1 {score.f1:.4f}  exact {score.exact:.4f}  tags {score.tagging:.4f}"

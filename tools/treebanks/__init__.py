@@ -1,1 +1,1 @@
-"""Treebanks: trees in brackets, what is done to them before learning, and grammars of their fragments."""
+"""Parsing with tree-substitution grammars: grammars, chart approximation, parser, evaluation."""

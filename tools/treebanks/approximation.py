@@ -1,10 +1,10 @@
-"""From a tree-substitution grammar to a grammar for charts, with a way back from its rules to trees.
+"""Convert a tree-substitution grammar to a chart grammar whose rules can be mapped back to trees.
 
-A fragment's probability is that of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). The process has infinitely
-many fragments; kept are those that were counted and every production of the treebank as a fragment of its own, so that
-what fragments leave out can still be parsed [CGB09 §5]. A kept fragment becomes one rule for its root; equal parts of
-fragments share the symbols inside [Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution that the grammar was
-trained with: P_C, of the productions' relative frequencies, or P_M, under which all are equally probable.
+The probability of a fragment is that of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). Of the infinitely many
+fragments, the counted ones are kept, and every production of the treebank as a fragment, so that sentences not
+covered by counted fragments can be parsed [CGB09 §5]. A fragment becomes one rule of its root; equal subtrees of
+fragments share symbols [Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution used in training: P_C,
+relative frequencies of productions, or P_M, uniform productions.
 """
 
 import math
@@ -20,40 +20,40 @@ from hierogram.daemon.text.treebanks.trees import Node, Tree, preorder
 from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, Sorted, make_grammar, sort_rules
 from hierogram.samplers.charts.derivations import BINARY_EDGE, LEXICAL_EDGE, UNARY_EDGE, FragmentMasses, Productions
 from hierogram.samplers.grammar.settings import PCFG, UNIFORM
-from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, production_of
+from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, node_production
 
-OWN, LEFT, RIGHT = 0, 1, 2
-"""Which words a production covers, of those of its rule."""
+WHOLE_SPAN, LEFT_SPAN, RIGHT_SPAN = 0, 1, 2
+"""Part of a rule's span that a production covers."""
 
 
-class RuleSide(NamedTuple):
-    """One side of a rule: labels of the fragment above its symbol, and the symbol."""
+class RuleChild(NamedTuple):
+    """Child of a rule: fragment labels above the symbol, and the symbol."""
 
     above: tuple[str, ...]
     symbol: int
 
 
-class Rule(NamedTuple):
-    """A rule as part of a fragment: the labels at its top, from its parent's down, and what the last one is made of.
+class FragmentRule(NamedTuple):
+    """Chart rule as part of a fragment: unary chain of labels at its top, and the expansion of the last label.
 
-    By its `kind` that is a word, two parts, or nothing: then it is the label of the one part's symbol.
+    By `kind` the expansion is a word, two children, or none; in that case the last label is that of the child's symbol.
     """
 
     kind: int
     top: tuple[str, ...]
     word: str
-    parts: tuple[RuleSide, ...]
+    parts: tuple[RuleChild, ...]
 
 
 class Approximation(NamedTuple):
-    """A grammar for charts.
+    """Chart grammar of a tree-substitution grammar.
 
-    `rules`: by kind, in the order of the chart grammar's; `productions` numbered in `production_list`; `words` numbers
-    the vocabulary; `root` is the symbol over whole sentences.
+    `rules` are by kind, in the order of the chart grammar. `productions` refers to `production_list` by index. `words`
+    maps words to ids. `root` is the symbol of whole sentences.
     """
 
     chart: Sorted
-    rules: tuple[list[Rule], list[Rule], list[Rule]]
+    rules: tuple[list[FragmentRule], list[FragmentRule], list[FragmentRule]]
     productions: Productions
     production_list: list[Production]
     processes: FragmentMasses
@@ -62,11 +62,12 @@ class Approximation(NamedTuple):
     root: int
 
 
-def estimated_priors(grammar: TreeGrammar) -> dict[str, Prior]:
-    """Return priors as the grammar itself suggests.
+def estimate_priors(grammar: TreeGrammar) -> dict[str, Prior]:
+    """Return priors estimated from the grammar.
 
-    β_c by how often its different fragments go on below a label, smoothed by one each way; α_c at which the number of
-    different fragments is the expected one of their uses.
+    β_c is the smoothed share of nodes with label c inside fragments that are expanded. α_c is solved so that the
+    expected
+    number of distinct fragments equals the observed one.
     """
     expanded: Counter[str] = Counter()
     stopped: Counter[str] = Counter()
@@ -81,14 +82,14 @@ def estimated_priors(grammar: TreeGrammar) -> dict[str, Prior]:
     labels = set(kinds) | set(expanded) | set(stopped)
     return {
         label: Prior(
-            strength_for(kinds[label], uses[label]), (expanded[label] + 1) / (expanded[label] + stopped[label] + 2)
+            solve_strength(kinds[label], uses[label]), (expanded[label] + 1) / (expanded[label] + stopped[label] + 2)
         )
         for label in labels
     }
 
 
-def strength_for(kinds: int, uses: float) -> float:
-    """Return the strength α of a Dirichlet process at which α ln(1 + uses/α), about its tables, is `kinds`."""
+def solve_strength(kinds: int, uses: float) -> float:
+    """Return the strength α of a Dirichlet process with α ln(1 + uses/α) = `kinds` (approximate number of tables)."""
     low, high = 1e-3, max(1.0, uses) * 100
     for _ in range(60):
         middle = math.sqrt(low * high)
@@ -99,26 +100,26 @@ def strength_for(kinds: int, uses: float) -> float:
     return low
 
 
-class _Interning:
-    """Symbols for equal parts of fragments, and the rules of all symbols."""
+class _RuleInterner:
+    """Symbols of equal subtrees of fragments, and the rules of all symbols."""
 
     def __init__(self) -> None:
         self.labels: dict[str, int] = {}
-        self.inside: dict[Rule, int] = {}
+        self.inside: dict[FragmentRule, int] = {}
         self.tops: list[str] = []
-        self.rules: tuple[list[Rule], list[Rule], list[Rule]] = ([], [], [])
+        self.rules: tuple[list[FragmentRule], list[FragmentRule], list[FragmentRule]] = ([], [], [])
         self.rows: tuple[list[tuple[float, ...]], ...] = ([], [], [])
         self.fragments: tuple[list[int], list[int], list[int]] = ([], [], [])
         self.words: dict[str, int] = {}
 
-    def rule_of(self, fragment: Tree) -> Rule:
-        """Return the fragment's own rule; those of its parts are entered."""
+    def add_fragment(self, fragment: Tree) -> FragmentRule:
+        """Return the rule of the fragment's root, and add the rules of its subtrees."""
         stack: list[tuple[Tree, bool]] = [(fragment, False)]
-        done: list[Rule] = []
+        done: list[FragmentRule] = []
         while stack:
             node, closing = stack.pop()
             if not closing:
-                production_of(node)
+                node_production(node)
                 stack.append((node, True))
                 stack.extend((child, False) for child in reversed(node.children) if isinstance(child, Tree))
                 continue
@@ -128,30 +129,30 @@ class _Interning:
             done.append(self._combined(node, below))
         return done[0]
 
-    def _combined(self, node: Tree, below: list[Rule]) -> Rule:
+    def _combined(self, node: Tree, below: list[FragmentRule]) -> FragmentRule:
         if not node.children:
-            return Rule(UNARY_EDGE, (node.label,), "", (RuleSide((), self.labels[node.label]),))
+            return FragmentRule(UNARY_EDGE, (node.label,), "", (RuleChild((), self.labels[node.label]),))
         first: Node = node.children[0]
         if isinstance(first, str):
-            return Rule(LEXICAL_EDGE, (node.label,), first, ())
+            return FragmentRule(LEXICAL_EDGE, (node.label,), first, ())
         if len(below) == 1:
             return below[0]._replace(top=(node.label, *below[0].top))
         if len(below) == 2:
-            return Rule(BINARY_EDGE, (node.label,), "", (self._part(below[0]), self._part(below[1])))
-        raise InputError(f"({node.label} …) has {len(below)} children: binarize the fragments first")
+            return FragmentRule(BINARY_EDGE, (node.label,), "", (self._part(below[0]), self._part(below[1])))
+        raise InputError(f"({node.label} …) has {len(below)} children, the limit is 2: binarize the fragments first")
 
-    def _part(self, rule: Rule) -> RuleSide:
+    def _part(self, rule: FragmentRule) -> RuleChild:
         if rule.kind == UNARY_EDGE:
-            return RuleSide(rule.top[:-1], rule.parts[0].symbol)
+            return RuleChild(rule.top[:-1], rule.parts[0].symbol)
         symbol = self.inside.get(rule)
         if symbol is None:
             symbol = self.inside[rule] = len(self.labels) + len(self.inside)
             self.tops.append(rule.top[0])
             self.enter(symbol, rule, 1.0, -1)
-        return RuleSide((), symbol)
+        return RuleChild((), symbol)
 
-    def enter(self, parent: int, rule: Rule, weight: float, fragment: int) -> None:
-        """Add a rule for a symbol."""
+    def enter(self, parent: int, rule: FragmentRule, weight: float, fragment: int) -> None:
+        """Add a rule of a symbol."""
         symbols = [part.symbol for part in rule.parts]
         if rule.kind == LEXICAL_EDGE:
             symbols = [self.words.setdefault(rule.word, len(self.words))]
@@ -167,11 +168,21 @@ def approximate(
     smoothed: bool = True,
     base: str = PCFG,
 ) -> Approximation:
-    """Return the grammar for charts of a grammar whose fragments have at most two children everywhere.
+    """Return the chart grammar of a binarized tree-substitution grammar.
 
-    `priors` by label; those of labels that have none are estimated. `base` is the base distribution that fragments are
-    smoothed with, one of `BASES`. Without smoothing, fragments have their relative frequencies. Raises `InputError`
-    where a fragment has more children, or no fragment begins with the root.
+    Parameters
+    ----------
+    priors
+        Priors by label. Missing ones are estimated.
+    smoothed
+        Whether to smooth with the base distribution. Otherwise fragments have their relative frequencies.
+    base
+        Base distribution, one of `BASES`.
+
+    Raises
+    ------
+    InputError
+        If a fragment has a node with more than two children, or no fragment has the root label.
     """
     productions = grammar.productions()
     counted = {str(fragment): (fragment, count) for fragment, count in grammar.fragments}
@@ -179,14 +190,14 @@ def approximate(
         fragment = Tree(label, tuple(word if lexical else Tree(word) for word in right))
         counted.setdefault(str(fragment), (fragment, 0.0))
     fragments = list(counted.values())
-    interning = _Interning()
+    interning = _RuleInterner()
     for fragment, _ in fragments:
         for node in preorder(fragment):
             if isinstance(node, Tree) and (node is fragment or not node.children):
                 interning.labels.setdefault(node.label, len(interning.labels))
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --root")
-    prior_of = {**estimated_priors(grammar), **(priors or {})}
+    prior_of = {**estimate_priors(grammar), **(priors or {})}
     p0 = _Base(_base_probabilities(grammar, base), prior_of)
     whole = dict.fromkeys(interning.labels, 0.0)
     for fragment, count in fragments:
@@ -201,8 +212,8 @@ def approximate(
             mass += prior_of[fragment.label].strength * p0.of(fragment)
         masses.append(mass)
         symbol = interning.labels[fragment.label]
-        interning.enter(symbol, interning.rule_of(fragment), mass / whole[fragment.label], number)
-    return _packed(interning, masses, [fragment for fragment, _ in fragments], whole, productions, root)
+        interning.enter(symbol, interning.add_fragment(fragment), mass / whole[fragment.label], number)
+    return _pack(interning, masses, [fragment for fragment, _ in fragments], whole, productions, root)
 
 
 class _Base(NamedTuple):
@@ -212,7 +223,7 @@ class _Base(NamedTuple):
     priors: Mapping[str, Prior]
 
     def of(self, fragment: Tree) -> float:
-        """Return the probability of a fragment by its productions and by where it stops [CGB09 §4]."""
+        """Return the probability of a fragment from its productions and its frontier [CGB09 §4]."""
         probability = 1.0
         for node in preorder(fragment):
             if not isinstance(node, Tree):
@@ -221,14 +232,15 @@ class _Base(NamedTuple):
                 expansion = self.priors[node.label].expansion
                 probability *= expansion if node.children else 1 - expansion
             if node.children:
-                probability *= self.probabilities[production_of(node)]
+                probability *= self.probabilities[node_production(node)]
         return probability
 
 
 def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, float]:
     """Return the probabilities of productions given their label: relative frequencies (P_C), or uniform ones (P_M).
 
-    P_M: the number of children uniform up to the largest that occurs, each child uniform over all labels and words.
+    P_M: the number of children is uniform up to the largest one observed, and each child is uniform over all labels and
+    words.
     """
     counts = grammar.productions()
     if base != UNIFORM:
@@ -245,8 +257,8 @@ def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, flo
     return {production: 1 / (most * symbols ** len(production[1])) for production in counts}
 
 
-def _packed(
-    interning: _Interning,
+def _pack(
+    interning: _RuleInterner,
     masses: list[float],
     fragments: list[Tree],
     whole: dict[str, float],
@@ -298,15 +310,15 @@ def _packed(
     )
 
 
-def _productions_of(rule: Rule, names: list[str]) -> list[tuple[Production, int]]:
-    """Return the context-free productions of a rule, and which of its words each covers; `names` are of symbols."""
-    found = _chain(rule.top, OWN)
+def _productions_of(rule: FragmentRule, names: list[str]) -> list[tuple[Production, int]]:
+    """Return the context-free productions of a rule, and the part of its span that each covers."""
+    found = _chain(rule.top, WHOLE_SPAN)
     if rule.kind == LEXICAL_EDGE:
-        found.append(((rule.top[-1], (rule.word,), True), OWN))
+        found.append(((rule.top[-1], (rule.word,), True), WHOLE_SPAN))
     elif rule.kind == BINARY_EDGE:
         children = tuple((*part.above, names[part.symbol])[0] for part in rule.parts)
-        found.append(((rule.top[-1], children, False), OWN))
-        for part, place in zip(rule.parts, (LEFT, RIGHT), strict=True):
+        found.append(((rule.top[-1], children, False), WHOLE_SPAN))
+        for part, place in zip(rule.parts, (LEFT_SPAN, RIGHT_SPAN), strict=True):
             found += _chain((*part.above, names[part.symbol]), place)
     return found
 

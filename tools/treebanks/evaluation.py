@@ -1,9 +1,9 @@
-"""Labeled brackets: precision, recall, F1 and exact matches, by the conventions of EVALB [Sekine & Collins 1997].
+"""Labeled bracketing scores (precision, recall, F1, exact match) by EVALB's conventions [Sekine & Collins 1997].
 
-As with its parameter file COLLINS.prm: brackets labeled TOP are left out, and so are words tagged -NONE-, `,`, `:`,
-opening and closing quotes, and `.`, together with brackets that hold nothing else; ADVP and PRT are one label; labels
-lose their functional tags; tags are no brackets. The right tree says which words are left out: EVALB refuses a sentence
-whose found tree gives another word such a tag. A sentence's length is the number of its words, traces left out.
+As with EVALB's parameter file COLLINS.prm: TOP brackets are ignored; words tagged -NONE-, `,`, `:`, quotes or `.` are
+removed, with brackets that contain nothing else; ADVP equals PRT; functional tags are stripped from labels; tags are
+not brackets. The gold tree decides which words are removed, whereas EVALB rejects sentences whose parse tags other
+words so. Sentence length is the number of words without traces.
 """
 
 from collections import Counter
@@ -19,18 +19,18 @@ TRACE = "-NONE-"
 DELETED_TAGS = frozenset({",", ":", "``", "''", "."})
 DELETED_LABELS = frozenset({"TOP", "", TRACE, *DELETED_TAGS})
 EQUAL_LABELS = {"PRT": "ADVP"}
-CUTOFF = 40
+CUTOFF_WORDS = 40
 
 
 class Brackets(NamedTuple):
-    """A tree's brackets, labelled spans over all words but traces, with repeats; those words, and their tags."""
+    """Multiset of a tree's labeled spans over all words except traces, with these words and their tags."""
 
     spans: Counter[tuple[str, int, int]]
     words: list[str]
     tags: list[str]
 
     def over(self, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
-        """Return the brackets over the words that count, by their new positions; those over none are left out."""
+        """Return the brackets over the counted words only, by their new positions. Empty brackets are dropped."""
         place = [0, *accumulate(map(int, counted))]
         spans: Counter[tuple[str, int, int]] = Counter()
         for (label, start, end), number in self.spans.items():
@@ -40,10 +40,10 @@ class Brackets(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """Agreement of found trees with right ones, over all sentences together; rates are 0 to 1.
+class BracketScore:
+    """Scores of parses against gold trees, over all sentences together. Rates are between 0 and 1.
 
-    `tagging` is the share of right tags.
+    `tagging` is the share of correct tags.
     """
 
     sentences: int
@@ -57,7 +57,7 @@ class Score:
     found: int
 
 
-def brackets_of(tree: Tree) -> Brackets:
+def collect_brackets(tree: Tree) -> Brackets:
     """Return the brackets of a tree."""
     spans: Counter[tuple[str, int, int]] = Counter()
     words: list[str] = []
@@ -66,7 +66,7 @@ def brackets_of(tree: Tree) -> Brackets:
     while stack:
         node, start = stack.pop()
         if isinstance(node, str):
-            # A word beside other nodes has no tag; it counts.
+            # A word with siblings has no tag, but counts.
             words.append(node)
             tags.append("")
             continue
@@ -88,27 +88,27 @@ def brackets_of(tree: Tree) -> Brackets:
     return Brackets(spans, words, tags)
 
 
-def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> dict[str, Score]:
-    """Compare trees sentence by sentence; return the score of `all`, and that `up_to_cutoff`, `CUTOFF` words.
+def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> dict[str, BracketScore]:
+    """Return the scores of `all` sentences, and of those of up to `CUTOFF_WORDS` words as `up_to_cutoff`.
 
-    Raises `InputError` where the sides differ in number, or a sentence in the words that count.
+    Raises `InputError` if the numbers of trees, or of words in a sentence, differ.
     """
     if len(gold) != len(found):
-        raise InputError(f"there are {len(gold)} right trees and {len(found)} found ones: one is needed for each")
+        raise InputError(f"expected one parse per gold tree, got {len(gold)} gold trees and {len(found)} parses")
     pairs = []
     for number, (right, guess) in enumerate(zip(gold, found, strict=True), 1):
-        pair = brackets_of(right), brackets_of(guess)
+        pair = collect_brackets(right), collect_brackets(guess)
         if len(pair[0].words) != len(pair[1].words):
             raise InputError(
-                f"sentence {number}: the right tree has {len(pair[0].words)} words, the found one "
-                f"{len(pair[1].words)}: the files do not belong together"
+                f"sentence {number}: the gold tree has {len(pair[0].words)} words, the parse "
+                f"{len(pair[1].words)}: the files do not match"
             )
         pairs.append(pair)
-    shorter = [pair for pair in pairs if len(pair[0].words) <= CUTOFF]
+    shorter = [pair for pair in pairs if len(pair[0].words) <= CUTOFF_WORDS]
     return {"all": _score(pairs), "up_to_cutoff": _score(shorter)}
 
 
-def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> Score:
+def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> BracketScore:
     sentences = matched = right = found = exact = tags = tagged = 0
     for gold, guess in pairs:
         counted = [tag not in DELETED_TAGS for tag in gold.tags]
@@ -124,6 +124,6 @@ def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> Score:
     precision = matched / found if found else 1.0
     recall = matched / right if right else 1.0
     f1 = 2 * precision * recall / (precision + recall) if matched else 0.0
-    return Score(
+    return BracketScore(
         sentences, precision, recall, f1, exact / max(1, sentences), tagged / max(1, tags), matched, right, found
     )

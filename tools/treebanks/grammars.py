@@ -1,7 +1,7 @@
-"""Tree-substitution grammars as fragments with counts, one a line: `(NP (DT the) (NN)) ||| 17`.
+"""Tree-substitution grammars as lists of fragments with counts, such as `(NP (DT the) (NN)) ||| 17`.
 
-Where the counts are those of derivations of a treebank, every node of it is in one counted fragment, so the
-context-free productions of the treebank and their counts can be read off the grammar.
+If the counts are those of derivations of a treebank, every treebank node belongs to exactly one counted fragment, so
+that the context-free productions of the treebank can be computed from the grammar.
 """
 
 import math
@@ -23,39 +23,39 @@ from hierogram.storage.store import open_store
 _BAR = " ||| "
 
 Production = tuple[str, tuple[str, ...], bool]
-"""Label, what it is rewritten to, and whether that is a word."""
+"""Label, children, and whether the only child is a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeGrammar:
-    """Fragments, each once, with their counts, which are above 0.
+    """Distinct fragments with positive counts.
 
-    `derivations` are the fragments of one derivation of each tree with their numbers, where `fragments` are not: means
-    leave out what is rarely used, and with it some productions of the treebank.
+    `derivations` are the fragments of one derivation per tree, if `fragments` are not. Posterior means omit rare
+    fragments, and with them some productions of the treebank.
     """
 
     fragments: Sequence[tuple[Tree, float]]
     derivations: Sequence[tuple[Tree, float]] | None = None
 
     def productions(self) -> dict[Production, float]:
-        """Return the context-free productions of the treebank, and how often they were used."""
+        """Return the context-free productions of the treebank with their counts."""
         counts: defaultdict[Production, float] = defaultdict(float)
         for fragment, count in self.fragments if self.derivations is None else self.derivations:
             for node in preorder(fragment):
                 if isinstance(node, Tree) and node.children:
-                    counts[production_of(node)] += count
+                    counts[node_production(node)] += count
         return counts
 
 
 class Prior(NamedTuple):
-    """The Dirichlet process of a label: strength α_c, and β_c, how probably a nonterminal below a root is expanded."""
+    """Dirichlet process prior of a label: strength α_c, and probability β_c that a nonterminal inside is expanded."""
 
     strength: float
     expansion: float
 
 
-def context_free(grammar: TreeGrammar) -> TreeGrammar:
-    """Return the productions within the fragments, which may be whole trees, each as a fragment of its own."""
+def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
+    """Return the context-free grammar of the fragments: each production as a fragment."""
     return TreeGrammar(
         [
             (Tree(label, tuple(child if lexical else Tree(child) for child in right)), count)
@@ -64,18 +64,18 @@ def context_free(grammar: TreeGrammar) -> TreeGrammar:
     )
 
 
-def production_of(node: Tree) -> Production:
-    """Return the production at a node; raises `InputError` where it has words beside other children."""
+def node_production(node: Tree) -> Production:
+    """Return the production at a node. Raises `InputError` if a word has siblings."""
     words = sum(isinstance(child, str) for child in node.children)
     if words and len(node.children) > 1:
-        raise InputError(f"({node.label} …) has a word beside other children: put a label over each word")
+        raise InputError(f"({node.label} …) has a word with siblings: put a label over each word")
     return node.label, tuple(child if isinstance(child, str) else child.label for child in node.children), words > 0
 
 
 def read_grammar(path: str) -> TreeGrammar:
-    """Return the grammar in a file of `fragment ||| count` lines; fields after the count are passed over.
+    """Read a grammar from `fragment ||| count` lines. Fields after the count are ignored.
 
-    Raises `InputError` where a line is something else, or there is none.
+    Raises `InputError` if a line is invalid or the file has no fragments.
     """
     counts: dict[str, tuple[Tree, float]] = {}
     for name, number, line in numbered_lines(path):
@@ -89,7 +89,7 @@ def read_grammar(path: str) -> TreeGrammar:
             key = str(fragment)
             counts[key] = (fragment, counts.get(key, (fragment, 0.0))[1] + count)
     if not counts:
-        raise InputError(f"{path}: holds no fragments: a grammar is lines of `(NP (DT the) (NN)) ||| 17`")
+        raise InputError(f"{path}: no fragments found: expected lines such as `(NP (DT the) (NN)) ||| 17`")
     return TreeGrammar(list(counts.values()))
 
 
@@ -104,45 +104,46 @@ def _fragment(line: bytes) -> tuple[Tree, float]:
     except (IndexError, ValueError):
         count = math.nan
     if not math.isfinite(count) or count < 0:
-        raise RejectionError(MALFORMED_TREE, f"{shown(line)} is no `fragment ||| count`, with a count from 0")
+        raise RejectionError(MALFORMED_TREE, f"{shown(line)} is not `fragment ||| count` with a count >= 0")
     fragment = read_tree(brackets, frontiers=True)
     if not fragment.children:
-        raise RejectionError(MALFORMED_TREE, f"{fragment} is a label without anything below it, no fragment")
+        raise RejectionError(MALFORMED_TREE, f"{fragment} is a bare label, not a fragment")
     return fragment, count
 
 
-def binarized(grammar: TreeGrammar) -> TreeGrammar:
-    """Return the grammar with at most two children everywhere, by the marks of right binarization."""
+def binarize(grammar: TreeGrammar) -> TreeGrammar:
+    """Return the grammar with right-binarized fragments."""
 
-    def halved(counted: Sequence[tuple[Tree, float]]) -> list[tuple[Tree, float]]:
+    def binarize_all(counted: Sequence[tuple[Tree, float]]) -> list[tuple[Tree, float]]:
         return [(transformed(fragment, Transformations()), count) for fragment, count in counted]
 
-    return TreeGrammar(halved(grammar.fragments), None if grammar.derivations is None else halved(grammar.derivations))
+    return TreeGrammar(
+        binarize_all(grammar.fragments), None if grammar.derivations is None else binarize_all(grammar.derivations)
+    )
 
 
-def stored_grammar(url: str, drawn: bool = False) -> tuple[TreeGrammar, dict[str, Prior], Transformations, str]:
-    """Read the grammar of the store at the URL: the fragments' expected uses, or those of the present derivations.
+def load_grammar(url: str, current_sample: bool = False) -> tuple[TreeGrammar, dict[str, Prior], Transformations, str]:
+    """Return the grammar of a store, the priors of its labels, its tree transformations, and its base distribution.
 
-    Beside it are the learned priors of its labels, how trees are transformed, and the base distribution.
-
-    Raises `WrongKindError` where it is none of trees, `InputError` where nothing was learned, and `StoreError`.
+    Counts are expected uses, or with `current_sample` the counts of the current derivations. Raises `WrongKindError` if
+    the store has no tree grammar, `InputError` if it is not trained, and `StoreError`.
     """
     with open_store(url) as store:
         notation = notation_of(store.settings().grammar)
         if FRAGMENTS not in notation.offers:
-            raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are no fragments of trees")
+            raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are not tree fragments")
         treebank = treebank_of(store)
         with store.snapshot() as snapshot:
-            grammar = _counted(snapshot.iterate_all_rule_rows(), drawn)
+            grammar = _read_rules(snapshot.iterate_all_rule_rows(), current_sample)
         if not grammar.fragments:
-            raise InputError(f"{store.url}: nothing has been learned yet: `hierogram --store {store.url} learn`")
+            raise InputError(f"{store.url}: the store is not trained: run `hierogram --store {store.url} learn`")
         priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
         how = treebank.how if treebank else Transformations()
         return grammar, priors, how, store.settings().base
 
 
-def _counted(rules: Iterable[StoredRule], drawn: bool) -> TreeGrammar:
-    """Return the rules as fragments in the byte order of their texts: rows come in no particular order."""
+def _read_rules(rules: Iterable[StoredRule], current_sample: bool) -> TreeGrammar:
+    """Return the rules as fragments, sorted by text because rows have no defined order."""
     present: dict[str, float] = {}
     expected: dict[str, float] = {}
     for rule in rules:
@@ -150,8 +151,8 @@ def _counted(rules: Iterable[StoredRule], drawn: bool) -> TreeGrammar:
             present[rule.target] = float(rule.count)
         if rule.expected_uses > 0:
             expected[rule.target] = rule.expected_uses
-    read = {text: read_tree(text, frontiers=True) for text in sorted(present if drawn else present | expected)}
+    read = {text: read_tree(text, frontiers=True) for text in sorted(present if current_sample else present | expected)}
     derivations = [(tree, present[text]) for text, tree in read.items() if text in present]
-    if drawn:
+    if current_sample:
         return TreeGrammar(derivations)
     return TreeGrammar([(tree, expected[text]) for text, tree in read.items() if text in expected], derivations)

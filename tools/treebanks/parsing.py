@@ -1,8 +1,8 @@
-"""Parsing with a tree-substitution grammar: words in, trees out.
+"""Parser for tree-substitution grammars.
 
-Three ways to choose a tree [CGB09 §5]: MPD, that of the best derivation; MPP, the tree drawn most often; MER, the tree
-whose productions are expected most often together: maximum expected recall of context-free rules [Goodman 2003; the
-MAX-RULE-SUM of Petrov & Klein 2007].
+Three objectives [CGB09 §5]: MPD, the tree of the best derivation; MPP, the tree sampled most often; MER, the tree
+with the largest sum of expected production counts, that is maximum expected recall of context-free rules
+[Goodman 2003; MAX-RULE-SUM of Petrov & Klein 2007].
 """
 
 from collections import defaultdict
@@ -17,39 +17,41 @@ from hierogram.daemon.text.treebanks.transformations import UNKNOWN, KnownWords,
 from hierogram.daemon.text.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, Forest, SentenceKey, stays
-from hierogram.tools.treebanks.approximation import LEFT, OWN, Approximation, Rule
+from hierogram.tools.treebanks.approximation import LEFT_SPAN, WHOLE_SPAN, Approximation, FragmentRule
 from hierogram.tools.treebanks.grammars import Production
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
 
 _Cell = dict[tuple[Production, int], float]
-"""Expected counts of productions over the same words, each with its split, 0 where it has not two labels."""
+"""Expected counts of productions over one span, by production and split point (0 unless there are two child labels)."""
 
 
-class _Best(NamedTuple):
-    """The best way to put a label over a span: chain of labels from it down, and what the last one is made of.
+class _BestSpan(NamedTuple):
+    """Best subtree of a label over a span.
 
-    That is a word, or two labels and a split.
+    `chain` are the labels from the top down; `content` is a word, or two labels and a split point.
     """
 
     score: float
     chain: tuple[str, ...]
-    made: str | tuple[str, str, int]
+    content: str | tuple[str, str, int]
 
 
-def _best_of(cell: _Cell, best: dict[tuple[int, int], dict[str, _Best]], start: int, end: int) -> dict[str, _Best]:
-    """Return the best way to put each label over a span; no label comes twice in a chain, which could go round."""
-    here: dict[str, _Best] = {}
+def _best_by_label(
+    cell: _Cell, best: dict[tuple[int, int], dict[str, _BestSpan]], start: int, end: int
+) -> dict[str, _BestSpan]:
+    """Return the best subtree of each label over a span. Unary chains never repeat a label, so that they are finite."""
+    here: dict[str, _BestSpan] = {}
     single = []
     for ((label, right, lexical), split), count in cell.items():
         if lexical:
             if label not in here or count > here[label].score:
-                here[label] = _Best(count, (label,), right[0])
+                here[label] = _BestSpan(count, (label,), right[0])
         elif len(right) == 1:
             single.append((label, right[0], count))
         else:
             one, other = best.get((start, split), {}).get(right[0]), best.get((split, end), {}).get(right[1])
             if one and other and (label not in here or count + one.score + other.score > here[label].score):
-                here[label] = _Best(count + one.score + other.score, (label,), (right[0], right[1], split))
+                here[label] = _BestSpan(count + one.score + other.score, (label,), (right[0], right[1], split))
     changed = bool(single)
     while changed:
         changed = False
@@ -58,40 +60,39 @@ def _best_of(cell: _Cell, best: dict[tuple[int, int], dict[str, _Best]], start: 
             if below is None or label in below.chain:
                 continue
             if label not in here or count + below.score > here[label].score:
-                here[label] = _Best(count + below.score, (label, *below.chain), below.made)
+                here[label] = _BestSpan(count + below.score, (label, *below.chain), below.content)
                 changed = True
     return here
 
 
-def _assembled(best: dict[tuple[int, int], dict[str, _Best]], root: str, words: int) -> Tree:
-    stack: list[tuple[str, int, int] | _Best] = [(root, 0, words)]
+def _build_tree(best: dict[tuple[int, int], dict[str, _BestSpan]], root: str, words: int) -> Tree:
+    stack: list[tuple[str, int, int] | _BestSpan] = [(root, 0, words)]
     done: list[Node] = []
     while stack:
         entry = stack.pop()
-        if isinstance(entry, _Best):
-            below = (entry.made,) if isinstance(entry.made, str) else (done.pop(-2), done.pop())
-            done.append(_under(entry.chain[:-1], Tree(entry.chain[-1], below)))
+        if isinstance(entry, _BestSpan):
+            below = (entry.content,) if isinstance(entry.content, str) else (done.pop(-2), done.pop())
+            done.append(_wrap(entry.chain[:-1], Tree(entry.chain[-1], below)))
             continue
         label, start, end = entry
         found = best[start, end][label]
         stack.append(found)
-        if not isinstance(found.made, str):
-            left, right, split = found.made
+        if not isinstance(found.content, str):
+            left, right, split = found.content
             stack += [(right, split, end), (left, start, split)]
     [tree] = done
     assert isinstance(tree, Tree)
     return tree
 
 
-_LEAST_EXPECTED = 1e-3
-"""Productions expected less often are not considered for the tree of MER."""
+_MIN_EXPECTED = 1e-3
+"""Minimum expected count of productions considered by MER."""
 
 
-class Parsed(NamedTuple):
-    """A sentence's tree by each method asked for, binarized as the grammar is; natural log of the sentence's
-    probability.
+class ParseResult(NamedTuple):
+    """Trees of a sentence by method, binarized, and the natural log of the sentence's probability.
 
-    `found` is False where the grammar has no derivation: the tree is then flat, tags under the root.
+    If `found` is False, the grammar has no derivation and the tree is flat, with tags below the root.
     """
 
     trees: dict[str, Tree]
@@ -100,25 +101,25 @@ class Parsed(NamedTuple):
 
 
 class Parser:
-    """Parses with one grammar; number the sentences, so that each has its own random stream."""
+    """Parser with one grammar. The sentence number selects the random stream of a sentence."""
 
     def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
-        """Draw `draws` derivations for MPP, and for MER too; with 0, MER takes exact expectations.
+        """Set the number of derivations to sample for MPP and MER; with 0, MER uses exact expectations.
 
-        Raises `UsageError`.
+        Raises `UsageError` if `draws` is negative.
         """
         if draws < 0:
-            raise UsageError(f"{draws} draws: name a number from 0")
+            raise UsageError(f"draws must be >= 0, got {draws}")
         self.grammar = grammar
         self.root = root
         self.draws = draws
         self.seed = seed
         self._vocabulary = KnownWords(frozenset(grammar.words))
 
-    def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> Parsed:
-        """Return trees of a sentence, which has at least one word."""
+    def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> ParseResult:
+        """Return the trees of a sentence of at least one word."""
         if MPP in methods and not self.draws:
-            raise UsageError("mpp needs draws: give --draws 1000")
+            raise UsageError("mpp requires draws: pass --draws 1000")
         words = [ESCAPES.get(word, word) for word in words]
         known = self.numbers(words, self.grammar.words)
         if known is None:
@@ -137,17 +138,17 @@ class Parser:
             log_probability = forest.graph.chart.log_weight(self.grammar.root, 0, len(words))
             if self.draws:
                 key = SentenceKey(self.seed, sentence)
-                times, tree = self._chain(forest, key)
+                times, tree = self._run_chain(forest, key)
                 if MPP in methods:
                     trees[MPP] = self._tree(forest, forest.derivation(key, tree))
                 if MER in methods:
                     trees[MER] = self._expected_tree(forest, forest.count(key, times) / times.sum())
             else:
                 trees[MER] = self._expected_tree(forest, forest.expected())
-        return Parsed({name: with_words(tree, words) for name, tree in trees.items()}, log_probability, True)
+        return ParseResult({name: with_words(tree, words) for name, tree in trees.items()}, log_probability, True)
 
     def numbers(self, words: Sequence[str], known: dict[str, int]) -> NDArray[np.int32] | None:
-        """Return the numbers of words, of the finest class that is known for others; None where a word has none."""
+        """Return word ids. Unknown words have the id of their finest known class; None if a word has no known class."""
         numbers = []
         for position, word in enumerate(words):
             found: str | None = self._vocabulary.of(word, position)
@@ -163,43 +164,42 @@ class Parser:
             return None
         return Forest(rules, chart, self.grammar.root)
 
-    def _chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
+    def _run_chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
         """Return how often the Metropolis-Hastings chain stays at each draw, and a draw of its most frequent tree."""
         drawn = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
         times = stays(key, drawn)
         trees, first, which = np.unique(drawn.tree, return_index=True, return_inverse=True)
         frequency = np.bincount(which, times, len(trees))
-        # Of trees drawn equally often, the one that was drawn first.
+        # Break ties by the first draw.
         best = max(range(len(trees)), key=lambda k: (frequency[k], -first[k]))
         return times, int(first[best])
 
     def _tree(self, forest: Forest, derivation: NDArray[np.int64]) -> Tree:
-        """Return the tree of a derivation, given as edges, parents first."""
+        """Return the tree of a derivation, given as edges with parents first."""
         rows = forest.items.edge[derivation]
         done: list[Node] = []
         for kind, rule in zip(reversed(rows["kind"].tolist()), reversed(rows["rule"].tolist()), strict=True):
-            found: Rule = self.grammar.rules[kind][rule]
+            found: FragmentRule = self.grammar.rules[kind][rule]
             if kind == LEXICAL_EDGE:
-                done.append(_under(found.top, found.word))
+                done.append(_wrap(found.top, found.word))
             elif kind == UNARY_EDGE:
-                done.append(_under(found.top[:-1], done.pop()))
+                done.append(_wrap(found.top[:-1], done.pop()))
             else:
                 left, right = done.pop(), done.pop()
                 left_part, right_part = found.parts
-                children = (_under(left_part.above, left), _under(right_part.above, right))
-                done.append(_under(found.top[:-1], Tree(found.top[-1], children)))
+                children = (_wrap(left_part.above, left), _wrap(right_part.above, right))
+                done.append(_wrap(found.top[:-1], Tree(found.top[-1], children)))
         [tree] = done
         assert isinstance(tree, Tree)
         return tree
 
     def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
-        """Return the tree of MER: that whose productions have the largest sum of expected counts.
+        """Return the tree of MER. The expected count of an edge is added to each production that it represents.
 
-        The expected count of each edge goes to the productions that it stands for. Raises `InputError` where they make
-        no tree.
+        Raises `InputError` if the productions do not form a tree.
         """
         cells: defaultdict[tuple[int, int], _Cell] = defaultdict(dict)
-        edges = np.flatnonzero(counts > _LEAST_EXPECTED)
+        edges = np.flatnonzero(counts > _MIN_EXPECTED)
         rows = forest.items.edge[edges]
         items = forest.items.item[: forest.items.used[0]]
         of = np.searchsorted(items["first"], edges, "right") - 1
@@ -216,28 +216,28 @@ class Parser:
             for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
                 place = productions.place[p]
                 found = self.grammar.production_list[productions.production[p]]
-                span = (start, end) if place == OWN else (start, split) if place == LEFT else (split, end)
+                span = (start, end) if place == WHOLE_SPAN else (start, split) if place == LEFT_SPAN else (split, end)
                 key = found, split if len(found[1]) == 2 else 0
                 cells[span][key] = cells[span].get(key, 0.0) + count
-        best: dict[tuple[int, int], dict[str, _Best]] = {}
+        best: dict[tuple[int, int], dict[str, _BestSpan]] = {}
         for span in sorted(cells, key=lambda span: (span[1] - span[0], span)):
-            best[span] = _best_of(cells[span], best, *span)
+            best[span] = _best_by_label(cells[span], best, *span)
         words = forest.graph.grammar.words
         if self.root not in best.get((0, words), {}):
-            raise InputError(f"no tree with {self.root} on top can be made of the expected productions")
-        return _assembled(best, self.root, words)
+            raise InputError(f"the expected productions do not form a tree with root {self.root}")
+        return _build_tree(best, self.root, words)
 
-    def _flat(self, words: Sequence[str], methods: Sequence[str]) -> Parsed:
+    def _flat(self, words: Sequence[str], methods: Sequence[str]) -> ParseResult:
         tags = self.grammar.tags
         likeliest = max(tags.values(), key=list(tags.values()).count)
         children = tuple(
             Tree(tags.get(self._vocabulary.of(word, position), likeliest), (word,))
             for position, word in enumerate(words)
         )
-        return Parsed(dict.fromkeys(methods, Tree(self.root, children)), -np.inf, False)
+        return ParseResult(dict.fromkeys(methods, Tree(self.root, children)), -np.inf, False)
 
 
-def _under(labels: Sequence[str], node: Node) -> Node:
+def _wrap(labels: Sequence[str], node: Node) -> Node:
     for label in reversed(labels):
         node = Tree(label, (node,))
     return node

@@ -1,4 +1,4 @@
-"""Options of the parser, declared once: importing this module imports neither numpy nor numba."""
+"""Options of the parser. This module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,37 +9,35 @@ from hierogram.storage.options import Option
 
 MPD, MPP, MER = "mpd", "mpp", "mer"
 METHODS = {
-    MER: "tree of most expected rules",
+    MER: "tree with the largest expected rule counts",
     MPD: "tree of the best derivation",
-    MPP: "tree drawn most often",
+    MPP: "most frequently sampled tree",
 }
-"""Ways to choose a tree, and what they mean [CGB09 §5]."""
+"""Objectives of parsing [CGB09 §5]."""
 
 _MPP_DRAWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ParseRequest:
-    """Options of parsing; None takes the default of the method, or what the grammar's store says."""
+    """Options of parsing. None selects the default of the method or of the store."""
 
-    method: Annotated[str, Option("Tree to choose", values=METHODS)] = MER
+    method: Annotated[str, Option("Objective of parsing", values=METHODS)] = MER
     draws: Annotated[
         int | None,
         Option(
-            "Derivations to draw; 0 takes exact expectations for mer.",
+            "Derivations to sample per sentence. 0 uses exact expectations for mer.",
             min=0,
             shown="0 for mer, 1000 for mpp",
         ),
     ] = None
-    root: Annotated[str | None, Option("Label over whole sentences.", shown="TOP, or as in the store")] = (
-        None
-    )
+    root: Annotated[str | None, Option("Root label of whole sentences.", shown="TOP, or that of the store")] = None
     base: Annotated[
         str | None,
         Option(
-            "Base distribution that fragments are smoothed with",
+            "Base distribution for smoothing fragments",
             values=BASES,
-            shown="that of the store's training; pcfg for a file",
+            shown="that used in training; pcfg for a file",
         ),
     ] = None
     seed: Seed = 1
@@ -47,7 +45,7 @@ class ParseRequest:
 
     @property
     def draws_taken(self) -> int:
-        """Return how many derivations of a sentence are drawn."""
+        """Number of derivations sampled per sentence."""
         if self.draws is not None:
             return self.draws
         return _MPP_DRAWS if self.method == MPP else 0

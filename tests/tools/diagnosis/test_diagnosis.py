@@ -1,4 +1,4 @@
-"""Several chains over a store's pairs: what is said of them, and that the store is left alone."""
+"""Diagnosis of chains over a store, which leaves the store unchanged."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.diagnostics.convergence import APART, CONSTANT, DRIFTING, SOUND, STUCK
 from hierogram.samplers.diagnostics.overlap import KEY, RuleCounts
 from hierogram.storage.store import open_store
-from hierogram.tools.diagnosis.chains import Draws, LinkDraws, load_draws, run_chains
+from hierogram.tools.diagnosis.chains import ChainDraws, LinkDraws, load_draws, run_chains
 from hierogram.tools.diagnosis.diagnosis import diagnose
 from hierogram.tools.diagnosis.options import ChainOptions
 
@@ -30,9 +30,9 @@ def counts_in(path: Path) -> bytes:
 def test_chains_over_a_store(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(STORE, corpus)
     before = counts_in(tmp_path / "hierogram.db")
-    said = hierogram("diagnose", *FEW, "--json", "--draws", "kept.npz", "--plot", "chains.png")
-    assert said.code in (0, 1), said.err
-    found = json.loads(said.out)
+    result = hierogram("diagnose", *FEW, "--json", "--draws", "kept.npz", "--plot", "chains.png")
+    assert result.code in (0, 1), result.err
+    found = json.loads(result.out)
     assert found["starts"] == ["cut", "joined", "random"]
     assert (found["chains"], found["draws"]) == (3, 40)
     assert [one["name"] for one in found["totals"]] == ["log_likelihood", "rule_tokens", "rule_types"]
@@ -40,7 +40,7 @@ def test_chains_over_a_store(hierogram: Run, corpus: Path, tmp_path: Path) -> No
     assert sum(found["rules"]["verdicts"].values()) == found["rules"]["watched"]
     assert 0 < found["overlap"]["single_draws"]["uses"] <= found["overlap"]["means"]["uses"] <= 1
     assert (tmp_path / "chains.png").read_bytes().startswith(b"\x89PNG")
-    assert (said.code == 1) == bool(found["flagged"])
+    assert (result.code == 1) == bool(found["flagged"])
     assert counts_in(tmp_path / "hierogram.db") == before
 
     again = json.loads(hierogram("diagnose", "--load", "--draws", "kept.npz", "--json").out)
@@ -50,24 +50,24 @@ def test_chains_over_a_store(hierogram: Run, corpus: Path, tmp_path: Path) -> No
     assert "log_likelihood" in shown
 
 
-def test_what_cannot_be_diagnosed(hierogram: Run, tmp_path: Path) -> None:
+def test_invalid_diagnosis_requests_are_rejected(hierogram: Run, tmp_path: Path) -> None:
     assert "name it with --draws" in hierogram("diagnose", "--load").err
     (tmp_path / "no.npz").write_text("nothing")
-    assert "no.npz is no file of draws" in hierogram("diagnose", "--load", "--draws", "no.npz").err
+    assert "no.npz is not a file written by" in hierogram("diagnose", "--load", "--draws", "no.npz").err
     assert hierogram("init").code == 0
-    assert "there are no aligned pairs yet" in hierogram("diagnose").err
-    with pytest.raises(InputError, match="no file of draws"):
+    assert "no aligned pairs" in hierogram("diagnose").err
+    with pytest.raises(InputError, match="not a file written by"):
         load_draws(tmp_path / "missing.npz")
 
 
-def test_the_rules_that_are_watched_are_the_most_frequent(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_the_most_frequent_rules_are_recorded(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(STORE, corpus)
     with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
         taken = run_chains(store, ChainOptions(chains=2, sweeps=30))
         same = run_chains(store, ChainOptions(chains=2, sweeps=30))
     assert (taken.draws == same.draws).all()
     tokens, counts = taken.draws[1], taken.draws[3:]
-    # All rules of the chains are watched at the first draw or come later.
+    # Rules may appear after the recorded rules are chosen, so the counts may sum to less.
     assert (counts.sum(axis=0) <= tokens).all()
     assert len(set(zip(taken.sources, taken.targets, strict=True))) == len(taken.sources) == len(counts)
     for grammar, chain_tokens in zip(taken.last, tokens, strict=True):
@@ -75,7 +75,7 @@ def test_the_rules_that_are_watched_are_the_most_frequent(hierogram: Run, corpus
 
 
 @pytest.mark.slow
-def test_a_treebank_s_chains(store_url: str) -> None:
+def test_chains_over_a_treebank(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK_TREES) as store:
         put(store, TREES)
         found = diagnose(run_chains(store, ChainOptions(chains=2, sweeps=40)))
@@ -86,7 +86,7 @@ def test_a_treebank_s_chains(store_url: str) -> None:
 UNALIGNED = [("la maison bleue", "the blue house"), ("la fleur", "the flower"), ("une maison", "a house")] * 4
 
 
-def test_chains_of_the_aligner_over_pairs_that_the_store_aligned(hierogram: Run, tmp_path: Path) -> None:
+def test_aligner_chains_over_pairs_aligned_by_the_store(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "few.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in UNALIGNED))
     for command in (["init"], ["ingest", "few.tsv"], ["learn", "--sweeps", "2"]):
         assert hierogram(*command).code == 0
@@ -97,7 +97,7 @@ def test_chains_of_the_aligner_over_pairs_that_the_store_aligned(hierogram: Run,
     assert len(kept.names) > 20
     assert sum(found["links"]["verdicts"].values()) == len(kept.names) == len(set(kept.names))
     assert set(np.unique(kept.draws).tolist()) == {0.0, 1.0}
-    # A link that is plain is there in most draws.
+    # An unambiguous link is present in most draws.
     shares = dict(zip(kept.names, kept.draws.mean(axis=(1, 2)).tolist(), strict=True))
     sure = [share for name, share in shares.items() if name.startswith("fleur - flower, 1-1 of")]
     assert np.median(sure) > 0.5
@@ -105,7 +105,7 @@ def test_chains_of_the_aligner_over_pairs_that_the_store_aligned(hierogram: Run,
     assert "aligned links: " in hierogram("diagnose", "--load", "--draws", "kept.npz").out
 
 
-def test_pairs_that_came_aligned_have_no_chains_of_the_aligner(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_pairs_with_given_links_have_no_aligner_chains(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(STORE, corpus)
     with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
         taken = run_chains(store, ChainOptions(chains=2, sweeps=10))
@@ -113,26 +113,26 @@ def test_pairs_that_came_aligned_have_no_chains_of_the_aligner(hierogram: Run, c
     assert diagnose(taken).links.watched == 0
 
 
-def test_links_that_chains_stay_apart_on_are_told() -> None:
+def test_links_on_which_chains_disagree_are_listed() -> None:
     random = np.random.default_rng(3)
     apart = np.repeat([[0.0], [1.0], [0.0], [1.0]], 150, axis=1)
     sound = random.integers(0, 2, (4, 150)).astype(np.float64)
     drifting = (np.arange(150) + random.integers(-40, 40, (4, 150)) > 75).astype(np.float64)
     names = ["a - b", "c - d", "e - f"]
-    taken = made_up(NOISE)._replace(links=LinkDraws(np.stack([apart, sound, drifting]), names, 1.0, 0.0))
+    taken = make_draws(NOISE)._replace(links=LinkDraws(np.stack([apart, sound, drifting]), names, 1.0, 0.0))
     found = diagnose(taken)
     assert found.links.verdicts == {SOUND: 1, APART: 1, DRIFTING: 1}
     assert [one.name for one in found.links.least[:2]] == ["a - b", "e - f"]
     assert found.seconds == 3.0
 
 
-def made_up(likelihood: np.ndarray) -> Draws:
+def make_draws(likelihood: np.ndarray) -> ChainDraws:
     random = np.random.default_rng(1)
     chains, draws = likelihood.shape
     rest = random.normal(size=(3, chains, draws))
     keys = np.zeros(1, KEY)
     grammar = RuleCounts(keys, np.ones(1))
-    return Draws(
+    return ChainDraws(
         np.concatenate((likelihood[None], rest)), ["f"], ["e"], ["cut"] * chains, [grammar] * chains,
         [grammar] * chains, 2.0, 0.0,
     )  # fmt: skip
@@ -151,18 +151,18 @@ NOISE = np.random.default_rng(2).normal(size=(4, 150))
         (np.zeros((4, 150)), CONSTANT),
     ],
 )
-def test_totals_that_cannot_be_trusted_are_flagged(likelihood: np.ndarray, verdict: str) -> None:
-    found = diagnose(made_up(likelihood))
+def test_unreliable_totals_are_flagged(likelihood: np.ndarray, verdict: str) -> None:
+    found = diagnose(make_draws(likelihood))
     assert found.totals[0].verdict == verdict
     assert found.flagged == (["log_likelihood"] if verdict in (DRIFTING, APART, STUCK) else [])
     assert (found.totals[0].r_hat is None) == (verdict == CONSTANT)
     assert found.ess_per_second is not None
 
 
-def test_chains_of_which_no_rule_is_watched(hierogram: Run, corpus: Path) -> None:
+def test_diagnosis_without_recorded_rules(hierogram: Run, corpus: Path) -> None:
     teach(STORE, corpus)
-    said = hierogram("diagnose", *FEW[:-1], "watched=0", "--json")
-    assert said.code in (0, 1), said.err
-    found = json.loads(said.out)
+    result = hierogram("diagnose", *FEW[:-1], "watched=0", "--json")
+    assert result.code in (0, 1), result.err
+    found = json.loads(result.out)
     assert (found["rules"]["watched"], found["rules"]["least"]) == (0, [])
     assert len(found["totals"]) == 3

@@ -1,4 +1,4 @@
-"""`hierogram terms`, its formats, and what its document says."""
+"""The `terms` command, its formats, and its documentation."""
 
 import csv
 import json
@@ -18,19 +18,26 @@ from translate.storage.tbx import tbxfile
 import hierogram as hg
 from hierogram.daemon.text.dictionaries import concepts
 from hierogram.tools.terms.options import BASIC_3
-from hierogram.tools.terms.reports import DEPARTURE_COLUMNS, NAMESPACE, TERM_COLUMNS, Rendering, Term, Terms, tbx_of
+from hierogram.tools.terms.reports import (
+    DEPARTURE_COLUMNS,
+    NAMESPACE,
+    TERM_COLUMNS,
+    Rendering,
+    Term,
+    TermReport,
+    make_tbx,
+)
 from hierogram.tools.translation.fixed_words import SentencePart, read_glossary
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs" / "terms.md").read_text()
-COMPARISON = (ROOT / "docs" / "comparison.md").read_text()
 JUDGED = [line.split("\t") for line in (Path(__file__).parent / "judged.tsv").read_text().splitlines()]
 XML = "{http://www.w3.org/XML/1998/namespace}"
 EXPECTED = {("ne vient pas", "not come"), ("la maison", "the house")}
 
 
 def read_tbx(text: str) -> list[tuple[dict[str, str], list[str]]]:
-    """Terms by language, and notes, of each concept: by the structure that ISO 30042 has for the style DCA."""
+    """Return terms by language, and notes, of each concept of a TBX-Basic 3 document in DCA style."""
     root = fromstring(text)
     tag = "{" + NAMESPACE + "}"
     assert (root.tag, root.attrib["type"], root.attrib["style"]) == (f"{tag}tbx", "TBX-Basic", "dca")
@@ -52,7 +59,7 @@ def read_tbx(text: str) -> list[tuple[dict[str, str], list[str]]]:
 
 
 def read_by_toolkit(path: str) -> set[tuple[str, str]]:
-    """Terms and renderings as translate-toolkit finds them, which many tools read TBX with."""
+    """Return terms and renderings as read by translate-toolkit, on which many tools rely."""
     units = tbxfile.parsefile(path).units
     assert all(unit.istranslatable() for unit in units)
     return {(unit.source, unit.target) for unit in units}
@@ -83,42 +90,42 @@ BASIC_2_DTD = """
 <!ELEMENT descrip (#PCDATA)>
 <!ELEMENT note (#PCDATA)>
 """
-"""What the core structure of TBX-Basic 2 [ISO 30042:2008] has of what a list of terms needs."""
+"""Part of the core structure of TBX-Basic 2 [ISO 30042:2008] that a term list uses."""
 
 
 def assert_basic_2(path: str) -> None:
-    """The file has the structure of TBX-Basic 2."""
+    """Assert that a file has the structure of TBX-Basic 2."""
     tree = etree.parse(path)
     structure = etree.DTD(StringIO(BASIC_2_DTD))
     assert structure.validate(tree), structure.error_log
     assert (tree.getroot().tag, tree.getroot().get("type")) == ("martif", "TBX-Basic")
 
 
-def test_every_format_tells_the_same(hierogram: Run, learned_url: str) -> None:
+def test_every_format_reports_the_same_terms(hierogram: Run, learned_url: str) -> None:
     command = ("--store", learned_url, "terms", "--min-count", "2")
     table = hierogram(*command)
     assert table.code == 0
     head, *rows = [line.split("\t") for line in table.out.splitlines()]
     assert head == ["score", "source", "target", "pairs", "other renderings"]
     assert {(row[1], row[2]) for row in rows} >= EXPECTED
-    told = {(row[1], row[2]) for row in rows}
-    assert f"{len(told)} terms of {len(LINES)} pairs" in table.err
+    reported = {(row[1], row[2]) for row in rows}
+    assert f"{len(reported)} terms of {len(LINES)} pairs" in table.err
     as_json = json.loads(hierogram(*command, "--format", "json").out)
-    assert {(term["source"], term["target"]) for term in as_json["terms"]} == told
+    assert {(term["source"], term["target"]) for term in as_json["terms"]} == reported
     for form, dialect in (("tsv", "excel-tab"), ("csv", "excel")):
         read = list(csv.DictReader(hierogram(*command, "--format", form).out.splitlines(), dialect=dialect))
-        assert [tuple(row) for row in read] == [TERM_COLUMNS] * len(told)
+        assert [tuple(row) for row in read] == [TERM_COLUMNS] * len(reported)
         assert [row["target"] for row in read] == [term["target"] for term in as_json["terms"]]
     assert hierogram(*command, "-o", "found.tbx", "--languages", "fr,en").code == 0
-    assert read_by_toolkit("found.tbx") == told
+    assert read_by_toolkit("found.tbx") == reported
     with Path("found.tbx").open("rb") as file:
-        own = [{one.language: one.term for one in concept} for concept in concepts(iter([file.read()]), "found.tbx")]
-    assert {(terms["fr"], terms["en"]) for terms in own} == told
+        own = [dict(concept) for concept in concepts(iter([file.read()]), "found.tbx")]
+    assert {(terms["fr"], terms["en"]) for terms in own} == reported
     assert_basic_2("found.tbx")
     assert hierogram(*command, "-o", "found.tbx", "--languages", "fr,en", "--dialect", "basic-3").code == 0
-    assert {(terms["fr"], terms["en"]) for terms, _ in read_tbx(Path("found.tbx").read_text())} == told
+    assert {(terms["fr"], terms["en"]) for terms, _ in read_tbx(Path("found.tbx").read_text())} == reported
     unnamed = read_tbx(hierogram(*command, "--format", "tbx", "--dialect", "basic-3").out)
-    assert {(terms["x-source"], terms["x-target"]) for terms, _ in unnamed} == told
+    assert {(terms["x-source"], terms["x-target"]) for terms, _ in unnamed} == reported
 
 
 def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
@@ -134,24 +141,24 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
     shown = hierogram(*command, "--departures", "3")
     assert shown.out.splitlines()[0] == "term\tusual\there\tpair\tsource\ttarget"
     as_json = json.loads(hierogram(*command, "--departures", "3", "--format", "json").out)
-    assert [one["pair"] for one in as_json["departures"]] == [int(row["pair"]) for row in rows]
+    assert [item["pair"] for item in as_json["departures"]] == [int(row["pair"]) for row in rows]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--departures", "2", "--format", "tbx"), 2, "tbx holds terms, no pairs"),
-        (("--departures", "2", "-o", "terms.glossary"), 2, "glossary holds terms, no pairs"),
-        (("--dialect", "basic-3"), 2, "--dialect is for TBX"),
+        (("--departures", "2", "--format", "tbx"), 2, "not available for tbx"),
+        (("--departures", "2", "-o", "terms.glossary"), 2, "not available for glossary"),
+        (("--dialect", "basic-3"), 2, "--dialect requires TBX"),
         (("--dialect", "basic-4", "-o", "terms.tbx"), 2, "basic-2"),
-        (("-o", "terms.xls"), 2, "end its name in .tsv, .csv, .tbx, .json, .glossary"),
-        (("--min-words", "4", "--max-words", "3"), 2, "--min-words: 4 is more than"),
+        (("-o", "terms.xls"), 2, "use .tsv, .csv, .tbx, .json, .glossary"),
+        (("--min-words", "4", "--max-words", "3"), 2, "--min-words: must be <= --max-words 3, got 4"),
         (("--languages", "french"), 2, "name two languages"),
-        (("--corpus", "books"), 3, "there are: default"),
+        (("--corpus", "books"), 3, "available corpora: default"),
         (("-o", "nowhere/terms.csv"), 3, "cannot be written"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_invalid_options_are_reported(
     hierogram: Run, learned_url: str, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     ran = hierogram("--store", learned_url, "terms", *arguments)
@@ -159,18 +166,18 @@ def test_what_cannot_be_is_told(
 
 
 @pytest.mark.database("sqlite")
-def test_terms_of_a_store_that_divides_text_are_text(hierogram: Run, tmp_path: Path) -> None:
-    # What comes with links is tokens, as those that text is divided into.
+def test_terms_of_a_tokenizing_store_are_detokenized(hierogram: Run, tmp_path: Path) -> None:
+    # Input with links must be tokenized already, in the same way as the store tokenizes text.
     verbs = [("voit", "sees"), ("prend", "takes"), ("demande", "demands"), ("goûte", "tastes")]
     pairs = [
-        (f"{one} {phrase} .", f"{other} {rendering} .", "0-0 1-1 2-1 3-2")
+        (f"{item} {phrase} .", f"{other} {rendering} .", "0-0 1-1 2-1 3-2")
         for phrase, rendering in (("l' eau", "water"), ("aujourd' hui", "today"))
-        for one, other in verbs
+        for item, other in verbs
     ]
     with hg.open(tmp_path / "text.db", create=True, languages=("fr", "en"), tokenize=True) as store:
         store.add([*pairs, ("Jean boit l' eau .", "John drinks it .", "0-0 1-1 3-2 4-3")])
     command = ("--store", str(tmp_path / "text.db"), "terms", "--min-count", "2", "--min-words", "1")
-    tokens = {one["source"] for one in json.loads(hierogram(*command, "--format", "json").out)["terms"]}
+    tokens = {item["source"] for item in json.loads(hierogram(*command, "--format", "json").out)["terms"]}
     assert {"aujourd' hui", "l' eau"} <= tokens
     assert "aujourd' hui\ttoday" in hierogram(*command, "--format", "glossary").out.splitlines()
     text = {source.replace("' ", "'") for source in tokens}
@@ -186,29 +193,29 @@ def test_terms_of_a_store_that_divides_text_are_text(hierogram: Run, tmp_path: P
     assert [departure[name] for name in shown] == ["l'eau", "it", "Jean boit l'eau.", "John drinks it."]
 
 
-def test_tbx_is_whole_whatever_the_words(tmp_path: Path) -> None:
+def test_tbx_escapes_special_characters(tmp_path: Path) -> None:
     renderings = (Rendering('c"d', 2), Rendering("]]>", 1))
     days = (date(2026, 1, 2), date(2026, 1, 3))
     term = Term("a<b & \x01", 'c"d', 2, 3, 2, 0.6667, 1.0, 1.0, 1.0, renderings, {}, *days)
-    found = Terms(3, (term,), (), ("pt_BR", "en"))
-    (tmp_path / "a.tbx").write_text("".join(tbx_of(found, (), "sqlite:///a&b.db")))
-    assert read_by_toolkit(str(tmp_path / "a.tbx")) == {("a<b & ", 'c"d')}
+    found = TermReport(3, (term,), (), ("pt_BR", "en"))
+    (tmp_path / "a.tbx").write_text("".join(make_tbx(found, (), "sqlite:///a&b.db")))
+    assert read_by_toolkit(str(tmp_path / "a.tbx")) == {("a<b & \ufffd", 'c"d')}
     assert_basic_2(str(tmp_path / "a.tbx"))
-    [(terms, notes)] = read_tbx("".join(tbx_of(found, (), "sqlite:///a&b.db", BASIC_3)))
-    assert terms == {"pt-BR": "a<b & ", "en": 'c"d'}
+    [(terms, notes)] = read_tbx("".join(make_tbx(found, (), "sqlite:///a&b.db", BASIC_3)))
+    assert terms == {"pt-BR": "a<b & \ufffd", "en": 'c"d'}
     assert notes == ["in 3 pairs, from 2026-01-02 to 2026-01-03", "in 2 of these pairs; ]]>: 1"]
 
 
-def test_a_glossary_has_what_nearly_always_has_one_rendering(hierogram: Run, learned_url: str) -> None:
-    """Words such as `ne` that have a rendering of the moment are not forced on every sentence."""
+def test_a_glossary_has_only_consistent_terms(hierogram: Run, learned_url: str) -> None:
+    """Words such as `ne`, whose rendering depends on the context, must not be forced on every sentence."""
     command = ("--store", learned_url, "terms", "--min-count", "2")
     assert hierogram(*command, "-o", "terms.glossary").code == 0
     head, *lines = Path("terms.glossary").read_text().splitlines()
     assert head == "# tokens"
-    told = json.loads(hierogram(*command, "--min-words", "1", "--top", "1000", "--format", "json").out)["terms"]
-    reliable = {(one["source"], one["target"]) for one in told if one["consistency"] >= 0.9}
+    reported = json.loads(hierogram(*command, "--min-words", "1", "--top", "1000", "--format", "json").out)["terms"]
+    reliable = {(item["source"], item["target"]) for item in reported if item["consistency"] >= 0.9}
     assert {tuple(line.split("\t")) for line in lines} == reliable
-    assert len(reliable) < len(told)
+    assert len(reliable) < len(reported)
     source, target = lines[0].split("\t")
     [part] = read_glossary("terms.glossary").divided([SentencePart(tuple(source.split()))])
     assert part.given == (tuple(target.split()),)
@@ -231,13 +238,13 @@ def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str) -> N
 
 
 def test_the_document_names_every_column() -> None:
-    for title, columns in (("Columns of a term", TERM_COLUMNS), ("Columns of a departure", DEPARTURE_COLUMNS)):
+    for title, columns in (("Of a term:", TERM_COLUMNS), ("Of a departure,", DEPARTURE_COLUMNS)):
         part = DOCUMENT.split(title, 1)[1].split("\n\n")[1]
         cells = re.findall(r"^\| (`.*?`) \|", part, re.MULTILINE)
         assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(columns)
 
 
-def test_the_document_tells_what_was_judged() -> None:
+def test_the_document_reports_the_judged_terms() -> None:
     head, *rows = JUDGED
     assert head == ["rank", "source", "target", "verdict"]
     ranks = [int(row[0]) for row in rows]
@@ -245,8 +252,8 @@ def test_the_document_tells_what_was_judged() -> None:
     assert (ranks == sorted(ranks), ranks[-1] <= 1000) == (True, True)
     assert all(max(len(row[1].split()), len(row[2].split())) >= 2 for row in rows)
     verdicts = Counter(row[3] for row in rows)
-    told = dict(re.findall(r"^\| `(\w+)`: .*? \| (\d+) \|", COMPARISON, re.MULTILINE))
-    assert told == {verdict: str(number) for verdict, number in verdicts.items()}
-    assert f"{100 - verdicts['wrong']} of 100 are right translations, and {verdicts['term']} of 100" in COMPARISON
-    shown = DOCUMENT.split("## Example")[1]
+    reported = dict(re.findall(r"^\| `(\w+)`: .*? \| (\d+) \|", DOCUMENT, re.MULTILINE))
+    assert reported == {verdict: str(number) for verdict, number in verdicts.items()}
+    assert f"{100 - verdicts['wrong']} of 100 are right translations, and {verdicts['term']} of 100" in DOCUMENT
+    shown = DOCUMENT.split("## The best 5 of the demo")[1].split("##")[0]
     assert len(re.findall(r"^\| .* \|$", shown, re.MULTILINE)) == 1 + 5

@@ -1,4 +1,4 @@
-"""Terms are counted as by their definition, and told with what the store knows of them."""
+"""Extracted terms compared with a plain implementation of their definition, and their details."""
 
 import random
 from collections import Counter
@@ -16,16 +16,16 @@ from hierogram.storage.options import OptionError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.terms import extraction, phrases
-from hierogram.tools.terms.extraction import Sketch, Tally, extract_terms, likelihood_ratio
+from hierogram.tools.terms.extraction import CountSketch, HashCounter, extract_terms, likelihood_ratio
 from hierogram.tools.terms.options import TermOptions
-from hierogram.tools.terms.reports import Terms
+from hierogram.tools.terms.reports import TermReport
 
 WORDS = ["la", "Maison", "blanche", "pomme", "de", "terre", "vin", "rouge", ",", "42", "été"]
 ALL = TermOptions(top=10_000, min_count=2, max_words=3, min_words=1, consistency=0)
 
 
 def random_lines(number: int, seed: int) -> list[twin.Line]:
-    """Pairs whose links go astray now and then."""
+    """Return random pairs, about 10 % of whose links are wrong."""
     random.seed(seed)
     lines = []
     for _ in range(number):
@@ -54,12 +54,12 @@ def phrase(text: str) -> twin.Phrase:
     return tuple(text.lower().split())
 
 
-def test_terms_are_those_of_the_definition(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.tools.terms.extraction._INSIDE", 2.0)
-    monkeypatch.setattr(phrases, "_COMMON", 1.0)
+def test_terms_match_the_definition(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hierogram.tools.terms.extraction._NESTED_SHARE", 2.0)
+    monkeypatch.setattr(phrases, "_COMMON_SHARE", 1.0)
     monkeypatch.setattr("hierogram.storage.exports.snapshot._IDS_A_BLOCK", 64)
-    # Few cells: those that are rare share them with others.
-    monkeypatch.setattr(extraction, "Sketch", lambda: Sketch(bits=6))
+    # Use a small table so that rare phrases collide.
+    monkeypatch.setattr(extraction, "CountSketch", lambda: CountSketch(bits=6))
     lines = random_lines(400, 3)
     put(store, lines, tmp_path)
     found = extract_terms(store, ALL)
@@ -77,8 +77,8 @@ def test_terms_are_those_of_the_definition(store: Store, tmp_path: Path, monkeyp
         assert term.ratio == pytest.approx(
             twin.ratio(term.pairs, term.source_pairs, term.target_pairs, len(lines)), abs=0.01
         )
-        told = {phrase(rendering.text): rendering.pairs for rendering in term.renderings}
-        assert told.items() <= {t: n for (s, t), n in counts.both.items() if s == source}.items()
+        reported = {phrase(rendering.text): rendering.pairs for rendering in term.renderings}
+        assert reported.items() <= {t: n for (s, t), n in counts.both.items() if s == source}.items()
         assert (term.renderings[0].text, term.renderings[0].pairs) == (term.target, term.pairs)
     assert all(a.score >= b.score for a, b in pairwise(found.terms))
 
@@ -86,13 +86,13 @@ def test_terms_are_those_of_the_definition(store: Store, tmp_path: Path, monkeyp
 def test_departures_are_the_pairs_without_the_usual_rendering(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(phrases, "_COMMON", 1.0)
+    monkeypatch.setattr(phrases, "_COMMON_SHARE", 1.0)
     lines = random_lines(300, 5)
     put(store, lines, tmp_path)
     found = extract_terms(store, ALL, departures=1000)
-    told = Counter(departure.term for departure in found.departures)
+    reported = Counter(departure.term for departure in found.departures)
     for term in found.terms:
-        assert told[term.source] == term.source_pairs - term.pairs
+        assert reported[term.source] == term.source_pairs - term.pairs
     kept = {(source, target) for source, target, _ in lines}
     assert all((departure.source, departure.target) in kept for departure in found.departures)
     few = extract_terms(store, ALL, departures=2)
@@ -112,11 +112,11 @@ DEPARTING = [
 ]
 
 
-def told_of(found: Terms, source: str) -> tuple[str, ...]:
+def departing_renderings(found: TermReport, source: str) -> tuple[str, ...]:
     return tuple(departure.rendering for departure in found.departures if departure.term == source)
 
 
-def test_what_is_told_of_a_term(store: Store, tmp_path: Path) -> None:
+def test_details_of_a_term(store: Store, tmp_path: Path) -> None:
     put(store, PETIT, tmp_path, "menus")
     put(store, DEPARTING, tmp_path, "notes")
     options = TermOptions(min_count=2, consistency=0.1)
@@ -127,61 +127,63 @@ def test_what_is_told_of_a_term(store: Store, tmp_path: Path) -> None:
     row = store.find_pair(1)
     assert row is not None
     assert term.first == term.last == row.added_at.date()
-    assert told_of(found, "petit déjeuner") == ("first meal", "", "now then", "morning … meal")
+    assert departing_renderings(found, "petit déjeuner") == ("first meal", "", "now then", "morning … meal")
     departure = found.departures[0]
     assert (departure.pair, departure.corpus, departure.origin) == (4, "notes", str(tmp_path / "notes.txt"))
     assert (departure.source, departure.target, departure.usual) == ("mon petit déjeuner", "my first meal", "breakfast")
-    # The corpus alone.
+    # Extract the terms of one corpus only.
     alone = extract_terms(store, TermOptions(min_count=2, max_words=2, corpus="menus"))
     assert alone.pairs == 3
     assert {(term.source, term.source_pairs) for term in alone.terms} == {("petit déjeuner", 3), ("à Paris", 2)}
-    with pytest.raises(InputError, match="there are: menus, notes"):
+    with pytest.raises(InputError, match="available corpora: menus, notes"):
         extract_terms(store, TermOptions(corpus="books"))
 
 
-def test_a_phrase_within_a_longer_term_is_left_out(store: Store, tmp_path: Path) -> None:
+def test_a_phrase_nested_in_a_longer_term_is_dropped(store: Store, tmp_path: Path) -> None:
     put(store, [("pomme de terre", "big potato here", "0-0 1-1 2-2")] * 6, tmp_path)
     assert [term.source for term in extract_terms(store, TermOptions(min_words=1)).terms] == ["pomme de terre"]
 
 
-def test_common_words_end_no_term(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terms_do_not_start_or_end_with_common_words(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = [(f"le mot{k}", f"the word{k}", "0-0 1-1") for k in range(60)] * 2
     put(store, [*lines, *[("chat noir", "black cat", "0-1 1-0")] * 6], tmp_path)
     options = TermOptions(min_count=2, min_words=1, top=1000)
-    monkeypatch.setattr(phrases, "_COMMON", 0.1)
+    monkeypatch.setattr(phrases, "_COMMON_SHARE", 0.1)
     found = {term.source for term in extract_terms(store, options).terms}
     assert {"mot1", "chat noir"} <= found
     assert not any("le" in source.split() for source in found)
-    monkeypatch.setattr(phrases, "_COMMON", 1.0)
+    monkeypatch.setattr(phrases, "_COMMON_SHARE", 1.0)
     assert "le mot1" in {term.source for term in extract_terms(store, options).terms}
 
 
-def test_stores_without_terms(store: Store, tmp_path: Path) -> None:
+def test_extraction_fails_for_stores_without_bilingual_links(store: Store, tmp_path: Path) -> None:
     with pytest.raises(NothingLearnedError):
         extract_terms(store, TermOptions())
     with (
         open_store(f"sqlite:///{tmp_path}/trees.db", create=True, settings=Settings(grammar="trees")) as trees,
-        pytest.raises(WrongKindError, match="trees of one language"),
+        pytest.raises(WrongKindError, match="holds trees of one language"),
     ):
         extract_terms(trees, TermOptions())
     put(store, [("un", "one", "0-0")], tmp_path)
     assert extract_terms(store, TermOptions(), departures=3).terms == ()
-    with pytest.raises(OptionError, match="min_words: 5 is more than"):
+    with pytest.raises(OptionError, match="min_words: must be <= --max-words 4, got 5"):
         TermOptions(min_words=5)
 
 
-def test_ratios_are_those_of_tables() -> None:
+def test_likelihood_ratio_matches_the_contingency_table() -> None:
     for table in ((5, 5, 5, 100), (3, 7, 9, 50), (1, 50, 50, 60), (4, 4, 10, 10)):
         [found] = likelihood_ratio(*(np.array([number]) for number in table[:3]), table[3])
         assert found == pytest.approx(twin.ratio(*table))
 
 
-def test_a_tally_is_exact_however_often_it_merges() -> None:
+def test_hash_counter_is_exact_across_merges() -> None:
     rng = np.random.default_rng(1)
     keys = rng.integers(0, 500, 20_000).astype(np.uint64)
-    tally = Tally(1, rows=64)
+    tally = HashCounter(1, rows=64)
     for part in np.split(keys, 40):
         tally.add(part, np.ones(len(part), np.int64), part[:, None].astype(np.int64))
-    hashes, counts, what = tally.found()
+    hashes, counts, descriptions = tally.found()
     assert dict(zip(hashes.tolist(), counts[:, 0].tolist(), strict=True)) == Counter(keys.tolist())
-    assert what[:, 0].tolist() == hashes.tolist()
+    assert descriptions[:, 0].tolist() == hashes.tolist()

@@ -1,4 +1,4 @@
-"""Terms by the definitions, in plain Python: slow, and easy to read."""
+"""Plain Python implementation of the term definitions: slow, but easy to check."""
 
 import math
 from collections import Counter, defaultdict
@@ -11,7 +11,7 @@ Line = tuple[str, str, str]
 
 @dataclass
 class Counts:
-    """Numbers of pairs: with a phrase pair, with a source phrase, with a target phrase."""
+    """Number of pairs with each phrase pair, source phrase and target phrase."""
 
     both: Counter[tuple[Phrase, Phrase]] = field(default_factory=Counter)
     tight: Counter[tuple[Phrase, Phrase]] = field(default_factory=Counter)
@@ -24,7 +24,7 @@ def spans(words: list[str], longest: int) -> list[tuple[int, int]]:
 
 
 def fits(words: list[str]) -> bool:
-    """Whether the words may be a term, where no word is common."""
+    """Whether the words may be a term, if no word is common."""
     ends = any(map(str.isalpha, words[0])) and any(map(str.isalpha, words[-1]))
     return ends and all(any(map(str.isalnum, word)) for word in words)
 
@@ -58,7 +58,7 @@ def count(lines: list[Line], longest: int) -> Counts:
 
 
 def ratio(both: int, first: int, second: int, pairs: int) -> float:
-    """2 ln λ of a table of two by two."""
+    """Return 2 ln λ of a contingency table of two by two."""
     cells = [[both, first - both], [second - both, pairs - first - second + both]]
     rows, columns = (first, pairs - first), (second, pairs - second)
     total = 0.0
@@ -70,7 +70,7 @@ def ratio(both: int, first: int, second: int, pairs: int) -> float:
 
 
 def usual(counts: Counts, min_count: int, min_words: int) -> dict[Phrase, set[Phrase]]:
-    """Of each source phrase the renderings of most pairs, among those that are frequent."""
+    """Return the most frequent renderings of each source phrase, among the frequent phrase pairs."""
     frequent = {
         pair: counts.both[pair]
         for pair, number in counts.tight.items()

@@ -1,13 +1,13 @@
-"""Labelled brackets by EVALB's conventions, against cases counted by hand."""
+"""Bracketing scores by EVALB's conventions, compared with manual counts."""
 
 import pytest
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.treebanks.trees import read_tree
-from hierogram.tools.treebanks.evaluation import brackets_of, evaluate
+from hierogram.tools.treebanks.evaluation import collect_brackets, evaluate
 
 GOLD = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (NN rain))))) (. .)))"
-"""Brackets: S 0-7, NP 0-2, VP 2-7, NP 3-7, NP 3-5, PP 5-7, NP 6-7: seven."""
+"""Seven brackets: S 0-7, NP 0-2, VP 2-7, NP 3-7, NP 3-5, PP 5-7, NP 6-7."""
 
 
 def score(gold: str, found: str):
@@ -20,7 +20,7 @@ def test_the_same_tree_is_exact() -> None:
     assert (result.matched, result.right, result.found) == (7, 7, 7)
 
 
-def test_another_attachment_costs_one_bracket() -> None:
+def test_a_wrong_attachment_costs_one_bracket() -> None:
     flat = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT a) (NN dog)) (PP (IN in) (NP (NN rain)))) (. .)))"
     result = score(GOLD, flat)
     assert (result.matched, result.right, result.found, result.exact) == (6, 7, 6, 0)
@@ -29,27 +29,27 @@ def test_another_attachment_costs_one_bracket() -> None:
     assert result.f1 == pytest.approx(12 / 13)
 
 
-def test_labels_count_and_tags_do_not() -> None:
+def test_labels_count_but_tags_do_not() -> None:
     other = GOLD.replace("(PP (IN in)", "(ADJP (RB in)")
     result = score(GOLD, other)
     assert (result.matched, result.found) == (6, 7)
-    # Seven words: the full stop is left out.
+    # Seven words, without the full stop.
     assert result.tagging == pytest.approx(6 / 7)
 
 
 def test_punctuation_is_left_out() -> None:
-    """`(NP a ,)` and `(NP a) ,` are the same bracket, and one that holds only punctuation is none."""
+    """`(NP a ,)` and `(NP a) ,` have the same bracket; a bracket with only punctuation does not count."""
     gold = "(TOP (S (NP (NN a) (, ,)) (PRN (, ,)) (VP (VB b)) (. .)))"
     found = "(TOP (S (NP (NN a)) (, ,) (, ,) (VP (VB b) (. .))))"
     result = score(gold, found)
     assert (result.matched, result.right, result.found, result.exact) == (3, 3, 3, 1)
     quotes = "(TOP (S (`` ``) (NP (NN a)) ('' '') (: :) (-LRB- -LRB-) (VP (VB b))))"
-    brackets = brackets_of(read_tree(quotes))
+    brackets = collect_brackets(read_tree(quotes))
     counted = [False, True, False, False, True, True]
     assert brackets.over(counted) == {("S", 0, 3): 1, ("NP", 0, 1): 1, ("VP", 2, 3): 1}
 
 
-def test_a_wrong_tag_of_punctuation_moves_no_word() -> None:
+def test_a_wrong_punctuation_tag_does_not_shift_words() -> None:
     gold = "(TOP (S (NP (NN a)) (NN -) (VP (VB b)) (. .)))"
     found = "(TOP (S (NP (NN a)) (: -) (VP (VB b)) (NN .)))"
     result = score(gold, found)
@@ -57,12 +57,12 @@ def test_a_wrong_tag_of_punctuation_moves_no_word() -> None:
     assert result.tagging == pytest.approx(2 / 3)
 
 
-def test_traces_and_functions_do_not_count_adverbs_and_particles_are_one() -> None:
+def test_traces_and_functional_tags_are_ignored_and_advp_equals_prt() -> None:
     gold = "( (S (NP-SBJ-1 (NN a)) (VP (VB b) (NP=2 (-NONE- *-1)) (PRT (RP up)))))"
     found = "(TOP (S (NP (NN a)) (VP (VB b) (ADVP (RB up)))))"
     result = score(gold, found)
     assert (result.matched, result.right, result.found, result.exact) == (4, 4, 4, 1)
-    assert len(brackets_of(read_tree(gold)).words) == 3
+    assert len(collect_brackets(read_tree(gold)).words) == 3
 
 
 def test_repeated_brackets_match_once_each() -> None:
@@ -70,7 +70,7 @@ def test_repeated_brackets_match_once_each() -> None:
     assert (result.matched, result.right, result.found) == (3, 4, 5)
 
 
-def test_rates_are_over_all_sentences_together_and_of_short_ones_apart() -> None:
+def test_rates_cover_all_sentences_and_short_ones_separately() -> None:
     long = "(TOP (S (NP " + "(NN a) " * 40 + ") (VP (VB b)) (, ,)))"
     wrong = "(TOP (S (X " + "(NN a) " * 40 + ") (Y (VB b)) (, ,)))"
     result = evaluate([read_tree(GOLD), read_tree(long)], [read_tree(GOLD), read_tree(wrong)])
@@ -81,13 +81,13 @@ def test_rates_are_over_all_sentences_together_and_of_short_ones_apart() -> None
     assert result["up_to_cutoff"].f1 == 1
 
 
-def test_a_tree_without_brackets_has_no_precision_to_lose() -> None:
+def test_a_tree_without_brackets_has_precision_1() -> None:
     result = score(GOLD, "(TOP (DT the) (NN cat) (VBD saw) (DT a) (NN dog) (IN in) (NN rain) (. .))")
     assert (result.matched, result.found, result.f1, result.recall) == (0, 0, 0, 0)
 
 
-def test_sentences_that_differ_are_told() -> None:
+def test_differing_sentences_are_reported() -> None:
     with pytest.raises(InputError, match="sentence 1"):
         score(GOLD, "(TOP (S (NN a)))")
-    with pytest.raises(InputError, match="2 right trees"):
+    with pytest.raises(InputError, match="2 gold trees"):
         evaluate([read_tree(GOLD)] * 2, [read_tree(GOLD)])

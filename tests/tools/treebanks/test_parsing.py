@@ -1,4 +1,4 @@
-"""Parsing with tree-substitution grammars, against all derivations enumerated from the definition."""
+"""The parser compared with an enumeration of all derivations."""
 
 import gzip
 import json
@@ -20,13 +20,13 @@ from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import Draws, Forest, SentenceKey, stays
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.settings import UNIFORM
-from hierogram.tools.treebanks.approximation import Approximation, approximate, strength_for
+from hierogram.tools.treebanks.approximation import Approximation, approximate, solve_strength
 from hierogram.tools.treebanks.grammars import (
     Prior,
     TreeGrammar,
-    binarized,
-    context_free,
+    binarize,
     read_grammar,
+    to_context_free,
 )
 from hierogram.tools.treebanks.parsing import Parser
 from hierogram.tools.treebanks.requests import METHODS, MPD
@@ -59,7 +59,7 @@ AMBIGUOUS = """
 """
 SENTENCE = ["she", "saw", "stars", "with", "ears"]
 DEEP = 9
-"""Deeper derivations of this sentence, round loops of single labels, weigh less than the tolerance."""
+"""Maximum depth of enumerated derivations. Deeper ones, with unary loops, weigh less than the tolerance."""
 
 
 def grammar_of(text: str) -> TreeGrammar:
@@ -72,7 +72,7 @@ def nested(node: Tree | str):
 
 
 def weights_of(known: Approximation, fragments: list) -> tuple[dict, dict, dict]:
-    """Weights, seated and whole of each fragment, as the approximation has them, by label for the last."""
+    """Return the weight and mass of each fragment in the approximation, and the total mass of each label."""
     processes = known.processes
     seated = dict(zip(fragments, processes.fragment_mass.tolist(), strict=True))
     whole = {f[0]: float(processes.label_mass[label]) for f, label in zip(fragments, processes.label, strict=True)}
@@ -94,7 +94,7 @@ def forest_of(known: Approximation, words: list[str], best: bool = False) -> For
 
 @pytest.fixture(scope="module", params=[False, True], ids=["relative", "smoothed"])
 def example(request: pytest.FixtureRequest):
-    """The ambiguous grammar, its weights, and all derivations of the sentence."""
+    """Return the ambiguous grammar, its weights, and all derivations of the sentence."""
     grammar = grammar_of(AMBIGUOUS)
     known = approximate(grammar, smoothed=request.param)
     weights, seated, whole = weights_of(known, kept_fragments(grammar, request.param))
@@ -111,7 +111,7 @@ def test_the_inside_weight_is_the_sum_over_derivations(example) -> None:
     assert forest.graph.chart.log_weight(known.root, 0, len(SENTENCE)) == pytest.approx(log(total), abs=2e-3)
 
 
-def test_the_best_derivation_is_the_best(example) -> None:
+def test_the_best_derivation_has_maximum_weight(example) -> None:
     known, weights, _, _, found = example
     best = max(found, key=lambda derivation: weight(weights, derivation))
     forest = forest_of(known, SENTENCE, best=True)
@@ -180,7 +180,7 @@ def test_draws_have_their_probabilities_and_the_chain_those_of_the_processes(exa
 
 
 def test_the_processes_differ_from_independence_in_the_example(example) -> None:
-    """What the Metropolis-Hastings correction corrects: else the test before it could not fail."""
+    """Without this difference, the test of the Metropolis-Hastings correction could not fail."""
     _, weights, seated, whole, found = example
     plain = np.array([weight(weights, d) for d in found])
     process = np.exp([process_log_weight(seated, whole, d) for d in found])
@@ -211,10 +211,10 @@ REPEATED = """
 (B x) ||| 1
 (C x) ||| 1
 """
-"""A fragment of the first tree is used twice, which is likelier than twice its own probability."""
+"""Grammar whose first tree uses a fragment twice, which is more probable than the square of its probability."""
 
 
-def test_the_most_probable_parse_is_that_of_the_processes() -> None:
+def test_the_most_probable_parse_follows_the_processes() -> None:
     parser = Parser(approximate(grammar_of(REPEATED), smoothed=False), draws=4000)
     assert str(parser.parse(["x", "x"], 0, ("mpp",)).trees["mpp"]) == "(TOP (S (A x) (A x)))"
     assert str(parser.parse(["x", "x"], 0, (MPD,)).trees[MPD]) == "(TOP (S (B x) (C x)))"
@@ -248,7 +248,7 @@ def test_counted_draws_add_up(example) -> None:
 
 @given(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=4), st.integers(0, 10_000))
 @settings(max_examples=15)
-def test_random_grammars_weigh_sentences_right(words: list[str], seed: int) -> None:
+def test_sentence_weights_of_random_grammars(words: list[str], seed: int) -> None:
     random = np.random.default_rng(seed)
 
     def part(depth: int) -> Tree:
@@ -267,19 +267,19 @@ def test_random_grammars_weigh_sentences_right(words: list[str], seed: int) -> N
     weights, _, _ = weights_of(known, [nested(fragment) for fragment, _ in grammar.fragments])
     forest_rules = restricted(known.chart, np.array([known.words[word] for word in words], np.int32))
     chart = fill_chart(forest_rules)
-    # Fragments of single labels may stand on each other without end: the sum over ever deeper derivations comes near.
+    # Unary fragments can be nested without limit, so compare with sums over increasing depth.
     sums = [sum(weight(weights, d) for d in derivations(weights, "T", words, depth)) for depth in (4, 5)]
     got = exp(chart.log_weight(known.root, 0, len(words)))
     assert got >= sums[1] * (1 - 1e-9)
     assert (got > 0) == (sums[1] > 0) or got < 1e-2
 
 
-def test_circles_that_lose_nothing_are_refused() -> None:
+def test_unary_cycles_of_weight_1_are_rejected() -> None:
     with pytest.raises(GrammarError, match="circle"):
         approximate(grammar_of("(TOP (S)) ||| 1\n(S (NP)) ||| 1\n(NP (S)) ||| 1"), smoothed=False)
 
 
-def test_rare_fragments_get_their_share_of_the_prior() -> None:
+def test_rare_fragments_are_smoothed_by_the_prior() -> None:
     grammar = grammar_of("(TOP (A (B b) (B c))) ||| 3\n(TOP (A)) ||| 1\n(A (B) (B)) ||| 1\n(B b) ||| 2")
     priors = dict.fromkeys(["TOP", "A", "B"], Prior(2.0, 0.25))
     known = approximate(grammar, priors=priors)
@@ -290,7 +290,7 @@ def test_rare_fragments_get_their_share_of_the_prior() -> None:
     assert weights["B", "c"] == pytest.approx(2 * 3 / 8 / 4)
 
 
-def test_the_uniform_base_spreads_its_share_over_all_symbols() -> None:
+def test_the_uniform_base_covers_all_symbols() -> None:
     grammar = grammar_of("(TOP (A (B b) (B c))) ||| 3\n(TOP (A)) ||| 1\n(A (B) (B)) ||| 1\n(B b) ||| 2")
     priors = dict.fromkeys(["TOP", "A", "B"], Prior(2.0, 0.25))
     known = approximate(grammar, priors=priors, base=UNIFORM)
@@ -304,12 +304,12 @@ def test_the_uniform_base_spreads_its_share_over_all_symbols() -> None:
 
 def test_strengths_explain_the_number_of_fragments() -> None:
     for kinds, uses in ((3, 100.0), (50, 80.0), (1, 5.0)):
-        strength = strength_for(kinds, uses)
+        strength = solve_strength(kinds, uses)
         assert strength * np.log1p(uses / strength) == pytest.approx(kinds, rel=1e-3)
 
 
-def test_wide_fragments_are_binarized_and_come_out_whole() -> None:
-    grammar = binarized(
+def test_wide_fragments_are_binarized_and_restored() -> None:
+    grammar = binarize(
         grammar_of("(TOP (A) (B) (C)) ||| 1\n(TOP (A) (B (X x) (Y y) (Z z)) (C)) ||| 1\n(A a) ||| 1\n(C c) ||| 1")
     )
     parser = Parser(approximate(grammar, smoothed=False))
@@ -348,7 +348,7 @@ def test_long_sentences_do_not_underflow() -> None:
 
 def test_a_treebank_and_a_file_give_the_same_grammar(tmp_path: Path) -> None:
     trees = [read_tree("(TOP (S (NP (PRP it)) (VP (VBZ works))))"), read_tree("(TOP (S (VP (VBZ works))))")]
-    grammar = context_free(TreeGrammar([(tree, 1.0) for tree in trees]))
+    grammar = to_context_free(TreeGrammar([(tree, 1.0) for tree in trees]))
     assert sorted((str(fragment), count) for fragment, count in grammar.fragments) == [
         ("(NP (PRP))", 1), ("(PRP it)", 1), ("(S (NP) (VP))", 1), ("(S (VP))", 1), ("(TOP (S))", 2),
         ("(VBZ works)", 2), ("(VP (VBZ))", 2),
@@ -364,18 +364,18 @@ def test_a_treebank_and_a_file_give_the_same_grammar(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("(NP (NN)", "1 brackets are not closed"),
-        ("(NP (NN)) ||| many", "is no `fragment ||| count`"),
-        ("(NP (NN)) ||| -1", "is no `fragment ||| count`"),
+        ("(NP (NN)) ||| many", "is not `fragment ||| count`"),
+        ("(NP (NN)) ||| -1", "is not `fragment ||| count`"),
         ("(NP (NN) ||| 1", "1 brackets are not closed"),
-        ("(NN) ||| 1", "no fragment"),
+        ("(NN) ||| 1", "is a bare label"),
     ],
 )
-def test_a_bad_line_of_a_grammar_is_told(tmp_path: Path, line: str, message: str) -> None:
+def test_an_invalid_grammar_line_is_reported(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "grammar"
     path.write_text(f"(NP (NN)) ||| 2\n{line}\n")
     with pytest.raises(InputError, match="line 2") as error:
         read_grammar(str(path))
-    assert message in str(error.value) or "is no `fragment" in str(error.value)
+    assert message in str(error.value) or "is not `fragment" in str(error.value)
 
 
 def test_parse_and_evaluate_on_the_command_line(hierogram: Run, tmp_path: Path) -> None:

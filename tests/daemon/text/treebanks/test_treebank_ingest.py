@@ -17,7 +17,7 @@ from hierogram.samplers.grammar.settings import TREES
 from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.treebanks.approximation import approximate
-from hierogram.tools.treebanks.grammars import TreeGrammar, binarized, stored_grammar
+from hierogram.tools.treebanks.grammars import TreeGrammar, binarize, load_grammar
 from hierogram.tools.treebanks.parsing import Parser
 
 TREEBANK = """\
@@ -85,7 +85,7 @@ def test_from_a_treebank_to_a_parse_on_the_command_line(hierogram: Run, treebank
     (tmp_path / "text").write_text("the cat saw the small dog .\n")
     unlearned = hierogram("parse", "sqlite:///trees.db", "text")
     assert unlearned.code == 3
-    assert "nothing has been learned yet" in unlearned.err
+    assert "the store is not trained" in unlearned.err
     assert hierogram(*store, "learn", "--sweeps", "5").code == 0
     parsed = hierogram("parse", "sqlite:///trees.db", "text")
     assert parsed.out == ("(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT the) (JJ small) (NN dog))) (. .)))\n")
@@ -182,7 +182,7 @@ def test_each_kind_of_store_says_what_it_takes(hierogram: Run, tmp_path: Path) -
 
 def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
     """And with its last draw where it is asked: that grammar, too, has all productions of the treebank."""
-    means, drawn = stored_grammar(uniform)[0], stored_grammar(uniform, drawn=True)[0]
+    means, drawn = load_grammar(uniform)[0], load_grammar(uniform, current_sample=True)[0]
     with open_store(uniform) as store, store.snapshot() as snapshot:
         rules = {rule.target: rule for rule in snapshot.iterate_all_rule_rows()}
     expected = {text: rule.expected_uses for text, rule in rules.items() if rule.expected_uses}
@@ -191,7 +191,7 @@ def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
     assert {str(fragment): uses for fragment, uses in drawn.fragments} == present
     assert expected.keys() != present.keys()
     assert means.productions() == drawn.productions()
-    assert binarized(means).productions() == binarized(drawn).productions()
+    assert binarize(means).productions() == binarize(drawn).productions()
 
 
 def test_a_production_that_the_means_leave_out_is_parsed_with() -> None:

@@ -35,7 +35,7 @@ from hierogram.samplers.charts.sentences import make_sentence
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.tools.lab.measures.results import timed
 from hierogram.tools.treebanks.approximation import Approximation, approximate
-from hierogram.tools.treebanks.grammars import TreeGrammar, binarized, context_free
+from hierogram.tools.treebanks.grammars import TreeGrammar, binarize, to_context_free
 from hierogram.tools.treebanks.parsing import Parser
 
 _LENGTHS = ((5, 10), (11, 20), (21, 30), (31, 40))
@@ -65,7 +65,7 @@ def grammar_of(trees: list[Tree]) -> TreeGrammar:
         for node in preorder(tree):
             if isinstance(node, Tree) and node.children:
                 counts.update({_top(node, levels) for levels in (1, 2)})
-    return binarized(
+    return binarize(
         TreeGrammar([(tree, float(count)) for tree, count in counts.items() if count > 1 or _levels(tree) == 1])
     )
 
@@ -248,7 +248,7 @@ def main(
         raise InputError(f"{treebank} has no more than {trees:,} trees: name fewer with --trees")
     grammar = grammar_of(known)
     root = Counter(tree.label for tree in known).most_common(1)[0][0]
-    ways = CoarseToFine(approximate(grammar, root), approximate(context_free(grammar), root, smoothed=False))
+    ways = CoarseToFine(approximate(grammar, root), approximate(to_context_free(grammar), root, smoothed=False))
     texts = [words_of(tree) for tree in others]
     chosen = [
         (part, words)
