@@ -13,6 +13,7 @@ from hierogram.daemon.files import appearing
 
 _GZIP_WINDOW = 31
 
+
 class Compression(StrEnum):
     """A way to compress a file."""
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.kinds.kind import Loaded, State
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.supervision import Loop
-    from hierogram.daemon.web.context import Page, ProtocolApp, WebContext
     from hierogram.daemon.web.pages.rendering import PageContext
+    from hierogram.daemon.web.protocol.context import Page, ProtocolApp, WebContext
     from hierogram.samplers.grammar.kinds import Notation
     from hierogram.storage.store import Store
 

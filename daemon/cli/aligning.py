@@ -41,8 +41,8 @@ def align(
         list[str] | None,
         Option(
             "Source sentences, one a line, and their translations, line for line; or one file of "
-            "`source ||| target` lines, of the same with tabs, or of JSON lines; compressed files are unpacked. Without "
-            "a file, or with -, standard input.",
+            "`source ||| target` lines, of the same with tabs, or of JSON lines; compressed files are unpacked. "
+            "Without a file, or with -, standard input.",
             metavar="[SRC TGT | FILE]",
             positional=True,
         ),

@@ -108,7 +108,7 @@ def _add_commands() -> None:
 _add_commands()
 
 
-def main(commands: typer.Typer = app) -> None:
+def main(commands: typer.Typer | None = None) -> None:
     """Run the command line; errors that a user can fix are printed as one line on standard error."""
     collect_seldom()
     COMMANDS.set(True)
@@ -118,7 +118,7 @@ def main(commands: typer.Typer = app) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        commands()
+        (commands or app)()
     except (DaemonError, StoreError, SamplerError) as error:
         print(f"hierogram: {error}", file=sys.stderr)
         sys.exit(USAGE if isinstance(error, UsageError | StoreUrlError) else BAD_INPUT)

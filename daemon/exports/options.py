@@ -22,9 +22,7 @@ from hierogram.storage.records import INFINITY
 
 VersionName = Annotated[str, Option("Name of the versions.", metavar="NAME")]
 Keep = Annotated[int | None, Option("Keep the N newest versions.", min=1, metavar="N", shown="all")]
-Folder = Annotated[
-    Path | None, Option("Write a new version into this folder instead of a file.", metavar="FOLDER")
-]
+Folder = Annotated[Path | None, Option("Write a new version into this folder instead of a file.", metavar="FOLDER")]
 Cron = Annotated[
     str | None,
     Option(
@@ -120,9 +118,7 @@ class ExportOptions(Options):
     corpus: Corpus = None
     min_count: MinCount = 0.0
     max_scope: Annotated[int | None, MAX_SCOPE] = 2
-    hiero: Annotated[
-        bool, Option("Only rules that Chiang's (2007) constraints admit: see docs/exports.md.")
-    ] = False
+    hiero: Annotated[bool, Option("Only rules that Chiang's (2007) constraints admit: see docs/exports.md.")] = False
     filter_for: Annotated[
         Path | None, Option("Only rules that can match a sentence of this test set.", metavar="FILE")
     ] = None

@@ -14,16 +14,16 @@ from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress, silence
 from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.texts import TOKENS, pipeline_of, side_of, text_advice
-from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
 
 if TYPE_CHECKING:
     from hierogram.daemon.exports.difference import Difference
     from hierogram.daemon.learning.alignment.evaluation import AlignmentScore
     from hierogram.daemon.library.keywords import EstimationKeywords, EvaluationKeywords, TuningKeywords
     from hierogram.tools.translation.language_models.estimation import Report as LanguageModelReport
+    from hierogram.tools.translation.language_models.options import EstimationOptions
+    from hierogram.tools.translation.options import TranslateOptions
     from hierogram.tools.translation.tuning.evaluation import MetricScores
+    from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
     from hierogram.tools.treebanks.evaluation import BracketScore
 
 Files = PathLike | Sequence[PathLike]
@@ -52,6 +52,7 @@ def lm(
     `InputError`, `ExportError`, `UsageError`.
     """
     from hierogram.tools.translation.language_models.files import make
+    from hierogram.tools.translation.language_models.options import EstimationOptions
 
     if tokenize is not None and (tokenized or store is not None):
         raise UsageError(
@@ -83,6 +84,7 @@ def evaluate(
     `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate
+    from hierogram.tools.translation.tuning.options import EvaluationOptions
 
     files, against = ([(path, read_sentences(path)) for path in _paths(given)] for given in (translations, references))
     wanted = options_of(EvaluationOptions, options, chosen)
@@ -151,10 +153,12 @@ def tune(
     Raises `InputError`, `ExportError`, `UsageError`.
     """
     from hierogram.tools.translation.opening import equip
+    from hierogram.tools.translation.options import TranslateOptions
     from hierogram.tools.translation.tuning.evaluation import check_lines
     from hierogram.tools.translation.tuning.held_out import held_out
-    from hierogram.tools.translation.tuning.runs import GrammarDecoder, as_plain, split_references, write_tuned
+    from hierogram.tools.translation.tuning.options import TuningOptions
     from hierogram.tools.translation.tuning.tuning import need_scipy, tune
+    from hierogram.tools.translation.tuning_runs import GrammarDecoder, as_plain, split_references, write_tuned
 
     need_scipy()
     wanted = options_of(TuningOptions, options, chosen)

@@ -366,9 +366,7 @@ class GrammarStore:
             given = pairs
             if isinstance(given, str | Path):
                 given = stack.enter_context(
-                    open_input(
-                        [given, *files], format=format, dictionary=dictionary, trees=trees, nbest=nbest
-                    )
+                    open_input([given, *files], format=format, dictionary=dictionary, trees=trees, nbest=nbest)
                 )
             elif files:
                 raise UsageError("give pairs, or files: both are too much for one call")
@@ -689,7 +687,7 @@ class GrammarStore:
         number. `keep` has the store keep the scores of its pairs before they are yielded. Raises
         `NothingLearnedError`, `InputError`.
         """
-        from hierogram.tools.scores.learned import Learned
+        from hierogram.tools.scores.learned import Learned, rows_of
         from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
 
         report = progress or (lambda *_: None)

@@ -20,9 +20,9 @@ from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
-from hierogram.daemon.web.context import ProtocolApp, WebContext
 from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.pages.site import build_pages
+from hierogram.daemon.web.protocol.context import ProtocolApp, WebContext
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
 from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
 from hierogram.daemon.web.protocol.rates import Rates
@@ -33,7 +33,6 @@ from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
 
 _log = logging.getLogger(__name__)
-
 
 
 def _lifespan(

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hierogram.daemon.configuration import is_loopback
 from hierogram.daemon.web.api.health import RequestMetrics
-from hierogram.daemon.web.context import ProtocolApp
+from hierogram.daemon.web.protocol.context import ProtocolApp
 from hierogram.daemon.web.protocol.document import MEMORY, OF_THE_API, OPEN_PATHS
 from hierogram.daemon.web.protocol.problems import ProblemError, answer
 from hierogram.daemon.web.protocol.rates import HEALTH, OPEN, WITH_TOKEN, Rates

@@ -165,7 +165,7 @@ SELECT day, pairs, source_tokens, target_tokens
  ORDER BY day;
 
 -- What was offered, and what became of it?
-SELECT b.id, c.name AS corpus, b.origin, b.format, b.state, b.accepted, b.duplicates, b.rejected, b.error
+SELECT b.id, c.name AS corpus, b.origin, b.format, b.state, b.accepted, b.duplicates, b.rejected, b.error, b.notes
   FROM ingest_batches AS b
   JOIN corpora AS c ON c.id = b.corpus_id
  ORDER BY b.id;

@@ -86,9 +86,7 @@ class Settings:
     ] = PCFG
     start: str = JOINED
     temperature: float = 5.0
-    annealing: Annotated[
-        int, Option("Sweeps in which a new tree, or a pair, is annealed down to T = 1.", min=1)
-    ] = 200
+    annealing: Annotated[int, Option("Sweeps in which a new tree, or a pair, is annealed down to T = 1.", min=1)] = 200
     languages: Annotated[
         tuple[str, ...],
         Option(

@@ -2,6 +2,8 @@
 
 A folder may import what its line names, as far as that stands above it. A module that lies in a part's root stands for
 itself: exceptions and records are at the bottom, the facade and the command line at the top.
+
+A line may also name what stands below it and is imported `lazily`: inside functions only.
 """
 
 import tomllib
@@ -16,9 +18,14 @@ def rows(layers: str) -> dict[str, tuple[str, ...]]:
     """The lines in their order: a folder, and the names that it may import."""
     found = {}
     for folder, row in tomllib.loads(layers).items():
-        assert row.keys() == {"holds", "imports"}, f"{folder}: say what it holds and what it imports"
+        assert row.keys() - {"lazily"} == {"holds", "imports"}, f"{folder}: say what it holds and what it imports"
         found[folder] = tuple(row["imports"])
     return found
+
+
+def lazy(layers: str) -> dict[str, frozenset[str]]:
+    """For each folder those below it that its functions import when they are called."""
+    return {folder: frozenset(row.get("lazily", ())) for folder, row in tomllib.loads(layers).items()}
 
 
 def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:

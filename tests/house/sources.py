@@ -18,6 +18,8 @@ class Import(NamedTuple):
     """With its package, as `hierogram.storage.store.Store` or `numpy`."""
     typing_only: bool
     """Whether it stands under `if TYPE_CHECKING:`."""
+    lazy: bool
+    """Whether it stands inside a function, so that nothing is loaded until that is called."""
 
 
 @cache
@@ -52,26 +54,39 @@ def imports(syntax: ast.Module) -> Iterator[Import]:
         for statement in node.body
         for inner in ast.walk(statement)
     }
+    in_functions = {
+        inner
+        for node in ast.walk(syntax)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+    }
     for node in ast.walk(syntax):
         if isinstance(node, ast.Import):
-            yield from (Import(alias.name, node in for_types) for alias in node.names)
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: a relative import"
-            yield from (Import(f"{node.module}.{alias.name}", node in for_types) for alias in node.names)
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (Import(name, node in for_types, node in in_functions) for name in names)
 
 
 @cache
-def imported(path: Path) -> frozenset[Path]:
-    """The modules of ours that a module imports, itself left out."""
-    found = set()
-    for name, _ in imports(tree(path)):
+def imported(path: Path, *, lazily: bool = True) -> frozenset[Path]:
+    """The modules of ours that a module imports when it runs, itself left out; without `lazily`, when it is loaded.
+
+    Names under `if TYPE_CHECKING:` are not imported at run time.
+    """
+    found: set[Path] = set()
+    for name, typing_only, lazy in imports(tree(path)):
         if name.startswith("hierogram."):
             steps = name.split(".")[1:]
             # Packages of ours hold no names of their own, so the longest name that is a module is what is meant.
-            while steps and not (where := module_at(steps)):
+            while not (where := module_at(steps)) and steps:
                 steps.pop()
-            assert steps, f"{path}: imports {name}, which is no module of ours"
-            found.add(where)
+            assert where is not None, f"{path}: imports {name}, which is no module of ours"
+            if not typing_only and (lazily or not lazy):
+                found.add(where)
     return frozenset(found - {path})
 
 

@@ -15,7 +15,7 @@ SAMPLERS_DO_WITHOUT = {"sqlalchemy", "sqlite3", "psycopg", "logging", "time", "d
 
 def misplaced(path: Path) -> Iterator[str]:
     """What a module imports that its part does without, or by another name than ours."""
-    for name, _ in imports(tree(path)):
+    for name, *_ in imports(tree(path)):
         top = name.partition(".")[0]
         if top in PARTS:
             yield f"imports {name}: say hierogram.{name}"

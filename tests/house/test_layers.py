@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from tests.house.layers import LAYERS, allowed, floor, rows
+from tests.house.layers import LAYERS, allowed, floor, lazy, rows
 from tests.house.sources import ROOT, circles, dotted, imported, imports, modules, named, tree
 
 
@@ -33,15 +33,25 @@ def test_every_row_names_what_stands_above() -> None:
 
 
 def test_imports_go_down() -> None:
-    may = allowed(rows(LAYERS))
+    may, below = allowed(rows(LAYERS)), lazy(LAYERS)
     upward = [
         f"{path.relative_to(ROOT)} imports {other.relative_to(ROOT)}"
         for path in placed()
         for other in imported(path)
         if other.parent.parent != ROOT or other.name != "__init__.py"
         if floor(path) != floor(other) and floor(other) not in may[floor(path)]
+        if floor(other) not in below[floor(path)] or other in imported(path, lazily=False)
     ]
     assert not upward, "\n".join(["layers.toml does not allow:", *upward])
+
+
+def test_lazy_imports_of_what_stands_below_are_still_there() -> None:
+    may = allowed(rows(LAYERS))
+    found: dict[str, set[str]] = {folder: set() for folder in may}
+    for path in placed():
+        below = {floor(other) for other in imported(path)} - {floor(path)} - may[floor(path)]
+        found[floor(path)] |= below & may.keys()
+    assert found == lazy(LAYERS)
 
 
 def test_the_table_has_no_circle() -> None:
@@ -79,13 +89,12 @@ def test_the_scan_sees_every_import() -> None:
         "if TYPE_CHECKING:\n    from hierogram.storage.store import Store\n"
         "def f():\n    from hierogram.samplers import grammar\n    import numba.core\n"
     )
-    found = dict(imports(ast.parse(source)))
-    assert found == {
-        "typing.TYPE_CHECKING": False,
-        "hierogram.storage.records": False,
-        "hierogram.storage.store.Store": True,
-        "hierogram.samplers.grammar": False,
-        "numba.core": False,
+    assert set(imports(ast.parse(source))) == {
+        ("typing.TYPE_CHECKING", False, False),
+        ("hierogram.storage.records", False, False),
+        ("hierogram.storage.store.Store", True, False),
+        ("hierogram.samplers.grammar", False, True),
+        ("numba.core", False, True),
     }
 
 
@@ -104,7 +113,7 @@ def test_tests_share_helpers_not_tests() -> None:
         for path in sorted((ROOT / "tests").rglob("*.py"))
         # Few have such a name among their imports; to parse all tests takes seconds.
         if re.search(r"^ *(?:from|import) tests\b[^(\n]*(?:\([^)]*)?\btest_", path.read_text("utf-8"), re.MULTILINE)
-        for name, _ in imports(tree(path))
+        for name, *_ in imports(tree(path))
         if name.startswith("tests.") and any(step.startswith("test_") for step in name.split("."))
     ]
     assert not shared, "\n".join(["what tests share belongs to a module of helpers:", *shared])

@@ -438,8 +438,8 @@ CHART_FAULTS = (
     Fault(
         "a word is replaced by itself",
         "tools/scores/misfits.py",
-        "if word != corrupted[place]:",
+        "if word != spoiled[place]:",
         "if word >= 0:",
-        (_MISFITS, "-k", "fifth or all_words_are_equal"),
+        (_MISFITS, "-k", "fifth or all_words_are_the_same"),
     ),
 )

@@ -136,8 +136,8 @@ DAEMON_FAULTS = (
     Fault(
         "text of HTML is not escaped again",
         "tools/translation/text_translator.py",
-        "yield separator, paragraph.written(word) if written is None else written",
-        "yield separator, word if written is None else written",
+        "yield separator, paragraph.written(as_written(word)) if written is None else written",
+        "yield separator, as_written(word) if written is None else written",
         (_TEXT, "-k", "html"),
     ),
     Fault(
@@ -185,7 +185,7 @@ DAEMON_FAULTS = (
     Fault(
         "a sentence begins with a small letter",
         "daemon/text/languages.py",
-        "if following.islower() and following.title() != following:",
+        "if following.islower() and following != following.title():",
         "if False:",
         (_JOINING, "-k", "sentences"),
     ),
@@ -376,8 +376,8 @@ DAEMON_FAULTS = (
     Fault(
         "failures of before count on after a good round",
         "daemon/serving/supervision.py",
-        "        self()\n        self.failures = 0\n",
-        "        self()\n",
+        "        self.progress()\n        self.failures = 0\n",
+        "        self.progress()\n",
         (_SUPERVISION, "-k", "in_a_row"),
     ),
     Fault(
@@ -496,7 +496,7 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "who asks seldom may ask any number of times at once",
-        "daemon/web/guard.py",
+        "daemon/web/protocol/rates.py",
         "min(self._burst, level + (now - since) * self._rate)",
         "level + (now - since) * self._rate",
         (_GUARD, "-k", "test_rates"),
@@ -524,24 +524,24 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "the deadline of a body starts again with each piece of it",
-        "daemon/web/server.py",
-        "patience + size / self.slowest - waited",
+        "daemon/web/connections.py",
+        "patience + self._size / self._gate.slowest - self._waited",
         "patience",
         (_SERVER, "-k", "drips_its_body"),
     ),
     Fault(
         "no descriptor is kept for the store",
-        "daemon/web/server.py",
-        "_KEPT_BACK = 256",
-        "_KEPT_BACK = 0",
+        "daemon/web/connections.py",
+        "_RESERVED_DESCRIPTORS = 256",
+        "_RESERVED_DESCRIPTORS = 0",
         (_SERVER, "-k", "descriptors_are_kept"),
     ),
     Fault(
         "connections take descriptors that are kept for the store",
-        "daemon/web/server.py",
-        "connection.fileno() < self.room and ",
-        "",
-        (_SERVER, "-k", "leave_descriptors"),
+        "daemon/web/connections.py",
+        "limit - min(_RESERVED_DESCRIPTORS, limit // 2) - 2 * _SPARE_CONNECTIONS",
+        "limit",
+        (_SERVER, "-k", "descriptors_are_kept"),
     ),
     Fault(
         "a body that declares no size may have any",
@@ -583,14 +583,14 @@ DAEMON_FAULTS = (
         "tools/evidence/budget.py",
         "        seen.update(best.words)\n",
         "",
-        ("tests/tools/evidence/test_budget.py", "-k", "not_shown_again"),
+        ("tests/tools/evidence/test_budget.py", "-k", "shown_twice"),
     ),
     Fault(
         "models add pairs where they may not",
         "tools/integrations/mcp/server.py",
         "    if may_add:\n",
         "    if True:\n",
-        ("tests/tools/integrations/mcp/test_tools.py", "-k", "only_if_allowed"),
+        ("tests/tools/integrations/mcp/test_tools.py", "-k", "only_where_that_is_allowed"),
     ),
     Fault(
         "a browser's session does not end",

@@ -1255,8 +1255,8 @@ FAULTS = (
     Fault(
         "rules of scope three are left out",
         "tools/scores/learned.py",
-        "_MAX_SCOPE = 3",
-        "_MAX_SCOPE = 2",
+        "_MOST_SCOPE = 3",
+        "_MOST_SCOPE = 2",
         SCORES,
     ),
     Fault(
@@ -1283,7 +1283,7 @@ FAULTS = (
     Fault(
         "copies are not doubtful",
         "tools/scores/doubts.py",
-        "_COPY_WEIGHT * _copied(source, target)",
+        "_COPIED * _copied(source, target)",
         "0 * _copied(source, target)",
         SCORES,
     ),
@@ -1487,8 +1487,8 @@ FAULTS = (
     Fault(
         "a known name stands in for one that is spelled almost so",
         "tools/translation/unknown_words.py",
-        "        if is_name(word, before):\n",
-        '        if is_name(word, ""):\n',
+        "noun = is_name(word, before)",
+        'noun = is_name(word, "")',
         ("tests/tools/translation/test_unknown_words.py", "-k", "names"),
     ),
     Fault(
@@ -1501,15 +1501,15 @@ FAULTS = (
     Fault(
         "the gradient lacks the regularization that the loss has",
         "tools/translation/tuning/tuning.py",
-        "_REGULARIZATION * weights + strength * away",
-        "strength * away",
+        "_REGULARIZATION * weights - wrong @ differences",
+        "-wrong @ differences",
         _GRADIENT,
     ),
     Fault(
         "the loss counts squared weights twice",
         "tools/translation/tuning/tuning.py",
-        "+= _REGULARIZATION / 2 * (weights @ weights)",
-        "+= _REGULARIZATION * (weights @ weights)",
+        "+ _REGULARIZATION / 2 * (weights @ weights)",
+        "+ _REGULARIZATION * (weights @ weights)",
         _GRADIENT,
     ),
     Fault(

@@ -55,10 +55,7 @@ def diagnose(
     else:
         _print_diagnosis(found)
     if found.flagged:
-        note(
-            f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer "
-            "(--sweeps)"
-        )
+        note(f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer (--sweeps)")
         raise typer.Exit(FOUND)
 
 

@@ -8,7 +8,7 @@ from hierogram.daemon.extensions import LOOK, Command, Extension
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from hierogram.daemon.web.context import WebContext
+    from hierogram.daemon.web.protocol.context import WebContext
 
 
 def _commands() -> "Iterable[Command]":

@@ -8,7 +8,7 @@ from hierogram.daemon.extensions import SERVE, Command, Extension
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from hierogram.daemon.web.context import ProtocolApp, WebContext
+    from hierogram.daemon.web.protocol.context import ProtocolApp, WebContext
 
 
 def _commands() -> "Iterable[Command]":
@@ -24,7 +24,7 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 
 def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
-    from hierogram.daemon.web.context import ProtocolApp
+    from hierogram.daemon.web.protocol.context import ProtocolApp
     from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, refused
     from hierogram.tools.integrations.mcp.desk import Desk
     from hierogram.tools.integrations.mcp.server import PATH, make_server, over_http
@@ -36,9 +36,7 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
         app, lifespan = over_http(make_server(desk, context.threads, may_add=http.mcp == "add"))
         yield ProtocolApp(lambda scope: scope["path"] == PATH, app, lifespan=lifespan)
     if http.libretranslate:
-        door = libretranslate(
-            shared.translator, shared.corrections, context.sessions, context.rates, context.threads
-        )
+        door = libretranslate(shared.translator, shared.corrections, context.sessions, context.rates, context.threads)
         yield ProtocolApp(is_libretranslate, door, refused)
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.supervision import Loop
-    from hierogram.daemon.web.context import WebContext
+    from hierogram.daemon.web.protocol.context import WebContext
     from hierogram.storage.store import Store
 
 

@@ -262,7 +262,13 @@ def tune(
         else:
             grammar, sentences = stack.enter_context(chosen_store(context)), None
         tuned = find_weights(
-            grammar, sentences, reference or [], output, options=tuning, translate=options, threads=threads or 0,
+            grammar,
+            sentences,
+            reference or [],
+            output,
+            options=tuning,
+            translate=options,
+            threads=threads or 0,
             advise=note,
         )
     if as_json:

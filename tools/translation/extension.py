@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.learning.kinds.kind import Loaded, State
-    from hierogram.daemon.web.context import Page, WebContext
     from hierogram.daemon.web.pages.rendering import PageContext
+    from hierogram.daemon.web.protocol.context import Page, WebContext
     from hierogram.samplers.grammar.kinds import Notation
 
 
@@ -51,7 +51,7 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 
 def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
-    from hierogram.daemon.web.context import Page
+    from hierogram.daemon.web.protocol.context import Page
     from hierogram.tools.translation.pages import translation_routes
     from hierogram.tools.translation.web import WebTranslation
 

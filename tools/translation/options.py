@@ -34,9 +34,7 @@ class DecodingOptions(Options):
     current_sample: CurrentSample = False
     min_count: MinCount = 0.0
     max_scope: Annotated[int, MAX_SCOPE] = 2
-    pops: Annotated[int, Option("Places popped for each span; 0: all, the search is exact.", min=0)] = (
-        200
-    )
+    pops: Annotated[int, Option("Places popped for each span; 0: all, the search is exact.", min=0)] = 200
     glossary: Annotated[
         str | None, Option("Given translations: words, a tab, their translation, a line each.", metavar="FILE")
     ] = None

@@ -117,11 +117,7 @@ def translation_routes(
         translator, _ = translations.now()
         words = " ".join(translator.texts.source.tokens(typed[:MOST_LETTERS]).split()[:_WORDS])
         with page.reader.look() as look:
-            pairs = (
-                gather(look, words, EvidenceOptions(pairs=_PAIRS, rules=0, tokenized=True)).pairs
-                if words
-                else []
-            )
+            pairs = gather(look, words, EvidenceOptions(pairs=_PAIRS, rules=0, tokenized=True)).pairs if words else []
             shown = [{"id": one.id, "corpus": one.corpus, "source": one.source, "target": one.target} for one in pairs]
             sides = translator.texts.source, translator.texts.target
             for one in shown:

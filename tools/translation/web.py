@@ -1,6 +1,6 @@
 """Translation for the web server: the objects that routes, pages and protocols share."""
 
-from hierogram.daemon.web.context import WebContext
+from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import DecodingOptions
 from hierogram.tools.translation.plain_text import PlainTranslator

@@ -106,9 +106,7 @@ class Transformations:
 
     unary: Annotated[str, Option("Trees: keep chains of single labels, or collapse them, `S+VP`.")] = KEEP
     root: Annotated[str, Option("Trees: label over every tree.", metavar="LABEL")] = "TOP"
-    rare: Annotated[
-        int, Option("Trees: words seen that often or less become classes of unknown words.", min=0)
-    ] = 1
+    rare: Annotated[int, Option("Trees: words seen that often or less become classes of unknown words.", min=0)] = 1
 
     def __post_init__(self) -> None:
         if self.unary not in (KEEP, COLLAPSE):

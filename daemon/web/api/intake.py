@@ -126,9 +126,7 @@ class Body:
     Every method talks to the store: call them from one thread at a time.
     """
 
-    def __init__(
-        self, store: GrammarStore, corpus: str, key: str | None, limits: Limits = DEFAULT_LIMITS
-    ) -> None:
+    def __init__(self, store: GrammarStore, corpus: str, key: str | None, limits: Limits = DEFAULT_LIMITS) -> None:
         self._store = store.store
         self._corpus = corpus
         self._key = key
@@ -413,9 +411,7 @@ def intake_routes(
         async with intakes.place(idempotency_key):
             await intakes.in_thread(lambda: _check_languages(service.store, languages))
             await intakes.wait_for_lag()
-            body = await intakes.in_thread(
-                lambda: Body(service.store, corpus, idempotency_key, limits)
-            )
+            body = await intakes.in_thread(lambda: Body(service.store, corpus, idempotency_key, limits))
             try:
                 await take_in(request, body)
             except (ProblemError, StoreError, InputError, ClientGoneError) as error:

@@ -8,7 +8,6 @@ from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.web.context import WebContext
 from hierogram.daemon.web.pages.asking import asking_routes
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.now import now_routes
@@ -17,6 +16,7 @@ from hierogram.daemon.web.pages.rendering import JSON_ENDING, STATIC, PageContex
 from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
 from hierogram.daemon.web.pages.words import word_routes
+from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, answer_problems
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, from_elsewhere

@@ -157,4 +157,3 @@ def test_unknown_keys_are_refused() -> None:
 
 def test_flags_are_named_as_people_type_them() -> None:
     assert [flag_of(field) for field in Declared.of(Paint).values()][:3] == ["WHAT", "--coats", "--share"]
-

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hierogram.tools.demo_excerpt import excerpt, run_demo, shown
+from hierogram.tools.lab.demo_excerpt import excerpt, run_demo, shown
 
 README = (Path(__file__).parents[3] / "README.md").read_text()
 
@@ -16,7 +16,7 @@ README = (Path(__file__).parents[3] / "README.md").read_text()
 def test_the_readme_shows_what_the_demo_prints() -> None:
     printed = run_demo()
     assert shown(README) == excerpt(printed)
-    [figures] = re.findall(r"fetches ([\d,]+) pairs of verses with ([\d,]+) manual links", README)
+    [figures] = re.findall(r"stores ([\d,]+) pairs of verses with ([\d,]+) manual links", README)
     assert [re.findall(r"^([\d,]+) pairs of verses .* with ([\d,]+) links", printed, re.MULTILINE)] == [[figures]]
 
 

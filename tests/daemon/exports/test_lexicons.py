@@ -45,7 +45,7 @@ def test_words_with_unicode_spaces_are_left_out_and_counted(store: Store, tmp_pa
     ]
     commit(store, [], rules)
     path = tmp_path / "lexicon"
-    manifest = export(store, path, ExportOptions(format=format, drawn=True))
+    manifest = export(store, path, ExportOptions(format=format, current_sample=True))
     written = " ".join(parsers.lines(path))
     assert {"maison", "house"} <= set(written.split())
     assert not any(space in written for space in PRINTABLE)

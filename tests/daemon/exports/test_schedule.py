@@ -63,7 +63,7 @@ def store(store: Store) -> Store:
 
 
 def job(folder: Path, name: str = "news", **options: object) -> ExportJob:
-    return from_plain(ExportJob, {"name": name, "to": folder / name, "every": "1h", "drawn": True, **options})
+    return from_plain(ExportJob, {"name": name, "to": folder / name, "every": "1h", "current_sample": True, **options})
 
 
 def make_due(url: str, name: str, missed: timedelta = timedelta(hours=5)) -> None:

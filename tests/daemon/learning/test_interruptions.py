@@ -327,7 +327,8 @@ def test_a_run_that_is_interrupted_while_it_aligns_keeps_its_sweeps(
     def killed(*_: object, **_options: object) -> None:
         raise KilledError
 
-    with hg.open(store_url, create=True, settings=QUICK) as store:
+    open_store(store_url, create=True, settings=QUICK).close()
+    with hg.open(store_url) as store:
         store.add([(pair.source, pair.target) for pair in some_pairs(20)])
         with monkeypatch.context() as patched:
             patched.setattr("hierogram.daemon.library.learning.align_pending", killed)

@@ -38,6 +38,7 @@ MEMORY = """<?xml version="1.0" encoding="UTF-8"?>
 def use_a_store(folder: Path) -> None:
     with hg.open(folder / "store.db", create=True, seed=3) as store:
         assert store.url
+        assert isinstance(store.settings(), hg.Settings)
         assert store.settings().seed == 3
         assert store.add(PAIRS).totals.accepted == len(PAIRS)
         assert [sweep.sweep for sweep in store.learn(sweeps=2)][-1] == 28
@@ -55,7 +56,7 @@ def use_a_store(folder: Path) -> None:
         assert store.diagnose(options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules_in_use
         assert store.notation().one == "pair"
-        assert store.glance().rules
+        assert store.glance().rules_in_use
         assert store.upgraded_from is None
         store.aligner.prepared([("la maison", "the house")])
         with store.reader.look() as look:
@@ -65,7 +66,7 @@ def use_a_store(folder: Path) -> None:
         assert store.pair(1).links == [(0, 0), (1, 1)]
         assert isinstance(store.pair(1), hg.StoredPair)
         rule = store.rules(current_sample=True).top(1, "count")[0]
-        assert store.index()
+        assert store.index() == 0
         assert store.pairs_using(rule.source, rule.target)
         assert store.find_rules("maison").rules[0].target == "house"
         for use in (lambda: store.nearest("la maison"), lambda: "".join(store.memory())):
@@ -112,8 +113,9 @@ def use_texts(folder: Path) -> None:
     assert decoder.translate("la maison").text == "the house"
     assert hg.evaluate_links(folder / "align", folder / "align").aer == 0
     assert not hg.diff(folder / "grammar.cdec.gz", folder / "grammar.cdec.gz").changed
+    bleu = hg.EvaluationOptions(metrics=("bleu",))
     for extra, use in (
-        ("sacrebleu", lambda: hg.evaluate(folder / "en", folder / "en", metrics=("bleu",))),
+        ("sacrebleu", lambda: hg.evaluate(folder / "en", folder / "en", options=bleu)),
         ("scipy", lambda: hg.tune(
             folder / "grammar.cdec.gz", folder / "fr", folder / "en", folder / "weights.toml",
             options=hg.TuningOptions(iterations=1), threads=1,

@@ -21,7 +21,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "paper": ({"schedule": "paper", "sweeps_per_level": 2, "levels": 3}, {"schedule": hg.Schedule(2, 3)}),
     "annealed": (
         {
-            "model": "dirichlet", "schedule": "annealed", "strength": 2.0, "annealing": 12, "temperature": 4.0,
+            "model": "dirichlet",
+            "schedule": "annealed",
+            "strength": 2.0,
+            "annealing": 12,
+            "temperature": 4.0,
             "burn_in": 3,
         },
         {"model": hg.DirichletProcess(2.0), "schedule": hg.Annealing(12, 4.0, 3)},

@@ -117,7 +117,7 @@ def make_rules(path: Path, rules: int) -> None:
         " count, expected_uses, expected_uses_variance"
     )
     connection.executemany(f"INSERT INTO rules ({columns}) VALUES ({', '.join('?' * 14)})", rows)
-    connection.execute("UPDATE store_state SET last_rule_id = ?, rules = ?", (rules, rules))
+    connection.execute("UPDATE store_state SET last_rule_id = ?, rules_in_use = ?", (rules, rules))
     connection.commit()
     connection.close()
 

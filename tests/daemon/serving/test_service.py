@@ -3,7 +3,7 @@
 import pytest
 import structlog
 
-from hierogram.daemon.configuration import Configuration, DaemonSection
+from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.service import Daemon
@@ -13,7 +13,7 @@ from hierogram.storage.store import Store
 
 @pytest.mark.database("sqlite")
 def test_the_first_and_the_last_failure_in_a_row_are_events(store: Store) -> None:
-    configuration = Configuration(daemon=DaemonSection(pause_seconds=1.0))
+    configuration = Configuration()
     daemon = Daemon(GrammarStore(store), configuration, structlog.stdlib.get_logger())
     for pause in (1.0, 2.0, 4.0, None):
         daemon._note_failure("score", DaemonError(f"pause {pause}"), pause)

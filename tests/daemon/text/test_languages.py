@@ -136,7 +136,7 @@ def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: st
         (["init", "--languages", "fr,e n"], "name two languages"),
         (["init", "--tokenize"], "name the languages"),
         (["init", "--languages", "zh,en", "--tokenize"], "needs jieba: run pip install '.[chinese]' in the clone"),
-        (["init", "--case", "upper"], "there are kept, lowered"),
+        (["init", "--case", "upper"], "must be one of kept, lowered"),
         (["init", "--kind", "trees", "--languages", "fr,en"], "store of trees"),
         (["ingest", "a", "--tokenize", "en,ja"], "needs fugashi: run pip install '.[japanese]'"),
         (["ingest", "a", "--languages", "fr"], "name two languages"),
@@ -170,7 +170,10 @@ def test_a_language_whose_words_nothing_finds_is_noticed(
     assert tokens in hierogram(*chosen, "init", "--languages", languages, "--tokenize").err
     (tmp_path / "a").write_text(f"{line}\n")
     done = hierogram(*chosen, "ingest", "a", "--format", "pipes")
-    assert (done.code, f"a: {languages.replace('en', '').strip(',')} is written without spaces" in done.err) == (
+    assert (
+        done.code,
+        f"a: no-word-division: {languages.replace('en', '').strip(',')} is written without spaces" in done.err,
+    ) == (
         0,
         True,
     )

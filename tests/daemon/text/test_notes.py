@@ -91,7 +91,7 @@ def test_swapped_sides_are_noted(hierogram: Run, tmp_path: Path, parts: bool) ->
     if parts:
         store = "parts.db"
         with hg.open("words.db") as words:
-            words.in_parts(store, joins=(12, 0)).close()
+            words.in_parts(store, bpe_merges=(12, 0)).close()
     swapped = write(tmp_path, "b", [(target, source) for source, target in SENTENCES])
     assert codes(hierogram, "--store", store, "ingest", "--corpus", "b", swapped) == ["swapped-sides"]
     more = write(tmp_path, "c", [("la porte blanche", "the white door"), ("elle voit la porte", "she sees the door")])

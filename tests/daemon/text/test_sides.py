@@ -21,7 +21,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         if request.param == "words":
             yield words.store
         else:
-            with words.in_parts(tmp_path / "parts.db", joins=request.param) as parts:
+            with words.in_parts(tmp_path / "parts.db", bpe_merges=request.param) as parts:
                 yield parts.store
 
 
@@ -53,7 +53,7 @@ def test_a_text_of_unknown_words_is_of_no_language(store: Store) -> None:
 def test_words_of_later_pairs_are_counted_up_to_a_bound(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(VERSES[:10])
-        with words.in_parts(tmp_path / "parts.db", joins=(20, 0)) as parts:
+        with words.in_parts(tmp_path / "parts.db", bpe_merges=(20, 0)) as parts:
             whole = WholeWords(parts.store, most=11)
             assert whole.odds(["anapiga"]).known == 0
             parts.add([("anapiga", "hits"), ("anacheza", "plays")])

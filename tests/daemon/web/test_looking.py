@@ -404,7 +404,7 @@ def test_metrics(learned: Store, connect: Connect) -> None:
 
 
 def test_exports_of_the_schedule_are_monitored(learned: Store, connect: Connect, tmp_path: Path) -> None:
-    good = ExportJob(name="good", to=tmp_path / "good", cron="0 3 * * 7", timezone="Europe/Berlin", drawn=True)
+    good = ExportJob(name="good", to=tmp_path / "good", cron="0 3 * * 7", timezone="Europe/Berlin", current_sample=True)
     bad = ExportJob(name="bad", to=tmp_path / "bad", every="6h", corpus="missing")
     configure_jobs(learned, [good, bad, ExportJob(name="new", to=tmp_path / "new", every="1h")])
     made = run_job(learned, good)
@@ -436,7 +436,7 @@ def test_exports_of_the_schedule_are_monitored(learned: Store, connect: Connect,
     }  # fmt: skip
     assert 'hierogram_export_last_success_timestamp_seconds{job="bad"}' not in metrics
     page = client.get("/now").text
-    rows = [re.sub(r"<[^>]+>", " ", row) for row in re.findall(r"<tr>.*?</tr>", page.split("On a schedule")[1])]
+    rows = [re.sub(r"<[^>]+>", " ", row) for row in re.findall(r"(?s)<tr.*?</tr>", page.split("On a schedule")[1])]
     [of_good] = [row for row in rows if " good " in row]
     [of_bad] = [row for row in rows if " bad " in row]
     assert of_good.count("Sun ") >= 3

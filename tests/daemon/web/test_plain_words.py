@@ -17,6 +17,7 @@ from hierogram.daemon.serving import service
 from hierogram.daemon.serving.logs import open_log
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
+from hierogram.tools.translation import translating
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -93,7 +94,7 @@ def test_waiting_for_kernels_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[str] = []
     monkeypatch.setattr(service, "warm_up", lambda _: (warmed.append("sampling"), None))
     monkeypatch.setattr(service, "warm_up_answers", lambda: warmed.append("answers"))
-    monkeypatch.setattr(service, "warm_up_translations", lambda *_: warmed.append("translations"))
+    monkeypatch.setattr(translating, "warm_up", lambda *_: warmed.append("translations"))
     log = open_log(LogSection())
     with capture_logs() as lines:
         service.get_ready(Settings(), log, answers=True)

@@ -15,8 +15,8 @@ from tests.daemon.web.running import Running
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.text.given import GivenPairs
 from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.web.protocol import pool
 from hierogram.storage.store import Store
-from hierogram.tools.translation import pool
 from hierogram.tools.translation.plain_text import PlainTranslator
 from hierogram.tools.translation.text_translator import TextTranslator
 

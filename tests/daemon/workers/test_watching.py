@@ -26,8 +26,7 @@ def run():
         exec(sys.argv[2])
     print("after", flush=True)
     exec(sys.argv[3])
-main.app = run
-main.main()
+main.main(run)
 """
 
 

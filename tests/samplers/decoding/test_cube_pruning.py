@@ -15,9 +15,7 @@ from hierogram.samplers.decoding.grammar import COUNTED
 
 
 def task_of(decoder: Decoder, example: Example) -> DecodingTask:
-    return DecodingTask(
-        decoder.grammar, decoder.weighed, decoder.model, sentence_of(example)[0], decoder.limits
-    )
+    return DecodingTask(decoder.grammar, decoder.weighed, decoder.model, sentence_of(example)[0], decoder.limits)
 
 
 def best_of(decoder: Decoder, task: DecodingTask) -> float:

@@ -159,9 +159,10 @@ def test_unreliable_totals_are_flagged(likelihood: np.ndarray, verdict: str) -> 
     assert found.ess_per_second is not None
 
 
-def test_diagnosis_without_recorded_rules(hierogram: Run, corpus: Path) -> None:
+def test_diagnosis_without_recorded_rules(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     teach(STORE, corpus)
-    result = hierogram("diagnose", *FEW[:-1], "watched=0", "--json")
+    monkeypatch.setattr("hierogram.tools.diagnosis.chains._MAX_WATCHED_RULES", 0)
+    result = hierogram("diagnose", *FEW, "--json")
     assert result.code in (0, 1), result.err
     found = json.loads(result.out)
     assert (found["rules"]["watched"], found["rules"]["least"]) == (0, [])

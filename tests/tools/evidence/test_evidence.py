@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tests.daemon.conftest import Run
 
+from hierogram.tools.evidence.marking import marked
+
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "evidence.md").read_text()
 
 
@@ -35,7 +37,10 @@ def test_rules_and_pairs_are_chosen_within_characters(hierogram: Run, learned_ur
     bounded = ("--store", learned_url, "evidence", "la maison est verte", "--format", "prompt", "--characters")
     found = hierogram(*bounded, "60").out.removesuffix("\n")
     assert ("house" in found, "target:" in found, len(found) <= 60) == (True, False, True)
-    assert 1 < len(hierogram(*bounded, "14").out) <= 15 < len(found)
+    # Marks around what is chosen count too.
+    characters = 14 + len(marked("x")) - 1
+    fewer = hierogram(*bounded, str(characters)).out.removesuffix("\n")
+    assert 0 < len(fewer) <= characters < len(found)
 
 
 def test_what_is_wrong(hierogram: Run, learned_url: str) -> None:

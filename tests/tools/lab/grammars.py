@@ -12,7 +12,7 @@ from hierogram.samplers.grammar import rules as notation
 from hierogram.tools.lab.comparison.extraction import (
     MASS_UNIT,
     Limits,
-    Place,
+    RulePosition,
     empty_buffer,
     extract,
     make_buffer,
@@ -46,7 +46,7 @@ Extracted = dict[Rule, tuple[int, float]]
 def runs_of(pairs: list[RandomPair], limits: Limits, capacity: int) -> list[np.ndarray]:
     bitext = to_bitext(pairs)
     buffer, scratch = make_buffer(limits, capacity), make_scratch(bitext, limits)
-    place, runs = Place(), []
+    place, runs = RulePosition(), []
     while place.pair < len(pairs):
         place = extract(bitext, limits, buffer, scratch, place)
         runs.append(sorted_rows(buffer.taken, row_shape(limits)))

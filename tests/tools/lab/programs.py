@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 def ran(module: str, *arguments: str) -> Result:
     """How the program of a module ends, and what it prints."""
     app = typer.Typer()
-    app.command()(import_module(f"hierogram.tools.{module}").main)
+    app.command()(import_module(f"hierogram.tools.lab.{module}").main)
     return CliRunner().invoke(app, arguments)
 
 

@@ -381,21 +381,21 @@ def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
     return pair, phrase
 
 
-class Place(NamedTuple):
+class RulePosition(NamedTuple):
     """The place where an extraction goes on: a pair of the bitext, and an initial phrase of the pair."""
 
     pair: int = 0
     phrase: int = 0
 
 
-def extract(bitext: Bitext, limits: Limits, buffer: RuleBuffer, scratch: Scratch, place: Place) -> Place:
+def extract(bitext: Bitext, limits: Limits, buffer: RuleBuffer, scratch: Scratch, place: RulePosition) -> RulePosition:
     """Enter rules into the buffer from a place on; returns the place after them, behind the last pair when all is done.
 
     It stops early where the buffer has no room for the rules of the next phrase: empty it and call again. Raises
     `ExtractionError` where even an empty buffer has no room.
     """
     last = len(bitext.source_offset) - 1
-    after = Place(*_extract(bitext, limits, row_shape(limits), buffer, scratch, place.pair, place.phrase, last))
+    after = RulePosition(*_extract(bitext, limits, row_shape(limits), buffer, scratch, place.pair, place.phrase, last))
     if after == place and place.pair < last and not buffer.sizes[0]:
         raise ExtractionError(
             f"a phrase of pair {place.pair} of the batch has more rules than the buffer's {len(buffer.rows)}: "
@@ -698,7 +698,7 @@ class HeuristicGrammar:
         try:
             pairs = len(bitext.source_offset) - 1
             scratch = make_scratch(bitext, self.limits)
-            place = Place()
+            place = RulePosition()
             while (place := extract(bitext, self.limits, buffer, scratch, place)).pair < pairs:
                 self._spill(buffer)
             return pairs

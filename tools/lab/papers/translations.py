@@ -46,8 +46,8 @@ from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.translating import Translator
 from hierogram.tools.translation.tuning.evaluation import MetricScores, SystemScore, evaluate
 from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
-from hierogram.tools.translation.tuning.runs import GrammarDecoder
 from hierogram.tools.translation.tuning.tuning import tune
+from hierogram.tools.translation.tuning_runs import GrammarDecoder
 
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that all grammars of the table have."""
@@ -126,7 +126,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOutPairs:
     """Source sentences, and of each its references; where there are fewer of some, the others are empty."""
 
     sources: list[str]
@@ -143,8 +143,8 @@ class Split:
     """Files to learn from (two, or three with the alignment), sentences to tune on and to test with."""
 
     files: list[str]
-    tuning: HeldOut
-    test: HeldOut
+    tuning: HeldOutPairs
+    test: HeldOutPairs
     pairs: int
 
 
@@ -184,7 +184,7 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
         path = folder / f"train.{side}"
         write_lines(path, (lines[number] for number in left))
         names.append(str(path))
-    for_tuning, for_test = (HeldOut(part, [references_of(source) for source in part]) for part in (tuned, tested))
+    for_tuning, for_test = (HeldOutPairs(part, [references_of(source) for source in part]) for part in (tuned, tested))
     return Split(names, for_tuning, for_test, len(left))
 
 

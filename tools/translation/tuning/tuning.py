@@ -79,9 +79,7 @@ MIN_GAP = 0.05
 """Minimum difference in sentence BLEU, 0 to 1, between the candidates of a pair."""
 
 
-def draw_pairs(
-    random: np.random.Generator, scores: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def draw_pairs(random: np.random.Generator, scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sample pairs of better and worse candidates of one sentence, and keep those with the largest gaps.
 
     `scores` float64[k] are sentence BLEU. No pair is returned if all scores are nearly equal.
@@ -94,9 +92,7 @@ def draw_pairs(
     return np.where(better, one[far], other[far]), np.where(better, other[far], one[far])
 
 
-def logistic_loss(
-    weights: NDArray[np.float64], differences: NDArray[np.float64]
-) -> tuple[float, NDArray[np.float64]]:
+def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
     """Return −Σ log P(the better candidate of a pair ranks higher) + ½ λ |w|², and its gradient float64[F].
 
     `differences` float64[n, F]: features of the better candidate minus those of the worse, scaled to unit variance.

@@ -197,6 +197,9 @@ class Going:
     def __call__(self) -> None:
         self.beats += 1
 
+    def progress(self) -> None:
+        self.beats += 1
+
     def well(self) -> None:
         self.beats += 1
 
@@ -315,7 +318,8 @@ def store_is_mended(url: str) -> None:
         "DELETE FROM rules",
         "DELETE FROM rule_key_runs",
         "UPDATE sentence_pairs SET state = 'waiting', stage = 0, sweep = 0",
-        "UPDATE store_state SET waiting = (SELECT count(*) FROM sentence_pairs), settled = 0, sampling = 0, rules = 0,"
-        " rule_tokens = 0, expected_tokens = 0, left_out_0 = 0, left_out_1 = 0, left_out_2 = 0, left_out_3 = 0",
+        "UPDATE store_state SET waiting = (SELECT count(*) FROM sentence_pairs), settled = 0, sampling = 0,"
+        " rules_in_use = 0, rules_expected = 0, rules_stored = 0, rule_tokens = 0, expected_tokens = 0,"
+        " left_out_0 = 0, left_out_1 = 0, left_out_2 = 0, left_out_3 = 0",
     ):
         query(url, statement)

@@ -198,8 +198,6 @@ def test_lists_that_are_none_are_kept_with_line_and_reason(store_url: str, tmp_p
 
 def test_lists_and_forests_of_a_store_that_collapses_chains(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "forests.txt").write_text(FORESTS)
-    ran = hierogram(
-        "--store", "sqlite:///x.db", "ingest", "--trees", "--unary", "collapse", "forests.txt", "--json"
-    )
+    ran = hierogram("--store", "sqlite:///x.db", "ingest", "--trees", "--unary", "collapse", "forests.txt", "--json")
     assert json.loads(ran.out)["reasons"] == {"malformed-tree": 2, "forest-option": 1}
     assert hierogram("ingest", "--nbest", "forests.txt").code == 2

@@ -7,7 +7,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from hierogram.tools.translation.language_models.word_classes import number_words
 from tests.reference.language_models.kneser_ney import KneserNey
 from tests.tools.translation.language_models.arpa_files import Quiet
 
@@ -145,8 +144,10 @@ def test_a_class_model_is_that_of_the_words_classes(tmp_path: Path, monkeypatch:
     text = random_text(Random(10), 200, 25)
     found = classes_of(tmp_path, "".join(" ".join(sentence) + "\n" for sentence in text))
     assert found is not None
-    numbered = number_words(map(" ".join, text))
-    own = dict(zip(numbered.numbers, word_classes(numbered.words, numbered.offsets, 6).tolist(), strict=True))
+    numbers: dict[str, int] = {}
+    words_of_text = np.array([numbers.setdefault(word, len(numbers)) for one in text for word in one], np.int32)
+    offsets = np.cumsum([0, *map(len, text)])
+    own = dict(zip(numbers, word_classes(words_of_text, offsets, 6).tolist(), strict=True))
     times = Counter(word for sentence in text for word in sentence)
     sizes = Counter(own[word] for sentence in text for word in sentence)
     reference = KneserNey([[str(own[word]) for word in sentence] for sentence in text], 4)

@@ -49,8 +49,7 @@ def test_planted_weights_are_found(seed: int, monkeypatch: pytest.MonkeyPatch) -
 def test_the_same_seed_gives_the_same_weights() -> None:
     decode = ListDecoder(PLANTED, sentences=20, candidates=60, seed=1, noise=0.3)
     one, other, third = (
-        tune(decode, decode.references, np.ones(5), TuningOptions(iterations=3, seed=seed))
-        for seed in (4, 4, 5)
+        tune(decode, decode.references, np.ones(5), TuningOptions(iterations=3, seed=seed)) for seed in (4, 4, 5)
     )
     assert np.array_equal(one.weights, other.weights)
     assert not np.array_equal(one.history[-1].weights, third.history[-1].weights)

@@ -1,6 +1,6 @@
 """Run the demo and write the rules that it prints into the README: the first rule of each kind.
 
-python -m hierogram.tools.demo_excerpt README.md
+python -m hierogram.tools.lab.demo_excerpt README.md
 """
 
 import contextlib
