@@ -11,7 +11,7 @@ from hierogram.daemon.text.segments import InWords, PairInWords, joined
 from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import PART_MARK
-from hierogram.tools.integrations.mcp.desk import McpTools
+from hierogram.tools.integrations.mcp.desk import Desk
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -103,7 +103,7 @@ def test_links_are_of_words(parts: hg.GrammarStore) -> None:
 
 def test_a_concordance_and_links_for_machines_are_of_words(parts: hg.GrammarStore) -> None:
     word = a_divided_word(parts)
-    desk = McpTools.__new__(McpTools)
+    desk = Desk.__new__(Desk)
     desk._store = parts
     found = desk.concordance(word, 3)
     assert found
