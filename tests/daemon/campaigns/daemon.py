@@ -86,8 +86,6 @@ class Daemon:
             "HIEROGRAM_HTTP__PORT": str(self.port),
             "HIEROGRAM_HTTP__MAX_RATE": "1000",
             "HIEROGRAM_HTTP__MAX_BURST": "1000",
-            "HIEROGRAM_DAEMON__PAUSE_SECONDS": "0.1",
-            "HIEROGRAM_DAEMON__LONGEST_PAUSE_SECONDS": "1",
             "HIEROGRAM_LOG__FORMAT": "json",
             **environment,
         }
