@@ -1,10 +1,10 @@
-"""Interface of all samplers, as in blackjax: build a kernel, make a state, take steps.
+"""Interface of all samplers, as in blackjax: build a kernel, initialize a state, take steps.
 
     kernel = build(model, batch, …)
     state = kernel.init(key)
     state, info = kernel.step(key, state, plan)
 
-The rule table and all other sampled values belong to the state; batch, model and scratch memory belong to the kernel.
+The state holds the rule table and all other sampled values; the kernel holds batch, model and scratch memory.
 """
 
 from typing import Protocol, TypeVar
@@ -18,12 +18,11 @@ class Kernel(Protocol[State, Plan, Info]):
     """Sampler of one model over one batch.
 
     `key` is the chain's seed: draws are a function of key, plan and state. A plan describes one step: the sweep's
-    number,
-    and which pairs may change and how.
+    number, the pairs that may change, and how they may change.
     """
 
     def init(self, key: int) -> State:
         """Return the initial state."""
 
     def step(self, key: int, state: State, plan: Plan) -> tuple[State, Info]:
-        """Return the next state and information about the step; consumes `state` by changing its arrays in place."""
+        """Return the next state and information about the step. Consumes `state`: changes its arrays in place."""

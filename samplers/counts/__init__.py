@@ -1,1 +1,1 @@
-"""Counts of rules, the probabilities that follow from them, and rules as text."""
+"""Rule counts, the rule probabilities that follow from them, and rules as text."""

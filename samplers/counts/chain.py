@@ -1,4 +1,4 @@
-"""The state of a chain over derivations, and its log-likelihood: of all rule tokens, from their counts alone."""
+"""State of a Markov chain over derivations, and its log likelihood as a function of the rule counts."""
 
 import math
 from typing import NamedTuple
@@ -16,8 +16,8 @@ from hierogram.samplers.grammar.sizes import BITS, length_of
 
 
 class ChainState(NamedTuple):
-    """The derivations of a batch, the counts of all rules (those of the derivations, and of what lies outside), and the
-    rules that each pair expects to use.
+    """Derivations of a batch, counts of all rules (also those outside the batch), and expected rule uses of each
+    pair.
     """
 
     derivations: State
@@ -26,11 +26,11 @@ class ChainState(NamedTuple):
 
 
 class CountsError(RuntimeError):
-    """A count fell below zero: derivations and table do not belong together."""
+    """A count fell below zero because the derivations and the rule table do not match."""
 
 
 class SweepInfo(NamedTuple):
-    """Numbers of one sweep: variables sampled and changed, rules scored, rules read from the table, MH steps."""
+    """Statistics of one sweep: variables sampled and changed, rules scored, rules read from the table, MH steps."""
 
     edges_sampled: int
     edges_changed: int
@@ -43,7 +43,7 @@ class SweepInfo(NamedTuple):
 
 
 _COUNT_BITS = np.uint64(64 - 3 * BITS)
-"""What a rule's size leaves of a word."""
+"""Bits of a uint64 that a packed rule size leaves free."""
 _MOST_BESIDE_SIZE = (1 << int(_COUNT_BITS)) - 1
 _COUNT_MASK = np.uint64(_MOST_BESIDE_SIZE)
 
@@ -52,7 +52,7 @@ _SMALLEST, _LARGEST = 1e-8, 1e150
 
 @njit
 def log_rising(x, log_x, n):
-    """ln x (x+1) … (x+n-1) for n ≥ 1, exact also where x has underflowed and only its logarithm is known."""
+    """Return ln x (x+1) … (x+n-1) for n ≥ 1; uses `log_x` if x is tiny or has underflowed."""
     if x < 1e-8:
         return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
     return math.lgamma(x + n) - math.lgamma(x)
@@ -73,7 +73,7 @@ def _dirichlet(packed, counts, rules, total, model):
 def _pitman_yor(lengths, counts, rules, tokens, model):
     result = 0.0
     group = 0
-    # Factors of moderate size are multiplied, and a logarithm is taken before they leave the range of a float.
+    # Multiply moderate factors, and take the logarithm before the product leaves the range of a float.
     product = 1.0
     for length in range(len(tokens)):
         if tokens[length] == 0:
@@ -107,11 +107,12 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
 def _groups(
     packed: NDArray[np.uint64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """Size, count and number of the rules that have both in common, ascending by size, then descending by count.
+    """Group rules by size and count. Returns size, count and number of rules by group, ascending by size, then
+    descending by count.
 
-    `packed` uint64[n], `counts` int64[n], one item a rule; returns uint64[g], int64[g], int64[g], one item a group.
+    `packed` uint64[n] and `counts` int64[n] have one item per rule; returns uint64[g], int64[g], int64[g].
     """
-    # Almost all counts fit beside the size in one integer, and integers sort ten times as fast as pairs.
+    # Almost all counts fit in one integer with the size, and integers sort ten times as fast as pairs.
     small = counts < _MOST_BESIDE_SIZE
     keys = np.sort(packed[small] << _COUNT_BITS | (_MOST_BESIDE_SIZE - counts[small]).astype(np.uint64))
     first = _starts(keys[1:] != keys[:-1], len(keys))
@@ -125,17 +126,16 @@ def _groups(
 
 
 def _starts(differs: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
-    """Where runs of equal items begin among `size`, of which each but the first differs from the one before or not."""
+    """Return the starts of runs among `size` items, given whether each later item differs from its predecessor."""
     return np.append(np.zeros(min(size, 1), np.int64), np.flatnonzero(differs) + 1)
 
 
 def log_likelihood(table: RuleTable, model: Model) -> float:
-    """ln P of all rule tokens.
+    """Return the log probability of all rule tokens, ln P.
 
-    The Dirichlet process has it in closed form: ln Γ(α)/Γ(n+α) ∏ Γ(n_r + αP0(r))/Γ(αP0(r)). The Pitman-Yor
-    process with estimated tables depends on the order of customers; here, within each length, the rules come
-    by descending count and the customers of a rule one after the other, so the value is a function of the
-    counts alone and does not depend on where rows lie.
+    The Dirichlet process has a closed form: ln Γ(α)/Γ(n+α) ∏ Γ(n_r + αP0(r))/Γ(αP0(r)). The Pitman-Yor process with
+    estimated tables depends on the order of customers. This function orders the rules of each length by descending
+    count, with the customers of a rule in sequence, so the value depends only on the counts, not on row positions.
     """
     live = table.rows[np.flatnonzero(table.tags)]
     counts, packed = live[:, COUNT].astype(np.int64), live[:, SIZE]

@@ -1,7 +1,7 @@
-"""Counting the rules of given derivations, with the rules' own symbols: what goes to and comes from a store.
+"""Rule-count deltas of derivations, with the symbols of each rule, for transfer to and from a store.
 
-Every rule's symbols are kept and compared at each occurrence, so two rules with one key are noticed, never merged. Of
-the trees that come and those that go, each pair's equal ones are taken together first.
+Each occurrence of a rule is compared with the stored symbols, so that a key collision is detected and two rules are
+never merged. Equal added and removed trees of a pair are combined before counting.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,7 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees, and by how much each of them changes the count and the sampled count of its rules, and the variance of
-    the error of the latter.
-    """
+    """Trees with one common change of their rules' count, sampled count, and error variance of the sampled count."""
 
     trees: Trees
     count: int
@@ -38,13 +36,13 @@ class Change:
     variance: int = 0
 
     def of_pairs(self, first: int) -> "Change":
-        """The same, where pair 0 of the trees is pair `first` of the batch."""
+        """Return the change with `first` added to all pair indices."""
         return replace(self, trees=self.trees._replace(pairs=self.trees.pairs + first))
 
 
 class WeightedTrees(NamedTuple):
-    """Trees, and by how much each changes the count and the sampled count of its rules, and the variance of the error
-    of the latter: int64[m].
+    """Trees with a change each, int64[m], of their rules' count, sampled count, and error variance of the sampled
+    count.
     """
 
     trees: Trees
@@ -65,7 +63,7 @@ def _same(content, a, a_end, b, b_end):
 
 @njit
 def _merge_equal(weighted, kept):
-    """Move the weights of a pair's equal trees to the first of them; mark those whose weights are not 0."""
+    """Add the weights of a pair's equal trees to the first of them, and mark trees with nonzero weights in `kept`."""
     trees = weighted.trees
     first = 0
     for k in range(len(trees.pairs)):
@@ -85,7 +83,7 @@ def _merge_equal(weighted, kept):
 
 
 def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
-    """All trees of the changes, by pair; a pair's equal trees are one, and left out where their weights cancel out."""
+    """Return the trees of all changes, sorted by pair. Merges a pair's equal trees and drops them if weights cancel."""
     shifts = np.cumsum([0, *(len(change.trees.content) for change in changes)], dtype=np.int64)[:-1]
     sizes = [len(change.trees.pairs) for change in changes]
     pairs = np.concatenate([np.zeros(0, np.int64), *(change.trees.pairs for change in changes)])
@@ -116,9 +114,9 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
 
 @njit
 def source_symbols(v, view, words, symbols, position, space):
-    """Write the source side of the rule at v, and number its nonterminals in `space.numbers`; position, nonterminals.
+    """Write the source side of the rule at v and number its nonterminals in `space.numbers`.
 
-    `space` is a `hierogram.samplers.counts.deltas.CountingSpace`.
+    `space` is a `CountingSpace`. Returns the position after the symbols and the number of nonterminals.
     """
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
@@ -164,10 +162,9 @@ def source_symbols(v, view, words, symbols, position, space):
 
 @njit
 def target_symbols(v, view, words, symbols, position, space):
-    """Write the target side of the rule at v, whose nonterminals have been numbered.
+    """Write the target side of the rule at v after `source_symbols`. Returns the position after it.
 
-    Tails come by where they begin on the target side and, where that is the same, in source order; a node without
-    target words has no target side.
+    Tails are ordered by target start, then in source order. A node without target words has no target side.
     """
     numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
@@ -212,18 +209,18 @@ _PAIRS_A_CALL = 4096
 _COLLISION = "two different rules have the same key; the store's keys must be made anew with another salt"
 
 Weights = tuple[int, int, int, int]
-"""By how much a use changes a rule's count, its expected uses, the variance of their error, its minimal uses."""
+"""Change per use of a rule's count, expected uses, error variance of expected uses, and minimal uses."""
 
 
 class CountDeltas(NamedTuple):
-    """Changes of counts by rule, E entries.
+    """Count changes of rules, with one entry per rule.
 
     `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `rule_sizes` uint64[e] as in
-    `hierogram.samplers.grammar.numbers`; `scopes`, `nonterminals`, `adjacent` int32[e] (scope; nonterminals; adjacent
-    pairs of nonterminals on the source side); `counts`, `sampled`, `variances`, `minimal` int64[e] the changes of
-    counts, of expected uses, of the variance of their error and of uses in minimal derivations; `starts` int64[e],
-    `source_sizes`, `target_sizes` int32[e] the place of a rule's symbols in `symbols` int32 (source side, then target
-    side); `sizes` int64[2] entries and symbols taken.
+    `hierogram.samplers.grammar.sizes`; `scopes`, `nonterminals`, `adjacent` int32[e] (scope; nonterminals; adjacent
+    nonterminal pairs on the source side); `counts`, `sampled`, `variances`, `minimal` int64[e], the changes of counts,
+    expected uses, error variances of expected uses, and uses in minimal derivations; `starts` int64[e], `source_sizes`,
+    `target_sizes` int32[e] locate a rule's symbols in `symbols` int32 (source side, then target side); `sizes`
+    int64[2], the numbers of entries and symbols taken.
     """
 
     rows: NDArray[np.uint64]
@@ -244,7 +241,7 @@ class CountDeltas(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """Rules met so far."""
+        """Number of rules with an entry."""
         return int(self.sizes[0])
 
 
@@ -252,7 +249,7 @@ _FEWEST = 1 << 11
 
 
 def empty_deltas() -> CountDeltas:
-    """Deltas without entries."""
+    """Return deltas without entries."""
     return CountDeltas(
         rows=np.zeros((2 * _FEWEST, 4), np.uint64),
         keys=np.zeros((_FEWEST, 2), np.uint64),
@@ -276,7 +273,7 @@ _BY_ENTRY = tuple(name for name in CountDeltas._fields if name not in ("rows", "
 
 
 class CountingSpace(NamedTuple):
-    """Scratch memory of counting: that of the walk, `numbers` of nonterminals by node, `stacks` int64[3, n + 1]."""
+    """Scratch memory for counting: walk, nonterminal `numbers` int64[n] by node, and `stacks` int64[3, n + 1]."""
 
     walk: WalkSpace
     numbers: NDArray[np.int64]
@@ -290,7 +287,7 @@ def _counting_space(batch: Batch) -> CountingSpace:
 
 @njit
 def _enter_rule(deltas, batch, pair, v, view, weights, space):
-    """Enter the rule at v, whose summary is made, with its weights: what is added to the last columns of numbers."""
+    """Add the weights of the rule at v, whose summary must be valid, to its entry. Returns False on a key collision."""
     bitext = batch.bitext
     work = space.walk
     source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
@@ -335,7 +332,7 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
 
 @njit
 def _enter_pair(deltas, batch, state, pair, weights, space):
-    """Enter the rules of one pair's derivation. False: two rules had one key."""
+    """Add the rules of one pair's derivation. Returns False on a key collision."""
     view = view_pair(batch, state, pair)
     depth = begin_walk(view, space.walk)
     while True:
@@ -348,7 +345,7 @@ def _enter_pair(deltas, batch, state, pair, weights, space):
 
 @njit
 def _add_pairs(deltas, batch, state, pairs, weights, space):
-    """Enter the rules of the pairs' derivations. False: two rules had one key."""
+    """Add the rules of the derivations of `pairs`. Returns False on a key collision."""
     k = 0
     while k < len(pairs) and _enter_pair(deltas, batch, state, pairs[k], weights, space):
         k += 1
@@ -360,7 +357,7 @@ FITS, COLLIDES, MISFITS = 0, 1, 2
 
 @njit
 def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
-    """Enter the rules of trees first..last; whether all went well, else what did not, and of which pair."""
+    """Add the rules of trees first..last. Returns (FITS, -1), or the kind of failure and its pair."""
     trees = weighted.trees
     for k in range(first, last):
         pair = trees.pairs[k]
@@ -375,7 +372,7 @@ def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
 
 @njit
 def _room_of(batch, pairs, longest):
-    """Rules and symbols that the derivations of the pairs have at most."""
+    """Return upper bounds on the numbers of rules and symbols in the derivations of `pairs`."""
     rules = 0
     symbols = longest
     for pair in pairs:
@@ -400,7 +397,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
-    """The array itself where it has `size` rows, else a longer copy, zeros at the end."""
+    """Return the array if it has `size` rows, else a longer copy padded with zeros."""
     if size <= len(array):
         return array
     grown = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
@@ -431,9 +428,9 @@ def add_state(
     weights: Weights = (1, 0, 0, 0),
     pairs: NDArray[np.int64] | None = None,
 ) -> CountDeltas:
-    """The deltas with the weights added for each rule of the derivations of the pairs (all, if None).
+    """Return the deltas with `weights` added for each rule use in the derivations of `pairs` (all if None).
 
-    Consumes the deltas given. Raises `KeyCollisionError` where two different rules have one key.
+    Consumes `deltas`. Raises `KeyCollisionError` if two different rules have the same key.
     """
     pairs = np.arange(batch.size) if pairs is None else pairs
     space = _counting_space(batch)
@@ -446,10 +443,10 @@ def add_state(
 
 
 def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> CountDeltas:
-    """The deltas with what each tree adds to the counts of its rules; consumes the deltas given.
+    """Return the deltas with the weights of each tree added for each of its rule uses. Consumes `deltas`.
 
-    Raises `KeyCollisionError` where two different rules have one key, and `DerivationError` where a tree's bytes do not
-    fit its pair's forest.
+    Raises `KeyCollisionError` if two different rules have the same key, and `DerivationError` if a tree does not match
+    its pair's forest.
     """
     space = _counting_space(batch)
     state = empty_state(batch.forests)
@@ -467,9 +464,9 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
 
 
 def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
-    """The deltas with `weight` added to the minimal uses of each rule of the pairs' minimal derivations.
+    """Return the deltas with `weight` added to the minimal uses of each rule use in the pairs' minimal derivations.
 
-    In these every node is cut and has its first edge. Consumes the deltas given; raises as `add_state`.
+    In a minimal derivation, every node is cut and has its first edge. Consumes `deltas`; raises like `add_state`.
     """
     all_cut = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
     return add_state(deltas, batch, all_cut, (0, 0, 0, weight), pairs)
@@ -477,24 +474,24 @@ def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], wei
 
 @njit
 def _symbols_of(batch, fragments, first, last):
-    """Symbols that the rules of the fragments first..last have at most."""
+    """Return an upper bound on the number of symbols in the rules of fragments first..last."""
     symbols = 0
     for k in range(first, last):
         pair = fragments.pairs[k]
         place = batch.forests.node_offset[pair] + fragments.roots[k]
         if place >= batch.forests.node_offset[pair + 1]:
-            continue  # It does not fit the forest, as will be seen.
+            continue  # The root is not in the forest: `_add_fragments` reports the mismatch.
         node = batch.forests.node[place]
         symbols += np.int64(node["source_end"]) - np.int64(node["source_start"])
         symbols += np.int64(node["target_end"]) - np.int64(node["target_start"])
-        # Labels and brackets of the nodes that the bytes stand for.
+        # Brackets and nonterminals of the encoded nodes.
         symbols += 4 * (fragments.ends[k] - fragments.starts[k])
     return symbols
 
 
 @njit
 def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
-    """Enter the rules of fragments first..last; whether all went well, else what did not, and of which pair."""
+    """Add the rules of fragments first..last. Returns (FITS, -1), or the kind of failure and its pair."""
     for k in range(first, last):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)
@@ -509,9 +506,9 @@ def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
 
 
 def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
-    """The deltas with the weights of the fragments added to the sampled counts of their rules; consumes the deltas.
+    """Return the deltas with each fragment's weight and variance added for its rule. Consumes `deltas`.
 
-    Raises as `add_trees`, where a fragment does not fit its pair's forest.
+    Raises `DerivationError` if a fragment does not match its pair's forest; otherwise like `add_trees`.
     """
     space = _counting_space(batch)
     state = empty_state(batch.forests)
@@ -551,9 +548,9 @@ def count_rules(
     change: int = 1,
     skipped: NDArray[np.bool_] | None = None,
 ) -> RuleTable:
-    """The table with `change` added for each rule of the derivations of the pairs not skipped; consumes the table.
+    """Return the table with `change` added for each rule use of the pairs that are not in `skipped` bool[P].
 
-    Raises `ValueError` where a count falls below zero.
+    Consumes `table`. Raises `ValueError` if a count falls below zero.
     """
     work = walk_space(batch)
     counted = np.arange(batch.size) if skipped is None else np.flatnonzero(~skipped)

@@ -1,8 +1,8 @@
 """Rule models: the Dirichlet process of [CFGŠ14 §4.1] and the Pitman-Yor process for each length of §5.2.
 
-Probabilities are linear inside a kernel; what would underflow (rules of dozens of words) is carried as a
-natural logarithm. Estimated tables t_r = n_r^d are summed in fixed point, units of 2^-32 tables, so that the
-sum is the same whatever the order of the additions.
+Kernels use linear probabilities, and natural logarithms for rules whose probability would underflow (dozens of words).
+Estimated tables t_r = n_r^d are summed in fixed point, in units of 2^-32 tables, so that the sum does not depend on the
+order of the additions.
 """
 
 import math
@@ -19,7 +19,7 @@ TABLE_UNIT = 2.0**32
 _ONE_UNIT = 1.0 / TABLE_UNIT
 _KNOWN_COUNTS = 1 << 14
 _LINEAR_NATS = 250.0
-"""Rules whose probability may be below e^-250 are scored by logarithms; products are scaled at 2^-256."""
+"""Rules whose probability may be below e^-250 are scored in log space; products are rescaled at 2^-256."""
 
 
 BY_LENGTH = np.dtype(
@@ -30,18 +30,18 @@ BY_LENGTH = np.dtype(
         ("power_target", np.float64),
     ]
 )
-"""By rule length l: Poisson probability, linear and natural-log; by number of terminals: V_f^-l and V_e^-l, linear."""
+"""By rule length l: Poisson probability, linear and natural log; by terminal count l: V_f^-l and V_e^-l, linear."""
 
 BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("cached", np.float64)])
-"""By count n: n^d and (n+1)^d - n^d in units of 2^-32, and n - d n^d, which is 0 for n = 0."""
+"""By count n: n^d (0 for n = 0) and (n+1)^d - n^d in units of 2^-32, and n - d n^d."""
 
 
 class Model(NamedTuple):
-    """A rule model's constants as the kernels need them.
+    """Constants of a rule model for the kernels.
 
-    `pitman_yor` whether it is the Pitman-Yor process; `strength` alpha; `discount` d; `by_length` BY_LENGTH[L];
-    `by_count` BY_COUNT[C]; `log_source`, `log_target` minus the log size of the vocabularies; rules of `long` or more
-    (in length; in terminals for the Dirichlet process) are scored by logarithms.
+    `pitman_yor` selects the Pitman-Yor process, else the Dirichlet process; `strength` is alpha; `discount` is d;
+    `by_length` BY_LENGTH[L]; `by_count` BY_COUNT[C]; `log_source`, `log_target` are minus the log vocabulary sizes.
+    Rules with length (Dirichlet process: terminals) >= `long` are scored in log space.
     """
 
     pitman_yor: bool
@@ -56,7 +56,7 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """A rule model in a person's terms: `kind` "dirichlet" or "pitman-yor", alpha, d and lambda of [CFGŠ14 §5.2]."""
+    """Settings of a rule model: `kind` "dirichlet" or "pitman-yor"; alpha, d and lambda of [CFGŠ14 §5.2]."""
 
     kind: str = PITMAN_YOR
     strength: float = 5.0
@@ -65,10 +65,10 @@ class ModelSettings:
 
 
 def build_model(settings: ModelSettings, source_types: int, target_types: int, longest_rule: int) -> Model:
-    """The kernels' constants for rules of up to `longest_rule` and vocabularies of these sizes.
+    """Build the kernel constants for rules of length up to `longest_rule` and vocabularies of these sizes.
 
-    The Dirichlet process's base P0 = V_f^-|f| V_e^-|e| is not normalised over rules' sizes, as in the paper: a
-    rule without terminals has P0 = 1. Raises `ValueError` on parameters outside the model's domain.
+    The base P0 = V_f^-|f| V_e^-|e| of the Dirichlet process is not normalized over rule sizes, as in the paper: a rule
+    without terminals has P0 = 1. Raises `ValueError` if a parameter is outside the model's domain.
     """
     if settings.kind not in MODELS:
         raise ValueError(f"model kind must be {' or '.join(MODELS)}, not {settings.kind!r}")
@@ -115,7 +115,7 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
 
 @njit_inline
 def tables_of(model, count):
-    """Estimated tables of a rule with this many customers, units of 2^-32 [Huang & Renals 2010]."""
+    """Return the estimated tables of a rule with `count` customers in units of 2^-32 [Huang & Renals 2010]."""
     if count < len(model.by_count):
         return model.by_count[count]["tables"]
     return np.int64(np.float64(count) ** model.discount * TABLE_UNIT + 0.5)
@@ -123,7 +123,7 @@ def tables_of(model, count):
 
 @njit_inline
 def more_tables(model, count):
-    """By how much one more customer than `count` changes a rule's estimated tables, units of 2^-32."""
+    """Return the change of a rule's estimated tables by customer number `count` + 1, in units of 2^-32."""
     if count < len(model.by_count) - 1:
         return model.by_count[count]["more_tables"]
     return tables_of(model, count + 1) - tables_of(model, count)
@@ -131,13 +131,13 @@ def more_tables(model, count):
 
 @njit_inline
 def _discounted(model, count):
-    """n - d n^d, for n > 0."""
+    """Return n - d n^d for n > 0."""
     return count - model.discount * np.float64(count) ** model.discount
 
 
 @njit_inline
 def cached_mass(model, count):
-    """The first half of the Pitman-Yor predictive: the mass n - d t of a rule's customers at their estimated tables."""
+    """Return the mass n - d t of a rule's existing tables, the first term of the Pitman-Yor predictive."""
     if count < len(model.by_count):
         return model.by_count[count]["cached"]
     return _discounted(model, count)
@@ -145,15 +145,16 @@ def cached_mass(model, count):
 
 @njit_inline
 def new_table_mass(model, tables):
-    """Its other half, but for P0: the mass α + d T of a new table, T in units of 2^-32."""
+    """Return the mass α + d T of a new table, without P0; T in units of 2^-32. Second term of the predictive."""
     return model.strength + model.discount * (tables * _ONE_UNIT)
 
 
 @njit_inline
 def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
-    """P(r | rest), linear, of a rule that is not long [model.md §3], as numerator and denominator.
+    """Return P(r | rest), linear, as numerator and denominator, for a rule that is not long [model.md §3].
 
-    `count` customers of r, `tokens` and `tables` of its length (tables in units of 2^-32), `total` customers of all.
+    `count` is the customers of r; `tokens` and `tables` (units of 2^-32) are those of its length; `total` is the
+    customers of all rules.
     """
     if model.pitman_yor:
         poisson = model.by_length[length]["poisson"]
@@ -165,7 +166,7 @@ def probability(model, count, length, source_terminals, target_terminals, tokens
 
 @njit
 def log_probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
-    """ln P(r | rest), the same quantity as `probability`, for rules of any length."""
+    """Return ln P(r | rest), the logarithm of `probability`, for rules of any length."""
     if model.pitman_yor:
         log_poisson = model.by_length[length]["log_poisson"]
         log_mass = math.log(new_table_mass(model, tables)) + log_poisson

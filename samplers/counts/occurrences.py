@@ -1,4 +1,4 @@
-"""Uses of rules in derivations: which pair uses which rule, and which words are linked within each use."""
+"""Rule uses in derivations: the rules of each pair, and the word links within each rule use."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,9 +20,10 @@ from hierogram.samplers.forests.walk import begin_walk, make_summary, next_rule,
 
 
 class Occurrences(NamedTuple):
-    """Each rule of each pair once.
+    """Distinct rules of each pair.
 
-    `pairs` int64[n] the pair's place in its batch, `keys` uint64[n, 2] the rule's key, `uses` int64[n] how often.
+    `pairs` int64[n] is the index of the pair in its batch, `keys` uint64[n, 2] the rule's key, `uses` int64[n] the
+    number of uses in the pair.
     """
 
     pairs: NDArray[np.int64]
@@ -49,7 +50,7 @@ def _list_rules(batch, state, pairs, keys, work):
 
 
 def rule_occurrences(batch: Batch, state: State) -> Occurrences:
-    """The rules of every pair's derivation, by pair."""
+    """Return the rules of each pair's derivation, sorted by pair and key."""
     most = int(batch.derivation_rules[-1])
     pairs, keys = np.empty(most, np.int64), np.empty((most, 2), np.uint64)
     taken = _list_rules(batch, state, pairs, keys, walk_space(batch))
@@ -66,11 +67,10 @@ SIDE_BITS = 16
 
 
 class RuleLinks(NamedTuple):
-    """The links inside each use of a rule, use by use.
+    """Word links inside each of n rule uses.
 
-    `entries` int64[n] the rule's entry in the deltas; use k has `links[offset[k] : offset[k + 1]]`, uint32, ascending:
-    the symbol's place on the source side, shifted by `SIDE_BITS`, and that on the target side. Nonterminals count as
-    symbols.
+    `entries` int64[n] is the rule's entry in the deltas. Use k has the links `links[offset[k] : offset[k + 1]]` uint32,
+    ascending; a link is source position << `SIDE_BITS` plus target position. Positions count words and nonterminals.
     """
 
     entries: NDArray[np.int64]
@@ -80,7 +80,7 @@ class RuleLinks(NamedTuple):
 
 @njit
 def _number_symbols(start, end, nonterminal_end, place):
-    """Number the words of a side from `start` on in `place`, nonterminals counted along; forget the nonterminals."""
+    """Write the symbol position of each word in start..end to `place`, and clear the marks of the nonterminals."""
     position = start
     symbol = 0
     while position < end:
@@ -96,7 +96,7 @@ def _number_symbols(start, end, nonterminal_end, place):
 
 @njit
 def _mark_nonterminals(v, view, stack, source_end, target_end):
-    """Note where each nonterminal of the rule at v begins and ends, on both sides."""
+    """Mark the span ends of each nonterminal of the rule at v, by span start, on both sides."""
     stack[0] = v
     depth = 1
     while depth > 0:
@@ -114,7 +114,7 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
 
 @njit
 def _note_links(pair, bitext, first_link):
-    """Note where the links of each source word of the pair begin."""
+    """Write the index of the first link of each source word of the pair to `first_link`."""
     last = bitext.link_offset[pair + 1]
     k = bitext.link_offset[pair]
     words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
@@ -127,7 +127,7 @@ def _note_links(pair, bitext, first_link):
 
 @njit
 def _write_links(v, view, bitext, stack, scratch, links, written):
-    """Write the links inside the rule at v; the position after them. The pair's links are noted in `scratch[4]`."""
+    """Write the links inside the rule at v, given `scratch[4]` from `_note_links`. Returns the position after them."""
     source_end, target_end, source_place, target_place, first_link = (
         scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
     )  # fmt: skip
@@ -142,7 +142,7 @@ def _write_links(v, view, bitext, stack, scratch, links, written):
     for word in range(start, end):
         if source_place[word] < 0:
             continue
-        # Where a word of a rule is linked, both are that rule's: every phrase is closed under links.
+        # Every phrase is closed under links, so both words of a link belong to the same rule.
         for k in range(first_link[word], first_link[word + 1]):
             links[written] = (source_place[word] << SIDE_BITS) + target_place[np.int64(bitext.link_target[k])]
             written += 1
@@ -151,14 +151,14 @@ def _write_links(v, view, bitext, stack, scratch, links, written):
 
 @njit
 def _entry_of(v, deltas, batch, work):
-    """The entry of the rule at v, whose summary is made."""
+    """Return the entry of the rule at v, whose summary must be valid."""
     high, low = key_of(work.summary, v, batch.words.key_mask)
     return np.int64(deltas.rows[find(deltas.rows, high, low), ENTRY])
 
 
 @njit
 def _rule_links(deltas, batch, state, chosen, work, scratch, found):
-    """Write the uses of the chosen pairs' rules; returns how many there are."""
+    """Write the links of each rule use in the chosen pairs. Returns the number of uses."""
     taken = 0
     written = 0
     for pair in range(len(batch.pairs)):
@@ -181,7 +181,7 @@ def _rule_links(deltas, batch, state, chosen, work, scratch, found):
 
 @njit
 def _fragment_links(deltas, batch, state, fragments, work, scratch, found):
-    """Write the links of the fragments' rules; False where a fragment does not fit."""
+    """Write the links of the fragments' rules. Returns False if a fragment does not match its forest."""
     written = 0
     for k in range(len(fragments.pairs)):
         pair, root = fragments.pairs[k], fragments.roots[k]
@@ -210,9 +210,9 @@ def _room(uses: int, links: int) -> RuleLinks:
 
 
 def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
-    """The links inside every rule of the chosen pairs' derivations (all, if None), which the deltas have all entered.
+    """Return the links inside each rule use of the chosen pairs' derivations (all if None).
 
-    The links of each pair are sorted, as in canonical Pharaoh lines.
+    The deltas must contain all these rules, and the links of each pair must be sorted, as in canonical Pharaoh lines.
     """
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
@@ -222,9 +222,9 @@ def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[
 
 
 def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
-    """As `rule_links`, of fragments whose rules the deltas have all entered, one use for each in their order.
+    """Return the links inside the rule of each fragment, in order, like `rule_links`.
 
-    Raises `DerivationError` where a fragment does not fit its pair's forest.
+    The deltas must contain all these rules. Raises `DerivationError` if a fragment does not match its pair's forest.
     """
     most = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
     found = _room(len(fragments.pairs), most)
@@ -249,9 +249,9 @@ def _same_links(of_rules, k, other):
 
 @njit
 def _gather_uses(of_rules, kinds, weights, latest, before, uses):
-    """Add the weight of each use to the first one of its rule that has the same links, in the column of its kind.
+    """Add the weight of each use to its rule's first use with the same links, in the column of its kind.
 
-    `latest` has, of each entry, the last use whose links were new, `before` the one before each of these, or -1.
+    `latest` is the last use with new links of each entry; `before` links each such use to its predecessor, or -1.
     """
     for k in range(len(of_rules.entries)):
         entry = of_rules.entries[k]
@@ -268,9 +268,10 @@ def _gather_uses(of_rules, kinds, weights, latest, before, uses):
 def uses_by_links(
     found: Sequence[RuleLinks], weights: Sequence[NDArray[np.int64]]
 ) -> tuple[RuleLinks, NDArray[np.int64]]:
-    """Return uses of rules, those of one rule with the same links once, and the sum of their weights, int64[n, kinds].
+    """Merge a rule's uses with the same links. Returns the distinct uses and their summed weights, int64[n, kinds].
 
-    `weights` int64[n] are those of the uses in each of `found`, a column of the sums for each.
+    Each item of `found` is a kind with its own column in the sums; `weights` has the weights int64[m] of its uses. Uses
+    whose sums are all 0 are dropped.
     """
     sizes = [len(of_rules.entries) for of_rules in found]
     together = RuleLinks(

@@ -1,9 +1,9 @@
-"""The rule table: how often each rule is used in all derivations, keyed by 128 bits.
+"""Rule table: hash table of rule counts over all derivations, with 128-bit keys.
 
-Open addressing over one array of 32-byte rows: key (two words), count, and the rule's size packed into one word; a row
-never straddles a cache line. A tag of one byte for each row, in an array that stays in the processor's cache, tells
-most rules that are not there without a look at any row. A rule whose count falls to 0 leaves, and the rows behind it
-close up. Counts by length are kept beside the rows, in whole numbers, so they do not depend on the order of updates.
+The table uses open addressing over one array of 32-byte rows: key (two words), count, and packed rule size. A row never
+straddles a cache line. An array of one-byte tags, which stays in the processor's cache, answers most lookups of missing
+rules without reading a row. When a count falls to 0, the row is deleted and later rows of its probe sequence move up.
+Counts by length are integers, so they do not depend on the order of updates.
 """
 
 from typing import NamedTuple
@@ -26,14 +26,14 @@ _SMALLEST = 1 << 12
 
 
 LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
-"""Of all rules of one length: customers, and estimated tables in units of 2^-32."""
+"""Customers and estimated tables (units of 2^-32) of all rules of one length."""
 
 
 class RuleTable(NamedTuple):
     """Counts of all rules.
 
-    `rows` uint64[capacity, 4] (capacity a power of two); `tags` uint8[capacity], 0 where a row is free, else a byte of
-    its key; `by_length` LENGTH[L]; `totals` int64[2] the customers of all rules and the rows taken.
+    `rows` uint64[capacity, 4] (capacity is a power of two); `tags` uint8[capacity], 0 for free rows, else a nonzero
+    byte of the key; `by_length` LENGTH[L]; `totals` int64[2], the customers of all rules and the number of rows taken.
     """
 
     rows: NDArray[np.uint64]
@@ -54,7 +54,7 @@ class RuleTable(NamedTuple):
 
 @njit_inline
 def _is_row_of(rows, row, key):
-    """Return whether a row is the key's or free."""
+    """Return whether a row holds the key or is free."""
     high, low = key
     there_high, there_low = rows[row, KEY_HIGH], rows[row, KEY_LOW]
     return (there_low == low and there_high == high) or (there_low == _ZERO and there_high == _ZERO)
@@ -62,19 +62,19 @@ def _is_row_of(rows, row, key):
 
 @njit_inline
 def find(rows, key_high, key_low):
-    """Row of the key, or of the free place where it would go. No key is (0, 0)."""
+    """Return the row of the key, or the free row for it. No key is (0, 0)."""
     return np.int64(probe(key_low & mask_of(rows), mask_of(rows), _is_row_of, rows, (key_high, key_low)))
 
 
 @njit_inline
 def tag_of(key_high):
-    """A byte of the key that is not 0."""
+    """Return the tag of a key: its top byte with the lowest bit set, so never 0."""
     return np.uint8((key_high >> _TAG_SHIFT) | np.uint64(1))
 
 
 @njit_inline
 def _is_tagged_row_of(table, row, key):
-    """Return whether a row is the key's or free; most rows that are another's are told by their tags alone."""
+    """Return whether a row holds the key or is free. The tag alone rules out most other rows."""
     tag, high, low = key
     known = table.tags[row]
     return known == _NO_TAG or (known == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high)
@@ -82,7 +82,7 @@ def _is_tagged_row_of(table, row, key):
 
 @njit_inline
 def look_up(table, key_high, key_low):
-    """As `find`, and the rule's count, 0 where it is not in the table."""
+    """Return the row as `find` does, and the rule's count, 0 if the rule is not in the table."""
     key = tag_of(key_high), key_high, key_low
     row = probe(key_low & mask_of(table.rows), mask_of(table.rows), _is_tagged_row_of, table, key)
     count = np.int64(0) if table.tags[row] == _NO_TAG else np.int64(table.rows[row, COUNT])
@@ -91,14 +91,14 @@ def look_up(table, key_high, key_low):
 
 @njit_inline
 def fetch(table, row):
-    """Ask for what `look_up` reads first where a search begins at the row."""
+    """Prefetch the tag and row that `look_up` reads first when a search starts at `row`."""
     prefetch(table.tags, row)
     prefetch(table.rows, row)
 
 
 @njit_inline
 def _home_in(table, row):
-    """Return whether a row is taken, and the home of its key."""
+    """Return whether a row is taken, and the home position of its key."""
     return table.tags[row] != _NO_TAG, table.rows[row, KEY_LOW]
 
 
@@ -111,7 +111,7 @@ def _move_row(table, row, hole):
 
 @njit_inline
 def _vacate(table, row):
-    """Free a row, and move up those behind it that would no longer be found."""
+    """Delete a row, and move up later rows that a probe would otherwise miss."""
     free = close_gap(np.uint64(row), mask_of(table.rows), _home_in, _move_row, table)
     for column in range(4):
         table.rows[free, column] = _ZERO
@@ -120,7 +120,7 @@ def _vacate(table, row):
 
 @njit_inline
 def add_row(rows, key_high, key_low, size):
-    """Row of the key, and whether it was free and has been made the key's, with count 0."""
+    """Return the row of the key, inserted with count 0 if missing, and whether it is new."""
     row = find(rows, key_high, key_low)
     is_new = rows[row, KEY_LOW] == np.uint64(0) and rows[row, KEY_HIGH] == np.uint64(0)
     if is_new:
@@ -133,7 +133,7 @@ def add_row(rows, key_high, key_low, size):
 
 @njit
 def add(table, model, key_high, key_low, size, change):
-    """Add `change` to a rule's count; the caller has seen to it that a row is free. False: the count fell below 0."""
+    """Add `change` to a rule's count; a row must be free. Returns False if the count fell below 0."""
     row, is_new = add_row(table.rows, key_high, key_low, size)
     if is_new:
         table.tags[row] = tag_of(key_high)
@@ -170,8 +170,8 @@ def _add_all(table, model, keys, counts, sizes):
 
 
 def _empty_rows(capacity: int) -> NDArray[np.uint64]:
-    """Rows of zeros that begin at a cache line."""
-    # Rows are read in any order: numpy asks for large pages for what it does not fill itself.
+    """Return rows of zeros, aligned to a cache line."""
+    # Rows are read in random order. numpy requests huge pages only for arrays that it does not zero itself.
     words = np.empty(4 * capacity + 8, np.uint64)
     words[:] = 0
     start = -words.ctypes.data % 64 // 8
@@ -179,7 +179,7 @@ def _empty_rows(capacity: int) -> NDArray[np.uint64]:
 
 
 def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
-    """A table without rules, with room for `expected_rules`."""
+    """Return a table without rules, with room for `expected_rules`."""
     capacity = capacity_for(expected_rules, _SMALLEST)
     return RuleTable(
         _empty_rows(capacity),
@@ -190,9 +190,9 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
 
 
 def with_room(table: RuleTable, new_rules: int) -> RuleTable:
-    """The table itself where it can take `new_rules` more, else a copy that is large enough.
+    """Return the table if it has room for `new_rules` more rules, else a larger copy.
 
-    Counts do not depend on where rows lie, so it does not matter when this happens.
+    Counts do not depend on row positions, so results do not depend on when the table grows.
     """
     capacity = capacity_for(int(table.totals[ROWS]) + new_rules, len(table.rows))
     if capacity == len(table.rows):
@@ -209,7 +209,7 @@ def fill_table(
     counts: NDArray[np.int64],
     sizes: NDArray[np.uint64],
 ) -> RuleTable:
-    """The table with these counts added; raises `ValueError` where a count falls below zero."""
+    """Return the table with `counts` added. Raises `ValueError` if a count falls below zero."""
     table = with_room(table, len(counts))
     if not _add_all(table, model, keys, counts, sizes):
         raise ValueError("a rule's count fell below zero: the counts do not belong to these derivations")

@@ -1,7 +1,7 @@
-"""Many rules as text at once: rendered from the symbols of rule-count deltas, compared, and put in order.
+"""Batch conversion of rules to text: rendering from rule-count deltas, comparison, and sorting.
 
-Phrase rules are written as `hierogram.samplers.grammar.rules` notates them, fragments of trees in bracket notation. In
-the order of their texts, rules that are looked up together lie together in a store.
+Phrase rules use the notation of `hierogram.samplers.grammar.rules`, tree fragments bracket notation. Sorting rules by
+text stores rules that are looked up together next to each other.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ _LONGEST_NONTERMINAL = 9
 
 
 class Spellings(NamedTuple):
-    """The words of a vocabulary as escaped UTF-8: word w is `letters[starts[w]:starts[w+1]]`."""
+    """Vocabulary as escaped UTF-8: word w is `letters[starts[w]:starts[w+1]]`."""
 
     letters: NDArray[np.uint8]
     starts: NDArray[np.int64]
 
 
 def spellings(words: Sequence[str]) -> Spellings:
-    """The spellings of words in the order of their numbers."""
+    """Return the spellings of words, given in the order of their numbers."""
     encoded = [escape_terminal(word).encode() for word in words]
     starts = np.cumsum([0, *[len(word) for word in encoded]], dtype=np.int64)
     return Spellings(np.frombuffer(b"".join(encoded), np.uint8), starts)
@@ -38,7 +38,7 @@ def spellings(words: Sequence[str]) -> Spellings:
 
 @njit
 def put_number(buffer, position, number):
-    """Write a whole number that is not negative; the position after it."""
+    """Write a nonnegative integer in decimal. Returns the position after it."""
     digits = 1
     bound = 10
     while number >= bound:
@@ -52,7 +52,7 @@ def put_number(buffer, position, number):
 
 @njit
 def put_nonterminal(buffer, position, number):
-    """Write nonterminal `number` in the notation of rules. Returns the position after it."""
+    """Write nonterminal `number` in rule notation. Returns the position after it."""
     for byte in _BEGINS:
         buffer[position] = byte
         position += 1
@@ -101,7 +101,7 @@ def _sides(deltas: CountDeltas, chosen: NDArray[np.int64], target: bool, spellin
 def render_rules(
     deltas: CountDeltas, chosen: NDArray[np.int64], source: Spellings, target: Spellings
 ) -> tuple[Texts, Texts]:
-    """Source and target sides of the chosen entries of rule-count deltas of phrase rules."""
+    """Return the source and target sides of the chosen entries int64[n] of phrase-rule deltas as texts."""
     return _sides(deltas, chosen, False, source), _sides(deltas, chosen, True, target)
 
 
@@ -128,7 +128,7 @@ def _put_links(of_rules, buffer, offsets):
 
 
 def link_texts(of_rules: RuleLinks) -> Texts:
-    """The links within each use of a rule as a line `i-j i-j`."""
+    """Return the links within each rule use as a line `i-j i-j`."""
     buffer = np.empty(_LONGEST_LINK * len(of_rules.links) + len(of_rules.entries), np.uint8)
     offsets = np.zeros(len(of_rules.entries) + 1, np.int64)
     return Texts(buffer[: _put_links(of_rules, buffer, offsets)].copy(), offsets)
@@ -149,7 +149,7 @@ def _put_numbers(numbers, buffer, offsets):
 
 
 def number_texts(numbers: NDArray[np.int64]) -> Texts:
-    """Whole numbers that are not negative, int64[n], as texts."""
+    """Return nonnegative integers int64[n] as decimal texts."""
     buffer = np.empty(_LONGEST_NUMBER * len(numbers), np.uint8)
     offsets = np.zeros(len(numbers) + 1, np.int64)
     return Texts(buffer[: _put_numbers(numbers, buffer, offsets)].copy(), offsets)
@@ -157,7 +157,7 @@ def number_texts(numbers: NDArray[np.int64]) -> Texts:
 
 @njit_allocating
 def same_texts(ours: Texts, rows: NDArray[np.int64], theirs: Texts, other_rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return whether text `rows[k]` of ours is text `other_rows[k]` of theirs, for each k."""
+    """Return bool[n]: whether text `rows[k]` of `ours` equals text `other_rows[k]` of `theirs`."""
     same = np.empty(len(rows), np.bool_)
     for k in range(len(rows)):
         a, a_end = ours.offsets[rows[k]], ours.offsets[rows[k] + 1]
@@ -175,7 +175,7 @@ _PREFIX = 8
 
 @njit
 def _read_prefixes(texts, prefixes):
-    """The first bytes of each text as a number, the first byte highest; zeros after its end."""
+    """Write the first 8 bytes of each text to `prefixes` as a big-endian uint64, padded with zeros."""
     for k in range(len(prefixes)):
         first = texts.offsets[k]
         end = texts.offsets[k + 1] - 1
@@ -189,7 +189,7 @@ def _read_prefixes(texts, prefixes):
 
 @njit
 def _precedes(texts, keys, a, b):
-    """Return whether text a comes before text b, by their bytes and then by the keys; neither differs in its prefix."""
+    """Return whether text a precedes text b, by bytes, then by key. Both have the same prefix."""
     place, end = texts.offsets[a], texts.offsets[a + 1] - 1
     other, other_end = texts.offsets[b], texts.offsets[b + 1] - 1
     while place < end and other < other_end:
@@ -233,7 +233,7 @@ def _sort_run(texts, keys, rows, scratch, first, last):
 
 @njit
 def _sort_runs(texts, keys, prefixes, rows, scratch):
-    """Sort each run of rows with one prefix."""
+    """Sort each run of rows that have the same prefix."""
     first = 0
     while first < len(rows):
         last = first + 1
@@ -244,8 +244,9 @@ def _sort_runs(texts, keys, prefixes, rows, scratch):
 
 
 def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Row numbers in the order of the texts' bytes, those with the same text in the order of their keys, uint64[n, 2],
-    as numbers with a sign.
+    """Return row numbers int64[n] sorted by the bytes of the texts, then by key.
+
+    `keys` uint64[n, 2] are compared as signed integers.
     """
     prefixes = np.empty(texts.size, np.uint64)
     _read_prefixes(texts, prefixes)
@@ -256,7 +257,7 @@ def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 @njit_allocating
 def taken(texts: Texts, rows: NDArray[np.int64]) -> Texts:
-    """The texts of these rows."""
+    """Return the texts of the given rows."""
     offsets = np.zeros(len(rows) + 1, np.int64)
     for k in range(len(rows)):
         offsets[k + 1] = offsets[k] + texts.offsets[rows[k] + 1] - texts.offsets[rows[k]]
@@ -270,9 +271,9 @@ def taken(texts: Texts, rows: NDArray[np.int64]) -> Texts:
 def render_fragments(
     deltas: CountDeltas, chosen: NDArray[np.int64], labels: Sequence[str], words: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Root labels and fragments, `(NP (DT the) (NN))`, of the chosen entries of rule-count deltas.
+    """Return root labels and fragments such as `(NP (DT the) (NN))` of the chosen entries int64[n] of the deltas.
 
-    `labels` by label number, `words` by word number.
+    `labels` is indexed by label number, `words` by word number.
     """
     roots: list[str] = []
     texts: list[str] = []
@@ -295,7 +296,7 @@ def render_fragments(
 
 
 def internal_nodes(deltas: CountDeltas, chosen: NDArray[np.int64]) -> list[int]:
-    """Return how many expansions each of the chosen fragments is made of."""
+    """Return the number of expansions (opening brackets) in each of the chosen fragments."""
     ends = (deltas.starts[chosen] + deltas.source_sizes[chosen]).tolist()
     opening = deltas.symbols <= OPEN_LABEL
     opening &= (OPEN_LABEL - deltas.symbols) % 2 == 0

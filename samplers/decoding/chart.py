@@ -1,7 +1,6 @@
-"""The chart of a sentence as pools of records: items, edges, and what cells need while they are filled.
+"""Chart of a sentence as pools of records: items, edges, and scratch memory for filling cells.
 
-Nothing is allocated while a sentence is decoded. Where a pool is full, the caller makes all pools larger and begins
-again.
+Decoding a sentence allocates no memory. If a pool is full, the caller enlarges all pools and restarts.
 """
 
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from hierogram.samplers.decoding.grammar import Grammar, Weighed
 from hierogram.samplers.language_models.model import LanguageModel
 
 GLUE_START, GLUE_NEXT, GOAL = -1, -2, -3
-"""Rules of edges that no grammar holds: S → X, S → S X, and the whole sentence with its end."""
+"""Rule numbers of edges outside the grammar: S → X, S → S X, and the whole sentence with its end symbol."""
 NONE = -1
 
 ITEM = np.dtype(
@@ -32,9 +31,10 @@ ITEM = np.dtype(
     ],
     align=True,
 )
-"""Score of the best derivation; the same with what the open words promise; log10 probability of these, from no context;
-its last edge and its best one; its cell; state of the language model at its end; how many words at its front are open;
-whether others follow them."""
+"""Chart item. `score`: score of its best derivation. `promised`: log10 probability of its open words (leading words
+that still need left context) without context. `rank`: `score` plus the weighted `promised`. `edges`, `best`: last and
+best edge. `state`: language-model state at its right end. `open`: number of open words. `closed`: 1 if no word can be
+added to the open ones."""
 
 EDGE = np.dtype(
     [
@@ -48,15 +48,17 @@ EDGE = np.dtype(
     ],
     align=True,
 )
-"""Score with the best derivations of its tails; score of its own; natural log probability of the words that it closes;
-a rule's number, R + e for extra rule e of the sentence, or one of the three above; its tails; the item's next edge."""
+"""Hyperedge. `score`: score with the best derivations of its tails. `own`: score without the tails. `lm`: natural log
+probability of the words that it closes. `rule`: rule number, R + e for extra rule e of the sentence, or one of the
+three above. `tails`, `arity`: its range of the `tails` pool. `next`: the item's next edge."""
 
 CUBE = np.dtype(
     [("base", np.float64), ("rule", np.int32), ("rules", np.int32), ("cells", np.int32), ("arity", np.int32)],
     align=True,
 )
-"""Rules of one source side over tails in the same cells: its first rule's place in the order, how many there are. Of a
-single rule that is in no grammar: `rules` is 0, `rule` is the rule of its edges, `base` what it promises."""
+"""Rules of one source side over tails in the same cells. `rule`: first rule's index into `Weighed.order`. `rules`:
+number of rules. For a single rule outside the grammar, `rules` is 0, `rule` its rule number and `base` its estimated
+score."""
 
 CANDIDATE = np.dtype(
     [
@@ -68,8 +70,8 @@ CANDIDATE = np.dtype(
     ],
     align=True,
 )
-"""A place in a cube: what its rule and items promise, each on its own; its rule and coordinates; the first axis along
-which it may still grow."""
+"""Position in a cube. `apart`: sum of the separate estimates of its rule and items. `place`: index of its coordinates.
+`grown`: first axis along which it may still grow."""
 
 JOINED = np.dtype(
     [
@@ -87,7 +89,7 @@ JOINED = np.dtype(
     ],
     align=True,
 )
-"""A candidate whose items are joined: as in EDGE and ITEM; its open words are in `opened`."""
+"""Candidate with its items joined; fields as in EDGE and ITEM. Its open words are in `opened`."""
 
 MEMO = np.dtype(
     [
@@ -100,12 +102,13 @@ MEMO = np.dtype(
     ],
     align=True,
 )
-"""A word after a state of the language model (`NONE`: nothing is kept here), as the model scores it; length of the next
-state (`NONE`: nobody has asked for it), and whether a longer one ends with it."""
+"""Cached language-model score of a word after a state (`NONE`: empty slot). `next`: next state. `length`: its length
+(`NONE`: not looked up). `open`: whether a longer state ends with it."""
 _MEMORIES = 1 << 14
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
-"""A source side that matches from the present start; the cells of its nonterminals; another match with this end."""
+"""Match of a source side from the current start. `cells`: cells of its nonterminals. `next`: next match with the same
+end."""
 
 FRAME = np.dtype(
     [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)],
@@ -118,12 +121,13 @@ HEAP, KEPT, MATCHES, MATCH_CELLS, STAMP, SPARE, SLOTS = range(7, _POOLS)
 
 
 class InputSentence(NamedTuple):
-    """A sentence of n words to translate, and the rules that it brings along.
+    """Sentence of n words to translate, with X extra rules of its own.
 
-    `words` int32[n], UNKNOWN_SYMBOL where the grammar lacks one. Extra rules translate single positions: position p's
-    are `extra_first[p] … extra_first[p + 1] - 1`, int32[n+1]; their target words `target` int32 (numbers from the
-    grammar's vocabulary on are the sentence's own words) by `target_start` int32[X+1]; `passes` int32[X]: 1 where a
-    source word is passed through. `lm_words` int32: the language model's numbers of the sentence's own words.
+    `words` int32[n]: word numbers, UNKNOWN_SYMBOL for words that are not in the grammar. Extra rules translate single
+    positions: those of position p are `extra_first[p] … extra_first[p + 1] - 1`, int32[n+1]. `target` int32,
+    `target_start` int32[X+1]: their target words; numbers >= the grammar's vocabulary size are the sentence's own
+    words. `passes` int32[X]: 1 if the rule passes a source word through. `lm_words` int32: language-model numbers of
+    the sentence's own words.
     """
 
     words: NDArray[np.int32]
@@ -135,14 +139,14 @@ class InputSentence(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Bounds of the search: words that a rule of the grammar may span, pops of a cell (0: no bound)."""
+    """Search limits: maximum words that a grammar rule may span, maximum pops of a cell (0: no limit)."""
 
     span: int
     pops: int
 
 
 class DecodingTask(NamedTuple):
-    """All that a sentence is decoded with."""
+    """Inputs for decoding one sentence."""
 
     grammar: Grammar
     weighed: Weighed
@@ -152,17 +156,20 @@ class DecodingTask(NamedTuple):
 
 
 class DecodingChart(NamedTuple):
-    """Pools: `items` ITEM, `fronts` int32[items, w] their open words, `ranked` int32[items] each cell's, best first,
-    `ranks` float64[items] their ranks, `edges` EDGE, `tails` int32 their tails' items. `cells` int32[C, 2]: first and
-    last item + 1; X over [i, j) is cell i (n + 1) + j, S over [0, j) is (n + 1)² + j, the goal follows. `slots`
-    int32[h, 2]: the items of the cell at hand by state, and the stamp of the cell. `candidates` CANDIDATE;
-    `coordinates` int32: the place of a rule in the grammar's order, and of an item for each nonterminal among the
-    ranked ones. `heap` int32: candidates to be joined, a heap with the best one first; `promises`
-    float64 what they promise. `joined` JOINED, `opened` int32[joined, w] their open words; `kept` int32: those that are
-    not given up, a heap with the worst one first (without a bound, in the order in which they are joined); `kept_ranks`
-    float64 their ranks. `memo` MEMO[m]: what the language model was asked last. The others are for the cell or the
-    start at hand. `taken` int64: how many records of each pool are in use; the stamp of the cell; the record of
-    `joined` that is spare; how many slots are in use. `front` int32[w + 1]: the open words of what is joined at hand.
+    """Pools of records of a chart; w is the maximum number of open words.
+
+    - `items` ITEM; `fronts` int32[items, w]: their open words; `ranked` int32[items]: the items of each cell, best
+      first; `ranks` float64[items]: the ranks of `ranked`; `edges` EDGE; `tails` int32: tail items of the edges.
+    - `cells` int32[C, 2]: first and last item + 1. X over [i, j) is cell i (n + 1) + j, S over [0, j) is
+      (n + 1)² + j, the goal follows.
+    - `slots` int32[h, 2]: hash table of the current cell's items by state, with the cell's stamp.
+    - `candidates` CANDIDATE; `coordinates` int32: index of a rule in `Weighed.order`, then for each nonterminal an
+      index into `ranked`; `heap` int32: candidates to join, best first; `promises` float64: their estimates.
+    - `joined` JOINED; `opened` int32[joined, w]: their open words; `kept` int32: joined candidates that are kept, a
+      heap with the worst first (in join order if pops are unlimited); `kept_ranks` float64: their ranks.
+    - `memo` MEMO[m]: cache of language-model scores; `front` int32[w + 1]: open words of the current join.
+    - `taken` int64: number of records in use in each pool and of slots, the cell's stamp, and the spare record of
+      `joined`. The remaining arrays are scratch memory of the current cell or start.
     """
 
     items: NDArray[np.void]
@@ -194,7 +201,7 @@ class DecodingChart(NamedTuple):
 
 
 def make_chart(words: int, order: int, size: int) -> DecodingChart:
-    """Room for sentences of at most `words` words under a language model of `order`, and about `size` items."""
+    """Allocate a chart for sentences of up to `words` words, a language model of `order`, and about `size` items."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
     memo = np.zeros(_MEMORIES, MEMO)
@@ -214,7 +221,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
         coordinates=np.zeros(4 * size, np.int32),
         heap=np.zeros(size, np.int32),
         promises=np.zeros(size),
-        # One more is spare.
+        # One record is spare: the next candidate is joined into it.
         joined=np.zeros(size + 1, JOINED),
         opened=np.zeros((size + 1, width), np.int32),
         kept=np.zeros(size, np.int32),
@@ -232,19 +239,19 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
 
 @njit_inline
 def x_cell(task, start, end):
-    """Cell of X over a span."""
+    """Return the cell of X over a span."""
     return start * (len(task.sentence.words) + 1) + end
 
 
 @njit_inline
 def s_cell(task, end):
-    """The cell of S over the first `end` words; that of the goal where `end` is one more than there are."""
+    """Return the cell of S over the first `end` words, or the goal cell if `end` is the number of words + 1."""
     side = len(task.sentence.words) + 1
     return side * side + end
 
 
 def span_of(words: int, cell: int) -> tuple[int, int]:
-    """Span of a cell."""
+    """Return the span of a cell."""
     first_of_s = (words + 1) ** 2
     if cell >= first_of_s:
         return 0, min(cell - first_of_s, words)

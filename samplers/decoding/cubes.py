@@ -1,8 +1,8 @@
-"""Filling a cell by cube pruning [Chiang 2007 §5.3.3; Huang & Chiang 2007]; docs/model.md, section 10.
+"""Cube pruning of a cell [Chiang 2007 §5.3.3; Huang & Chiang 2007]; docs/model.md, section 10.
 
 The axes of a cube are the rules of one source side, best first, and the items of each nonterminal's cell, best first.
-Each place but the corner is reached from one other place, by going on along the last axis that has been gone along, or
-along a later one; so none is met twice.
+A candidate grows only along its last grown axis or later axes, so every position except the corner has exactly one
+predecessor and no candidate is generated twice.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ _ONE, _HALF, _WORD = np.uint64(1), np.uint64(32), np.uint64(0xBF58476D1CE4E5B9)
 
 @njit_inline
 def lm_word(task, word):
-    """The language model's number of a target word, one of the grammar's or of the sentence's own."""
+    """Return the language-model number of a target word of the grammar or of the sentence."""
     known = len(task.weighed.lm_words)
     if word < known:
         return task.weighed.lm_words[word]
@@ -45,9 +45,9 @@ def lm_word(task, word):
 
 @njit_inline
 def _asked(task, chart, state, word):
-    """Return where it stands what the language model says of a word after a state, which is asked if it is not there.
+    """Return the memo slot with the language-model score of a word after a state. Fills the slot on a miss.
 
-    A sentence asks the same again and again, and the model's tables are much larger than the processor's caches.
+    A sentence repeats the same queries, and the model's tables are much larger than the processor's caches.
     """
     home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD) >> _HALF
     slot = np.int64(home & mask_of(chart.memo))
@@ -60,7 +60,7 @@ def _asked(task, chart, state, word):
 
 @njit_inline
 def _word(task, chart, word, joined):
-    """One word more: `joined` is (open words, state, whether they are closed, log10 final, log10 promised)."""
+    """Append a word; `joined` is (number of open words, state, closed, final log10, promised log10 probability)."""
     size, state, closed, final, promised = joined
     there = chart.memo[_asked(task, chart, state, word)]
     if closed:
@@ -75,7 +75,7 @@ def _word(task, chart, word, joined):
 
 @njit_inline
 def _item(task, chart, item, joined):
-    """The words of an item more: the open ones are scored again, the others stay as they are."""
+    """Append the words of an item. Only its open words are rescored."""
     there = chart.items[item]
     size, state, closed, final, promised = joined
     if size == 0 and not closed:
@@ -93,7 +93,7 @@ def _item(task, chart, item, joined):
 
 @njit_inline
 def _side(task, chart, rule, tails):
-    """The target side of a rule of the grammar or of the sentence, over items."""
+    """Score the target side of a rule of the grammar or the sentence over items."""
     joined = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
     grammar, sentence = task.grammar, task.sentence
     rules = len(grammar.target_start) - 1
@@ -113,10 +113,10 @@ def _side(task, chart, rule, tails):
 
 @njit_inline
 def _state_of(task, chart, rule, tails):
-    """The state of what a rule makes of items, `chart.tails[tails:]`.
+    """Compute the language-model state of a rule over the items `chart.tails[tails:]`.
 
-    (number of open words, which stand in `front`; state; whether others follow them; natural log probability of the
-    words that are closed now; log10 probability of the open ones, as promised).
+    Returns (number of open words, stored in `front`; state; closed; natural log probability of the words closed by this
+    rule; log10 probability of the open words without context).
     """
     no_words = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
     model = task.model
@@ -126,7 +126,7 @@ def _state_of(task, chart, rule, tails):
         begun = np.int32(model.begin) if rule == GLUE_START else np.int32(chart.items[chart.tails[tails]].state)
         joined = (np.int64(0), begun, True, 0.0, 0.0)
         if rule == GOAL:
-            # Nothing comes after it.
+            # The goal has no right context, so its state is empty.
             end = chart.memo[_asked(task, chart, begun, np.int32(END))]
             joined = (np.int64(0), np.int32(EMPTY), True, end.log10, 0.0)
         else:
@@ -138,16 +138,16 @@ def _state_of(task, chart, rule, tails):
 
 
 MARGIN, NEAR_MARGIN = 3.0, 0.75
-"""Natural log probability by which a nonterminal's words may fit to their neighbours better than they promise: a place
-is joined as long as this could make it one of those that are popped. The first is for a rule over the best items of its
-cells; of other places it is known how the words of a neighbour fit."""
+"""Allowance per nonterminal (natural log) for words that fit their neighbors better than estimated. A candidate is
+joined as long as this gain could put it among the kept ones. MARGIN applies to a rule over the best items of its cells;
+NEAR_MARGIN to other candidates, whose predecessors show how the words fit."""
 INHERITED = 0.75
-"""Share of what a place gained by being joined that the places that are reached from it promise."""
+"""Share of a joined candidate's gain over its estimate that its successors' estimates inherit."""
 
 
 @njit_inline
 def _apart(task, chart, candidate):
-    """Return what the rule and the items of a candidate promise, each on its own."""
+    """Return the sum of the separate estimates of a candidate's rule and items."""
     cube = chart.cubes[candidate.cube]
     total = cube.base
     if cube.rules > 0:
@@ -159,9 +159,9 @@ def _apart(task, chart, candidate):
 
 @njit_inline
 def _estimate(task, chart, candidate, gained):
-    """Return what a candidate promises before its items are joined; `gained` by the place that it is reached from.
+    """Return the estimated rank of a candidate before its items are joined; `gained` is its predecessor's gain.
 
-    The items are the best ones until the place has gone along the axis of one.
+    `grown` is 0 as long as all items are the best of their cells.
     """
     arity = chart.cubes[candidate.cube].arity
     margin = (MARGIN if candidate.grown == 0 else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * arity
@@ -170,7 +170,7 @@ def _estimate(task, chart, candidate, gained):
 
 @njit_inline
 def _pop(chart):
-    """Take the best candidate from the heap, the first of those that promise the same."""
+    """Pop the candidate with the best estimate from the heap; ties go to the lower number."""
     heap, promises = chart.heap, chart.promises
     best = np.int64(heap[0])
     size = chart.taken[HEAP] - 1
@@ -196,10 +196,10 @@ def _pop(chart):
 
 @njit_inline
 def _push(task, chart, cube, place, axis, gained):
-    """Make a candidate of a cube's place, whose coordinates stand at `place`; put it on the heap by what it promises.
+    """Push a candidate of a cube, with coordinates at `place`, onto the heap by its estimate.
 
-    `gained` is what the place that it is reached from gained by being joined. Where as many better ones are joined
-    already as may be popped, it goes no further, nor does any that is reached from it.
+    `gained` is its predecessor's gain from joining. If the kept candidates are at the pop limit and all better, the
+    candidate and its successors are pruned.
     """
     taken = chart.taken
     number = taken[CANDIDATES]
@@ -217,7 +217,7 @@ def _push(task, chart, cube, place, axis, gained):
     heap, promises = chart.heap, chart.promises
     while position > 0:
         above = (position - 1) >> 1
-        # Those that are on the heap have smaller numbers.
+        # Candidates on the heap have smaller numbers, so they win ties.
         if promises[above] >= promise:
             break
         heap[position], promises[position] = heap[above], promises[above]
@@ -227,13 +227,13 @@ def _push(task, chart, cube, place, axis, gained):
 
 @njit_inline
 def _is_worse(task, chart, promise):
-    """Return whether as many are joined as may be popped, and all of them are better than what promises this."""
+    """Return whether the pop limit is reached and `promise` does not beat the worst kept candidate."""
     return 0 < task.limits.pops <= chart.taken[KEPT] and promise <= chart.kept_ranks[0]
 
 
 @njit_inline
 def _keep(task, chart):
-    """Put what is joined at hand among those to be popped; where there are too many, the worst gives it its room."""
+    """Keep the current joined candidate. At the pop limit it replaces the worst kept one, if it is better."""
     kept, ranks, taken = chart.kept, chart.kept_ranks, chart.taken
     made = taken[SPARE]
     rank = chart.joined[made].rank
@@ -268,7 +268,7 @@ def _keep(task, chart):
 
 @njit_inline
 def _has_room(chart, arity):
-    """Return whether an edge and an item can be made, and a candidate along each axis."""
+    """Return whether the pools have room for an edge, an item, and a candidate along each axis."""
     taken, axes = chart.taken, arity + 1
     return (
         taken[CANDIDATES] + axes <= len(chart.candidates)
@@ -281,14 +281,14 @@ def _has_room(chart, arity):
 
 @njit_inline
 def _grow(task, chart, candidate, rank):
-    """Push the places that are reached from that of a joined candidate, for which there is room."""
+    """Push the successors of a joined candidate. The caller ensures room."""
     there = chart.candidates[candidate]
     gained = rank - there.apart
     cube, place = np.int64(there.cube), np.int64(there.place)
     of = chart.cubes[cube]
     arity = of.arity
     for axis in range(there.grown, arity + 1):
-        # The first axis is that of the rules.
+        # Axis 0 is the rules, axis k the items of nonterminal k.
         end = of.rule + of.rules if axis == 0 else chart.cells[chart.cube_cells[of.cells + axis - 1], 1]
         if chart.coordinates[place + axis] + 1 >= end:
             continue
@@ -301,7 +301,7 @@ def _grow(task, chart, candidate, rank):
 
 @njit_inline
 def own_score(task, rule):
-    """Return what a rule counts without the language model's probability: w · f of the rest."""
+    """Return the score w · f of a rule without the language-model probability."""
     weighed, sentence = task.weighed, task.sentence
     rules = len(weighed.score)
     if rule < 0:
@@ -320,7 +320,7 @@ def own_score(task, rule):
 
 @njit_inline
 def _join(task, chart, candidate):
-    """Join the items of a candidate by its rule, into the room that is spare; return its rank."""
+    """Join the items of a candidate by its rule into the spare record. Returns the rank."""
     there = chart.candidates[candidate]
     spare = chart.taken[SPARE]
     made = chart.joined[spare]
@@ -330,7 +330,7 @@ def _join(task, chart, candidate):
         chart.tails[tails + k] = chart.ranked[chart.coordinates[there.place + 1 + k]]
     size, state, closed, final, promised = _state_of(task, chart, np.int64(there.rule), tails)
     made.own = own_score(task, np.int64(there.rule)) + task.weighed.weights[LM] * final
-    # Summed in the order in which k-best lists sum it.
+    # Sum in the order of the k-best lists, so that the scores are equal bit by bit.
     made.score = made.own
     for k in range(arity):
         made.score += chart.items[chart.tails[tails + k]].score
@@ -345,7 +345,7 @@ def _join(task, chart, candidate):
 
 @njit_inline
 def _is_state(chart, item, joined):
-    """Return whether an item has the state of what is joined."""
+    """Return whether an item has the language-model state of a joined candidate."""
     there, made = chart.items[item], chart.joined[joined]
     same = there.state == made.state and there.open == made.open and there.closed == made.closed
     for k in range(there.open):
@@ -355,7 +355,7 @@ def _is_state(chart, item, joined):
 
 @njit_inline
 def _find(chart, joined):
-    """The slot within its cell of an item that is joined, or the free one where it would go; -1: there are too many."""
+    """Return the slot of the item with a joined candidate's state, or a free slot; -1 if the slots are too full."""
     made = chart.joined[joined]
     key = mix(np.uint64(made.state) * GOLDEN + np.uint64(2 * made.open + made.closed))
     for k in range(made.open):
@@ -372,7 +372,7 @@ def _find(chart, joined):
 
 @njit_inline
 def _add_edge(chart, cell, joined):
-    """Make the edge of what is joined, and its item in the cell; False where there is no room."""
+    """Add the edge of a joined candidate, and its item if it is new. Returns False if out of room."""
     taken = chart.taken
     there = chart.joined[joined]
     slot = _find(chart, joined)
@@ -411,7 +411,7 @@ def _add_edge(chart, cell, joined):
 
 @njit
 def add_cube(chart, base, rule, rules, cells, arity):
-    """A cube for the cell at hand, over `cube_cells[cells:]`; False where there is no room."""
+    """Add a cube over `cube_cells[cells:]` to the current cell. Returns False if out of room."""
     number = chart.taken[CUBES]
     if number == len(chart.cubes):
         return False
@@ -429,7 +429,7 @@ def _ranks_before(chart, one, other):
 
 @njit
 def _sort(chart, first, last):
-    """Put the items of a cell in the order of their ranks (heapsort: the worst comes to the top of the heap)."""
+    """Sort the items of a cell by rank, best first (heapsort with the worst item on top)."""
     ranked = chart.ranked
     for item in range(first, last):
         ranked[item] = item
@@ -461,9 +461,9 @@ def _sort(chart, first, last):
 
 @njit
 def begin_chart(task, chart):
-    """Make all that was made for another sentence go.
+    """Reset the chart for a new sentence.
 
-    As few slots as can be are used: they stay in the processor's caches.
+    Uses as few slots as the pop limit allows, so that they stay in the processor's caches.
     """
     chart.taken[:] = 0
     chart.cells[: s_cell(task, len(task.sentence.words) + 2), :] = 0
@@ -476,7 +476,7 @@ def begin_chart(task, chart):
 
 @njit
 def begin_cell(chart):
-    """Make the cubes and candidates of the last cell go."""
+    """Discard the cubes and candidates of the previous cell."""
     chart.taken[CUBES] = 0
     chart.taken[CANDIDATES] = 0
     chart.taken[COORDINATES] = 0
@@ -488,7 +488,7 @@ def begin_cell(chart):
 
 @njit
 def fill_cell(task, chart, cell):
-    """Fill a cell from the cubes that were added since `begin_cell`; False where there is no room."""
+    """Fill a cell from the cubes added since `begin_cell`. Returns False if out of room."""
     taken = chart.taken
     first = taken[ITEMS]
     for number in range(taken[CUBES]):

@@ -1,4 +1,4 @@
-"""Decoding sentences with a weighed grammar: the best derivations of each, the same on any number of threads."""
+"""Decoder: the best derivations of sentences under a weighted grammar, independent of the number of threads."""
 
 from threading import local
 from typing import NamedTuple
@@ -14,20 +14,20 @@ from hierogram.samplers.language_models.model import LanguageModel
 
 _SMALLEST = 1 << 12
 SPAN = 20
-"""Words that a rule of the grammar may span, unless said otherwise."""
+"""Default maximum of words that a grammar rule may span."""
 POPS = 200
-"""Pops of a cell, unless said otherwise."""
+"""Default maximum of pops of a cell."""
 
 
 class Decoded(NamedTuple):
-    """A sentence's best derivations, and the sentence."""
+    """Sentence and its best derivations."""
 
     sentence: InputSentence
     outputs: Outputs
 
 
 class Decoder:
-    """A grammar under weights and a language model; sentences may be decoded from several threads at once."""
+    """Grammar with weights and a language model. Several threads may decode at once."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class Decoder:
         limits: Limits | None = None,
         beside: "Decoder | None" = None,
     ) -> None:
-        """Weights float64[F + 6]: of the grammar's features, then of `COUNTED`.
+        """Weigh the grammar; `weights` float64[F + 6] are those of the grammar's features, then of `COUNTED`.
 
-        `lm_words` int32[V]: the language model's numbers of target words. A decoder `beside` this one, with the same
-        language model, lends it its room for charts.
+        `lm_words` int32[V]: language-model numbers of target words. `beside` is a decoder with the same language model;
+        the two share their chart memory.
         """
         self.grammar = grammar
         self.model = model if model is not None else no_model()
@@ -50,9 +50,9 @@ class Decoder:
         self._own: local = local() if beside is None else beside._own
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
-        """At most `best` derivations of a sentence of one word or more, best first.
+        """Return up to `best` derivations of a non-empty sentence, best first.
 
-        `distinct`: of those with the same target words only the best one.
+        With `distinct`, keep only the best derivation of each sequence of target words.
         """
         task = DecodingTask(self.grammar, self.weighed, self.model, sentence, self.limits)
         words = len(sentence.words)

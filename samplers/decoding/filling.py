@@ -1,6 +1,6 @@
-"""Filling a sentence's chart: X over every span, S → X and S → S X from left to right, and the whole sentence.
+"""Chart filling: X over every span, S → X and S → S X from left to right, then the whole sentence.
 
-Source sides that match from a start are found depth first through the trie, over cells that are already filled
+Source sides that match from a start are found by depth-first search of the trie over cells that are already filled
 [Hopkins & Langmead 2010].
 """
 
@@ -37,7 +37,7 @@ def _push(chart, depth, node, position, arity):
 
 @njit_inline
 def _record(chart, node, end, arity):
-    """Note that the source side of a node ends here; False where there is no room."""
+    """Record a match of a node's source side that ends at `end`. Returns False if out of room."""
     taken = chart.taken
     if taken[MATCHES] == len(chart.matches) or taken[MATCH_CELLS] + arity > len(chart.match_cells):
         return False
@@ -56,10 +56,10 @@ def _record(chart, node, end, arity):
 
 @njit
 def match_from(task, chart, node, position, arity, end):
-    """Record all matches that continue from a node of the trie at a position, up to `end`; False if out of room.
+    """Record all matches that continue from a trie node at a position, up to `end`. Returns False if out of room.
 
-    The first `arity` cells of `path` are those of the nonterminals so far. All cells that begin at `position` or later
-    are filled.
+    The first `arity` cells of `path` belong to the nonterminals matched so far. All cells that begin at `position` or
+    later must be filled.
     """
     grammar = task.grammar
     words = task.sentence.words
@@ -98,7 +98,7 @@ _ROOT = 0
 
 @njit
 def _extra_base(task, rule):
-    """Return what a rule of the sentence promises."""
+    """Return the estimated score of an extra rule of the sentence: its own score and its weighted n-grams."""
     sentence, model = task.sentence, task.model
     total = own_score(task, rule)
     if model.order > 0:
@@ -112,7 +112,7 @@ def _extra_base(task, rule):
 
 @njit
 def _fill_x(task, chart, start, end):
-    """Fill X over a span from the matches that end there; False if out of room."""
+    """Fill X over a span from the matches that end there. Returns False if out of room."""
     grammar, sentence = task.grammar, task.sentence
     begin_cell(chart)
     cell = x_cell(task, start, end)
@@ -140,7 +140,7 @@ def _fill_x(task, chart, start, end):
 
 @njit
 def _fill_start(task, chart, start):
-    """Fill X over every span from a start; False if out of room."""
+    """Fill X over every span from a start. Returns False if out of room."""
     words = task.sentence.words
     n = len(words)
     end = min(n, start + task.limits.span)
@@ -165,7 +165,7 @@ def _fill_start(task, chart, start):
 
 @njit_inline
 def _glue(task, chart, rule, one, other):
-    """A cube of a glue rule over one cell or two; False where there is no room."""
+    """Add a cube of a glue rule over one or two cells. Returns False if out of room."""
     arity = 1 if other == NONE else 2
     cells = chart.taken[CUBE_CELLS]
     if cells + 2 > len(chart.cube_cells):
@@ -196,10 +196,7 @@ def _fill_s(task, chart, end):
 
 @njit
 def fill(task, chart):
-    """Fill the chart of a sentence of one word or more.
-
-    The number of its goal item, or -1 where a pool is full.
-    """
+    """Fill the chart of a non-empty sentence. Returns the goal item, or -1 if a pool is full."""
     n = len(task.sentence.words)
     begin_chart(task, chart)
     for start in range(n - 1, -1, -1):

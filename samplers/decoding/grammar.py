@@ -1,8 +1,8 @@
-"""A grammar for decoding: a packed trie over source sides, with target sides, links and features; and its weights.
+"""Decoding grammar: a packed trie over source sides, with target sides, links, features and weights.
 
-Everything is arrays, so that a grammar can be mapped into memory from a file as it is. Under weights each rule has a
-score w · f, what it promises with its words' n-grams, and a place among others. What a derivation counts comes in a
-fixed order: the grammar's own features, then those of `COUNTED`.
+All data are arrays, so a grammar file can be memory-mapped. Weights give each rule a score w · f, an estimate that adds
+the n-grams of its words, and a rank among the rules of its source side. The features of a derivation have a fixed
+order: the grammar's own features, then `COUNTED`.
 """
 
 import math
@@ -16,21 +16,20 @@ from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.language_models.model import EMPTY, NGRAM, STATE, UNIGRAM, UNKNOWN, LanguageModel, score
 
 GAP = -1
-"""The symbol of any nonterminal in the trie."""
+"""Symbol of any nonterminal in the trie."""
 UNKNOWN_SYMBOL = -(1 << 30)
-"""A source word that no rule holds."""
+"""Symbol of a source word that is not in the grammar."""
 
 _RADIX = np.int64(1) << 32
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class RuleColumns(NamedTuple):
-    """Rules as columns, before they are packed.
+    """R rules as columns, before packing.
 
-    `source` int32[s], `target` int32[t]: symbols of all sides one after the other, a word's number or -k for
-    nonterminal k, nonterminals numbered 1, 2, … in source order; `source_start`, `target_start` int64[R+1]. `links`
-    uint16[l, 2]: source and target positions within the sides that are linked, `link_start` int64[R+1]. `features`
-    float64[R, F].
+    `source` int32[s], `target` int32[t]: concatenated symbols of all sides, a word number or -k for nonterminal k;
+    nonterminals are numbered 1, 2, … in source order. `source_start`, `target_start` int64[R+1]. `links` uint16[l, 2]:
+    linked source and target positions within the sides, `link_start` int64[R+1]. `features` float64[R, F].
     """
 
     source: NDArray[np.int32]
@@ -43,14 +42,13 @@ class RuleColumns(NamedTuple):
 
 
 class Grammar(NamedTuple):
-    """A packed grammar of R rules.
+    """Packed grammar of R rules.
 
-    The trie's nodes are numbered level by level, the root is 0. `child_first` int32[N+1]: the children of node v are
-    the nodes `child_first[v] + 1 … child_first[v + 1]`; `symbol` int32[N-1]: the symbol that leads to node k + 1,
-    ascending among the children of a node, so that the nonterminal comes first. The rules whose source side ends at v
-    are `rule_first[v] … rule_first[v + 1] - 1`, int32[N+1]. `target` int32, `target_start` int64[R+1]; `links`
-    uint16[l, 2], `link_start` int64[R+1]; `features` float64[R, F]. `number` int32[R]: each rule's place among the
-    columns that it came from.
+    The trie has N nodes, numbered level by level; the root is 0. `child_first` int32[N+1]: the children of node v are
+    nodes `child_first[v] + 1 … child_first[v + 1]`. `symbol` int32[N-1]: symbol of the arc to node k + 1, ascending
+    among the children of a node, so the nonterminal is first. `rule_first` int32[N+1]: the rules whose source side ends
+    at v are `rule_first[v] … rule_first[v + 1] - 1`. `target` int32, `target_start` int64[R+1]; `links` uint16[l, 2],
+    `link_start` int64[R+1]; `features` float64[R, F]. `number` int32[R]: index of each rule in the original columns.
     """
 
     child_first: NDArray[np.int32]
@@ -69,11 +67,11 @@ class Grammar(NamedTuple):
         return len(self.target_start) - 1
 
     def node_of(self, rule: int) -> int:
-        """The node at which a rule's source side ends."""
+        """Return the node at which a rule's source side ends."""
         return int(np.searchsorted(self.rule_first, rule, side="right")) - 1
 
     def source_of(self, rule: int) -> list[int]:
-        """The symbols of a rule's source side, nonterminals as in `RuleColumns`."""
+        """Return the symbols of a rule's source side, nonterminals as in `RuleColumns`."""
         path = []
         node = self.node_of(rule)
         while node:
@@ -87,17 +85,17 @@ class Grammar(NamedTuple):
         return symbols
 
     def target_of(self, rule: int) -> list[int]:
-        """The symbols of a rule's target side, nonterminals as -1, -2, …"""
+        """Return the symbols of a rule's target side, nonterminals as -1, -2, …"""
         side: list[int] = self.target[self.target_start[rule] : self.target_start[rule + 1]].tolist()
         return side
 
     def links_of(self, rule: int) -> list[tuple[int, int]]:
-        """The links between positions of a rule's sides."""
+        """Return the links between positions of a rule's sides."""
         return [(int(i), int(j)) for i, j in self.links[self.link_start[rule] : self.link_start[rule + 1]]]
 
 
 def scopes(columns: RuleColumns) -> NDArray[np.int32]:
-    """The scope of each rule, int32[R] [Hopkins & Langmead 2010]."""
+    """Return the scope of each rule, int32[R] [Hopkins & Langmead 2010]."""
     gap = columns.source < 0
     first, last = columns.source_start[:-1], columns.source_start[1:]
     filled = last > first
@@ -115,7 +113,7 @@ def scopes(columns: RuleColumns) -> NDArray[np.int32]:
 
 
 def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
-    """Return whether a chart can use a rule: its source side is neither empty nor a single nonterminal, bool[R]."""
+    """Return bool[R]: whether the decoder can use each rule (source side not empty and not a single nonterminal)."""
     sizes = np.diff(columns.source_start)
     usable = sizes > 0
     single = sizes == 1
@@ -126,16 +124,16 @@ def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
 def _taken(
     flat: NDArray[_Scalar], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
-    """Ranges of an array in another order, one after the other, and where each begins."""
+    """Reorder ranges of an array. Returns the concatenated ranges and their starts."""
     sizes = np.diff(start)[order]
     begins = np.concatenate(([0], np.cumsum(sizes)))
     return flat[np.arange(begins[-1]) + np.repeat(start[:-1][order] - begins[:-1], sizes)], begins
 
 
 def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Grammar:
-    """The grammar of the rules chosen (bool[R]; all, unless given), which must be usable.
+    """Pack the rules in `chosen` (bool[R]; default: all usable rules) into a grammar.
 
-    Raises `GrammarError` where a rule is not.
+    Raises `GrammarError` if a chosen rule is not usable.
     """
     usable = is_usable(columns)
     order = np.flatnonzero(usable if chosen is None else chosen)
@@ -179,7 +177,7 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Gramm
 
 @njit_inline
 def _first_from(ascending, first, end, least):
-    """The first place from `first` to before `end` whose value is not below `least`; `end` where none is."""
+    """Return the first index in [first, end) with a value >= `least`, or `end`."""
     while first < end:
         middle = (first + end) >> 1
         if ascending[middle] < least:
@@ -191,14 +189,14 @@ def _first_from(ascending, first, end, least):
 
 @njit_inline
 def gap_child(grammar, node):
-    """Child of a node by the nonterminal, or -1."""
+    """Return the child of a node by the nonterminal, or -1."""
     first = np.int64(grammar.child_first[node])
     return first + 1 if first < grammar.child_first[node + 1] and grammar.symbol[first] == GAP else -1
 
 
 @njit_inline
 def word_child(grammar, node, word):
-    """Child of a node by a word, or -1."""
+    """Return the child of a node by a word, or -1."""
     end = np.int64(grammar.child_first[node + 1])
     low = _first_from(grammar.symbol, np.int64(grammar.child_first[node]), end, word)
     if low < end and grammar.symbol[low] == word:
@@ -208,19 +206,18 @@ def word_child(grammar, node, word):
 
 WORDS, RULES, GLUE, UNKNOWN_WORDS, LM, LM_UNKNOWN = 0, 1, 2, 3, 4, 5
 COUNTED = ("words", "rules", "glue", "unknown", "lm", "lm_unknown")
-"""Features that decoding counts: target words, rules of the grammar, uses of S → S X, source words passed through, the
-natural log of the language model's probability, target words that it does not know."""
+"""Features counted by the decoder: target words, grammar rules, uses of S → S X, source words passed through, natural
+log probability of the language model, target words that are unknown to it."""
 
 LN_10 = math.log(10.0)
 
 
 class Weighed(NamedTuple):
-    """The worth of a grammar's rules.
+    """Scores of a grammar's R rules.
 
-    `score` float64[R]: w · f of the rule alone, its target words counted in; `ahead` float64[R]: the same and the
-    n-grams within each of its runs of words, as far as they are known; `order` int32[R]: the rules of each source
-    side, best first. `weights` float64[6]: those of `COUNTED`. `lm_words` int32[V]: the language model's numbers
-    of target words.
+    `score` float64[R]: w · f of the rule alone, including its word features. `ahead` float64[R]: `score` plus the
+    weighted n-grams within each of its runs of target words. `order` int32[R]: the rules of each source side, best
+    first. `weights` float64[6]: weights of `COUNTED`. `lm_words` int32[V]: language-model numbers of target words.
     """
 
     score: NDArray[np.float64]
@@ -232,7 +229,7 @@ class Weighed(NamedTuple):
 
 @njit_inline
 def run_score(model, lm_words, target, first, last):
-    """Natural log probability of each run of words of a target side, from no context; how many it does not know."""
+    """Return the natural log probability of a target side's runs of words without context, and its unknown words."""
     state = np.int32(EMPTY)
     total = 0.0
     unknown = 0
@@ -266,7 +263,7 @@ def _add_words(grammar, model, weighed):
 
 
 def weigh(grammar: Grammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]) -> Weighed:
-    """The grammar under weights float64[F + 6]: of its features, then of `COUNTED`."""
+    """Score and rank the rules under weights float64[F + 6], of the grammar's features, then of `COUNTED`."""
     own = grammar.features.shape[1]
     rules = grammar.rules
     weighed = Weighed(
@@ -282,7 +279,7 @@ def weigh(grammar: Grammar, weights: NDArray[np.float64], model: LanguageModel, 
 
 
 def _rank(grammar: Grammar, weighed: Weighed) -> None:
-    """Fill `order`; of rules that promise as much the first one comes first."""
+    """Fill `order` by descending `ahead`; ties keep the order of the rules."""
     sizes = np.diff(grammar.rule_first)
     group = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     several = np.flatnonzero(np.repeat(sizes > 1, sizes)).astype(np.int32)
@@ -291,5 +288,5 @@ def _rank(grammar: Grammar, weighed: Weighed) -> None:
 
 
 def no_model() -> LanguageModel:
-    """Return what stands in the place of a language model where there is none: of order 0, it is never asked."""
+    """Return a placeholder language model of order 0, which is never queried."""
     return LanguageModel(np.zeros(1, UNIGRAM), np.zeros(1, NGRAM), np.zeros(1, STATE), 0, EMPTY)

@@ -1,8 +1,8 @@
-"""Lazy k-best derivations of a filled chart, and what they say [Huang & Chiang 2005, Algorithm 3]; docs/model.md, 10.
+"""Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3]; docs/model.md, section 10.
 
 An entry is a derivation of an item: an edge and an entry for each tail. The first entry of an item is its best
-derivation, and has the item's number. Those that follow are made when they are asked for: candidates are the item's
-other edges over first entries, and, of each entry that was taken, those with the next entry for one tail.
+derivation and has the item's number. Later entries are made on demand. The candidates are the item's other edges over
+first entries, and for each entry taken, its variants with the next entry for one tail.
 """
 
 from typing import NamedTuple
@@ -33,9 +33,9 @@ ENTRY = np.dtype(
     ],
     align=True,
 )
-"""A derivation, or a candidate: its score; its edge, item and tails' entries; the first tail to go on with; the item's
-next entry; its place in the item's heap of candidates (a pairing heap). Where distinct translations are wanted: a hash
-of its target words, Σ_j h(w_j) Bⁿ⁻ʲ, and Bⁿ, of n words, modulo 2⁶⁴."""
+"""Derivation or candidate. `tails`: its range of tail entries. `grown`: first tail that may advance. `next`: the item's
+next entry. `child`, `sibling`: links of the item's pairing heap of candidates. For distinct translations, `said` is the
+hash Σ_j h(w_j) Bⁿ⁻ʲ of its n target words and `shift` is Bⁿ, modulo 2⁶⁴."""
 
 SOURCE_ITEM = np.dtype(
     [
@@ -48,13 +48,13 @@ SOURCE_ITEM = np.dtype(
     ],
     align=True,
 )
-"""The last entry of an item; the last candidate taken (the same, unless it was passed over); its heap; the tail
-of that candidate to go on with next; whether the item's other edges are among the candidates, and whether there are no
-more of them."""
+"""State of an item's list. `last`: last entry. `turn`: last candidate taken (differs from `last` if it was a
+duplicate). `heap`: best candidate. `cursor`: next tail of `turn` to advance. `opened`: 1 if the item's other edges have
+been added. `ended`: 1 if there are no more entries."""
 
 ENTRIES, ENTRY_TAILS = 0, 1
 MOST_ENTRIES = 1 << 20
-"""Derivations and candidates that a search for distinct translations looks at; it ends with what it has by then."""
+"""Limit of entries and candidates in a search for distinct translations, which then returns its results so far."""
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _FREE = np.uint64(0)
@@ -62,10 +62,11 @@ _ONE = np.uint64(1)
 
 
 class Lists(NamedTuple):
-    """Entries ENTRY[c], their tails' entries int32, SOURCE_ITEM[items], a stack of items int32, and int64[2] in use.
+    """K-best lists of all items.
 
-    `seen` uint64[h], open addressing: hashes of item and target words of all entries, 0 where there is none; uint64[1]
-    where translations may repeat.
+    `entries` ENTRY[c]; `tails` int32: their tail entries; `items` SOURCE_ITEM[items]; `stack` int32: stack of items;
+    `taken` int64[2]: entries and tails in use. `seen` uint64[h]: open-addressing hash table of item and target words of
+    all entries, 0 for free slots; uint64[1] if translations may repeat.
     """
 
     entries: NDArray[np.void]
@@ -78,7 +79,7 @@ class Lists(NamedTuple):
 
 @njit_inline
 def _meld(lists, one, other):
-    """One heap of two; its best candidate."""
+    """Meld two heaps. Returns the best candidate."""
     if one == NONE:
         return other
     if other == NONE:
@@ -93,7 +94,7 @@ def _meld(lists, one, other):
 
 @njit
 def _without_best(lists, heap):
-    """The heap without its best candidate: its children, melded in pairs, then from the last pair on."""
+    """Remove the best candidate of a heap: meld its children in pairs, then the pairs from the last one."""
     pairs = np.int64(NONE)
     child = np.int64(lists.entries[heap].child)
     while child != NONE:
@@ -118,7 +119,7 @@ def _without_best(lists, heap):
 
 @njit_inline
 def next_symbol(task, rule, place, arity):
-    """Say what stands at a place of a rule's target side: a word, -k for nonterminal k; whether there is one."""
+    """Return the symbol at a place of a rule's target side (word, or -k for nonterminal k), and whether it exists."""
     grammar, sentence = task.grammar, task.sentence
     rules = len(grammar.target_start) - 1
     if rule < 0:
@@ -134,7 +135,7 @@ def next_symbol(task, rule, place, arity):
 
 @njit
 def _spell(task, chart, lists, entry):
-    """Hash the target words of an entry whose tails are in."""
+    """Hash the target words of an entry whose tails are hashed."""
     made = lists.entries[entry]
     edge = chart.edges[made.edge]
     said, shift = _FREE, _ONE
@@ -161,7 +162,7 @@ def _ends_at(seen, slot, key):
 
 @njit
 def _is_new(lists, entry):
-    """Note the words of an entry; False where an entry of its item has them already."""
+    """Add the words of an entry to `seen`. Returns False if an entry of its item has the same words."""
     seen = lists.seen
     if len(seen) == 1:
         return True
@@ -181,7 +182,7 @@ def begin_lists(task, chart, lists):
     # A first entry's tails are the items themselves, so their numbers serve both.
     for k in range(chart.taken[TAILS]):
         lists.tails[k] = chart.tails[k]
-    # Items come after those that they are made of.
+    # Items follow their tails, so the tails' entries exist.
     for item in range(chart.taken[ITEMS]):
         there = chart.items[item]
         _fill(task, chart, lists, item, item, there.best, chart.edges[there.best].tails)
@@ -204,7 +205,7 @@ def _fill(task, chart, lists, entry, item, edge, tails):
 
 @njit
 def _add_other_edges(task, chart, lists, item):
-    """Make candidates of the item's other edges; False where there is no room."""
+    """Add the item's other edges as candidates. Returns False if out of room."""
     known = lists.items[item]
     edge = chart.items[item].edges
     while edge != NONE:
@@ -222,7 +223,7 @@ def _add_other_edges(task, chart, lists, item):
 
 @njit
 def _add(task, chart, lists, entry, tail, with_entry):
-    """A candidate: an entry with another one for a tail; False where there is no room."""
+    """Add a candidate: an entry with one tail's entry replaced. Returns False if out of room."""
     there = lists.entries[entry]
     edge = chart.edges[there.edge]
     made, tails = lists.taken[ENTRIES], lists.taken[ENTRY_TAILS]
@@ -245,9 +246,9 @@ def _add(task, chart, lists, entry, tail, with_entry):
 
 @njit
 def extend(task, chart, lists, item):
-    """Make the entry of an item after its last: 1 where there is one, 0 where there is none, -1 where there is no room.
+    """Make the next entry of an item. Returns 1 if made, 0 if the list has ended, -1 if out of room.
 
-    What is asked of other items for that is kept on a stack.
+    A stack replaces recursion into the items of the tails.
     """
     depth = 0
     lists.stack[0] = item
@@ -292,9 +293,9 @@ def extend(task, chart, lists, item):
 
 @njit
 def find_best(task, chart, lists, goal, wanted, found):
-    """The best derivations of the goal, at most `wanted`, best first, into `found` int32.
+    """Write up to `wanted` best derivations of the goal to `found` int32, best first.
 
-    Their number, and whether there was room for all that are wanted.
+    Returns their number, and False if out of room.
     """
     begin_lists(task, chart, lists)
     number = 1
@@ -313,14 +314,14 @@ def find_best(task, chart, lists, goal, wanted, found):
 def best_entries(
     task: DecodingTask, chart: DecodingChart, goal: int, wanted: int, distinct: bool
 ) -> tuple[Lists, NDArray[np.int32]]:
-    """The goal's best derivations, at most `wanted`, as entries of lists, best first; of `distinct` target words each.
+    """Return the k-best lists and up to `wanted` entries of the goal, best first; int32.
 
-    Distinct ones end with `MOST_ENTRIES`.
+    With `distinct`, each has different target words, and the search stops at `MOST_ENTRIES`.
     """
     size = 64 if wanted == 1 else 1 << 14
     items = int(chart.taken[ITEMS])
     while True:
-        # Beside the first entries.
+        # `size` is the room in addition to the first entries.
         lists = Lists(
             np.empty(items + size, ENTRY),
             np.empty(int(chart.taken[TAILS]) + 2 * size, np.int32),
@@ -349,14 +350,16 @@ USE = np.dtype(
     ],
     align=True,
 )
-"""A rule where a derivation uses it: its number as an edge has it; its cell; the use that it stands in (-1: none), and
-as which nonterminal, counted from 0; its target words, from the first to before the last; the last two are of the
-walk."""
+"""Use of a rule in a derivation. `rule`: rule number as in EDGE. `cell`: its cell. `parent`: the use that contains it
+(-1: none). `slot`: the nonterminal of `parent` that it fills, from 0. `first`, `last`: its half-open range of target
+words. `symbol`, `entry`: scratch of the tree walk."""
 
 
 class Outputs(NamedTuple):
-    """Derivations written out: `words` int32 and `uses` USE one derivation after the other, in the order of the target;
-    `word_start`, `use_start` int64[k+1]; `features` float64[k, F + 6]; `scores` float64[k].
+    """Words, rule uses, features and scores of k derivations.
+
+    `words` int32 and `uses` USE: concatenated derivations, in target order; `word_start`, `use_start` int64[k+1];
+    `features` float64[k, F + 6]; `scores` float64[k].
     """
 
     words: NDArray[np.int32]
@@ -369,7 +372,7 @@ class Outputs(NamedTuple):
 
 @njit
 def _count(task, chart, edge, features):
-    """Add what an edge counts to a derivation's features."""
+    """Add the features of an edge to those of a derivation."""
     grammar, sentence = task.grammar, task.sentence
     own = grammar.features.shape[1]
     rules = len(grammar.target_start) - 1
@@ -387,7 +390,7 @@ def _count(task, chart, edge, features):
 
 @njit
 def _write_one(task, chart, lists, entry, row, outputs):
-    """Write out a derivation; False where there is no room."""
+    """Write one derivation to the outputs. Returns False if out of room."""
     place = outputs.word_start[row]
     begin = place
     number = outputs.use_start[row]
@@ -396,7 +399,7 @@ def _write_one(task, chart, lists, entry, row, outputs):
     at = np.int64(NONE)
     slot = 0
     while True:
-        # A rule's use begins where an entry is given, and goes on where it is not.
+        # With an entry, a new use begins; without one, the current use continues.
         if entry != NONE:
             if number == len(outputs.uses):
                 return False
@@ -450,7 +453,7 @@ def _write(task, chart, lists, found, outputs):
 
 
 def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, found: NDArray[np.int32]) -> Outputs:
-    """The derivations that are entries `found` of the lists, written out."""
+    """Return the words, uses, features and scores of the entries `found`."""
     k = len(found)
     features = task.grammar.features.shape[1] + len(task.weighed.weights)
     size = 8 * k * (len(task.sentence.words) + 4)

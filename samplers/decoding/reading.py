@@ -1,7 +1,7 @@
-"""Lines of rules: from bytes to columns of symbols, links and values.
+"""Parser of rule tables: lines of bytes to columns of symbols, links and values.
 
-Words and names of features are numbered as they come; what a symbol means is seen to afterwards, once for each symbol
-of a vocabulary. Then the nonterminals that belong together on the two sides are numbered in source order.
+Words and feature names are numbered in order of appearance. The caller interprets each vocabulary symbol once, after
+reading. Then matching nonterminals of the two sides are numbered in source order.
 """
 
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from hierogram.samplers.language_models.model import FREE
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add
 
 MORE, NO_ROOM, NO_VOCABULARY, NO_FIELDS, NO_NUMBER, NO_NAME, NO_LINK = range(7)
-"""How reading lines ends: no whole line is left; the columns are full; a vocabulary is. Faults: fewer fields than a
-rule has; a value that is no number, or has no name; links that are not pairs of numbers."""
+"""Outcomes of reading: no complete line remains; the columns are full; a vocabulary is full. Errors: too few fields; a
+value is not a number; a value has no name; a link is not a pair of numbers."""
 
 AT, LINE = 0, 1
-"""Places of a cursor, int64[2]: the byte, the number of its line."""
+"""Indices into a cursor, int64[2]: byte offset, line number."""
 
 _RULES, _SOURCE, _TARGET, _LINKS, _VALUES = range(5)
 _TAB, _LINE_FEED, _RETURN, _SPACE, _BAR, _MINUS, _ZERO, _NINE, _EQUALS = 9, 10, 13, 32, 124, 45, 48, 57, 61
@@ -29,10 +29,10 @@ _MOST_POSITION = 1 << 16
 
 
 class Layout(NamedTuple):
-    """Where the fields are, counted from 0 (-1: there is none).
+    """Field positions of a rule table, from 0 (-1: missing).
 
-    `tabs`: fields are separated by tabs, and not by bars; `named`: values have names; `labeled`: sides end with a
-    nonterminal that is not a symbol (the left-hand side in Moses' tables).
+    `tabs`: fields are separated by tabs instead of bars. `named`: values have names. `labeled`: each side ends with a
+    nonterminal that is not part of it (the left-hand side in Moses tables).
     """
 
     tabs: bool
@@ -45,7 +45,7 @@ class Layout(NamedTuple):
 
 
 class Vocabularies(NamedTuple):
-    """Vocabularies of source symbols, target symbols and names of values, and their sizes, int64[1]."""
+    """Vocabularies of source symbols, target symbols and value names, with their sizes, int64[1]."""
 
     source: Vocabulary
     source_size: NDArray[np.int64]
@@ -56,11 +56,11 @@ class Vocabularies(NamedTuple):
 
 
 class RuleLines(NamedTuple):
-    """Rules as they are read: sides and links as in `RuleColumns`, symbols by the vocabularies.
+    """Rules as read: sides and links as in `RuleColumns`, with symbols numbered by the vocabularies.
 
-    Values stand by themselves: `value` float64, of rule `value_rule` int32, by the name `value_name` int32 (its place
-    in the line, where values have no names). `line` int64[R]: where the rule stands. `fields` int64[8, 2] is scratch,
-    `taken` int64[5] what is in use.
+    Each value is a triple: `value` float64, its rule `value_rule` int32, its name `value_name` int32 (its position in
+    the line if values have no names). `line` int64[R]: line number of each rule. `fields` int64[8, 2]: scratch memory.
+    `taken` int64[5]: number of rules, source symbols, target symbols, links and values in use.
     """
 
     source: NDArray[np.int32]
@@ -92,7 +92,10 @@ class RuleLines(NamedTuple):
         target: NDArray[np.int32],
         features: NDArray[np.float64],
     ) -> RuleColumns:
-        """The rules as columns, given the meaning of each symbol, int32 by its number; nonterminals as written."""
+        """Return the rules as columns; `source`, `target` int32 map vocabulary numbers to symbols.
+
+        Nonterminals keep the numbers of the file.
+        """
         return RuleColumns(
             source[self.source[: self.taken[_SOURCE]]],
             self.source_start[: self.rules + 1],
@@ -105,7 +108,7 @@ class RuleLines(NamedTuple):
 
 
 def room_for(rules: int, old: RuleLines | None = None) -> RuleLines:
-    """Room for about so many rules, those of `old` among them."""
+    """Allocate memory for about `rules` rules and copy the rules of `old` into it."""
     sizes = (rules, 6 * rules + 4096, 6 * rules + 4096, 4 * rules + 4096, 9 * rules + 4096)
     made = RuleLines(
         np.empty(sizes[_SOURCE], np.int32),
@@ -130,7 +133,7 @@ def room_for(rules: int, old: RuleLines | None = None) -> RuleLines:
 
 @njit_inline
 def _separator(text, at, end, tabs):
-    """Return how long the separator is that begins here; 0: none does. Bars stand between spaces."""
+    """Return the length of the separator at `at`, or 0. Bars must be between spaces."""
     if tabs:
         return 1 if text[at] == _TAB else 0
     if at + 3 > end or text[at] != _BAR or text[at + 1] != _BAR or text[at + 2] != _BAR:
@@ -142,7 +145,7 @@ def _separator(text, at, end, tabs):
 
 @njit
 def _divide(text, start, end, rules, tabs):
-    """Fill `fields`; how many there are."""
+    """Split a line into `fields`. Returns the number of fields."""
     fields = 0
     at = start
     rules.fields[0, 0] = start
@@ -163,7 +166,7 @@ def _divide(text, start, end, rules, tabs):
 
 @njit_inline
 def _token(text, at, end):
-    """Start and end of the token at or behind `at`; both are `end` where none is left."""
+    """Return start and end of the next token at or after `at`; both are `end` if there is no more token."""
     while at < end and text[at] == _SPACE:
         at += 1
     start = at
@@ -174,7 +177,7 @@ def _token(text, at, end):
 
 @njit
 def _side(text, field, vocabulary, size, symbols, taken, labeled):
-    """The symbols of a side, from `taken` on; their number, or -1: no room, -2: none in the vocabulary."""
+    """Read the symbols of a side. Returns their number, -1 if out of room, or -2 if the vocabulary is full."""
     found = 0
     at = field[0]
     while True:
@@ -195,7 +198,7 @@ def _side(text, field, vocabulary, size, symbols, taken, labeled):
 
 @njit_inline
 def _whole(text, start, end):
-    """The whole number text[start:end]; -1 where it is none, or too large for a position."""
+    """Return the integer text[start:end], or -1 if it is not an integer or too large for a position."""
     if start == end or end - start > 5:
         return np.int64(-1)
     value = np.int64(0)
@@ -208,7 +211,7 @@ def _whole(text, start, end):
 
 @njit
 def _read_links(text, field, rules, taken):
-    """Links `i-j` from `taken` on; their number, or -1: no room, -2: one is no link."""
+    """Read links `i-j`. Returns their number, -1 if out of room, or -2 if a token is not a link."""
     found = 0
     at = field[0]
     while True:
@@ -232,7 +235,7 @@ def _read_links(text, field, rules, taken):
 
 @njit
 def _read_values(text, field, rules, vocabularies, named):
-    """The values of the rule at hand; 0, or how reading ends."""
+    """Read the values of the current rule. Returns 0 or the outcome that ends reading."""
     rule, taken = rules.taken[_RULES], rules.taken[_VALUES]
     at = field[0]
     place = 0
@@ -266,7 +269,7 @@ def _read_values(text, field, rules, vocabularies, named):
 
 @njit_inline
 def _is_glue(text, start, end):
-    """Return whether the left side is that of a glue rule, [S] or [GOAL]."""
+    """Return whether the left-hand side is that of a glue rule, [S] or [GOAL]."""
     if end - start == 3:
         return text[start + 1] == 83
     return end - start == 6 and text[start + 1] == 71 and text[start + 2] == 79
@@ -274,7 +277,7 @@ def _is_glue(text, start, end):
 
 @njit
 def _read_rule(text, rules, layout, vocabularies, fields):
-    """One rule; 0, or how reading ends."""
+    """Read one rule. Returns 0 or the outcome that ends reading."""
     rule = rules.taken[_RULES]
     if fields <= max(layout.source, layout.target, layout.values):
         return NO_FIELDS
@@ -324,9 +327,9 @@ def _read_rule(text, rules, layout, vocabularies, fields):
 def read_rules(
     text: NDArray[np.uint8], cursor: NDArray[np.int64], layout: Layout, vocabularies: Vocabularies, rules: RuleLines
 ) -> int:
-    """Read rules from the cursor on, up to the last whole line; how it ended, the cursor then stands at that line.
+    """Read rules from the cursor to the last complete line. Returns the outcome; the cursor is then at that line.
 
-    Empty lines and glue rules are passed over.
+    Empty lines and glue rules are skipped.
     """
     while True:
         start = cursor[AT]
@@ -355,7 +358,7 @@ def read_rules(
 
 
 NO_NUMBER_OF_ITS_OWN = 1 << 7
-"""Number of a nonterminal that its link numbers."""
+"""Number of a nonterminal without an index; its link gives its counterpart."""
 
 _MOST_GAPS = 64
 _LINKED = 1 << 29
@@ -363,9 +366,9 @@ _LINKED = 1 << 29
 
 @njit
 def _number_gaps(columns, numbers):
-    """Number nonterminals in source order, int32[64] `numbers` is scratch; the first rule where they do not fit, or -1.
+    """Number nonterminals in source order. Returns the first rule with unmatched nonterminals, or -1.
 
-    Links of nonterminals that say which belong together lose their meaning; other links stay.
+    `numbers` int32[64] is scratch memory.
     """
     for rule in range(len(columns.source_start) - 1):
         source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]]
@@ -406,7 +409,10 @@ def _number_gaps(columns, numbers):
 
 @njit
 def _keep_word_links(columns, start):
-    """Take links of nonterminals out; `start` int64[R+1] is where each rule's then begin."""
+    """Remove links of nonterminals; write the new link starts to `start` int64[R+1].
+
+    Returns the first rule with a link outside its sides, or -1.
+    """
     taken = 0
     for rule in range(len(start) - 1):
         start[rule] = taken
@@ -424,10 +430,10 @@ def _keep_word_links(columns, start):
 
 
 def with_numbered_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
-    """Rules whose nonterminals are numbered 1, 2, … in source order, and whose links are those of words alone.
+    """Number nonterminals 1, 2, … in source order, and keep only the links of words. Changes the sides in place.
 
-    Nonterminals that belong together are given with the same number, or with `NO_NUMBER_OF_ITS_OWN` and a link. Returns
-    the rules and the first one whose nonterminals or links do not fit its sides, or -1. Changes the sides in place.
+    In the input, matching nonterminals have the same number, or `NO_NUMBER_OF_ITS_OWN` and a link. Returns the rules,
+    and the first rule whose nonterminals or links do not fit its sides, or -1.
     """
     fault = int(_number_gaps(columns, np.zeros(_MOST_GAPS, np.int32)))
     if fault >= 0:

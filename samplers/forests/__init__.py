@@ -1,1 +1,1 @@
-"""Forests and the derivations chosen in them, as flat arrays."""
+"""Forests and their derivations, as flat arrays."""

@@ -1,8 +1,8 @@
-"""Averages: for each pair, how often it expects to use which rules, with the fragments that make these rules.
+"""Averages: expected rule uses of each pair, with the fragments of these rules.
 
-A fragment is kept as bytes: the variables of its nodes as `hierogram.samplers.forests.derivations` writes them,
-top-down in source order, the number 1 for each node at which another rule begins. Uses are in units of 1/`ONE_USE`.
-Rules are let go by [Manku & Motwani 2002] and [Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
+A fragment is encoded as bytes: the variables of its nodes as in `hierogram.samplers.forests.derivations`, top-down in
+source order, with 1 for each node at which another rule begins. Uses are in units of 1/`ONE_USE`. Entries of rare rules
+are evicted as in [Manku & Motwani 2002] and [Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
 """
 
 from typing import NamedTuple
@@ -37,26 +37,26 @@ ENTRY = np.dtype(
         ("shared", np.uint32),
     ]
 )
-"""A rule that a pair expects to use: hashes of both sides; its uses in the sweeps since it was entered, and the most
-that it can have had before; where its fragment lies in the bytes of the pair, how many it has, the node at which it
-begins; whether it was used twice at least in a sweep since then: bit 0 of the present `SHARED_SWEEPS`, bit 1 of those
-before them."""
+"""A rule with expected uses in a pair: hashes of both sides; uses since the entry was added and an upper bound on the
+uses before (`missed`); start and size of its fragment in the pair's bytes; root node of the fragment; `shared`, whether
+the rule's total count was at least 2 in any sweep of the current `SHARED_SWEEPS` (bit 0) or the previous ones (bit
+1)."""
 
 SWEEPS_A_PRUNING = 16
 BYTES_A_SLOT = 10
 _SLOTS, _SLOTS_A_RULE = 16, 4
-"""A pair has so many slots, and so many more for each rule that its derivation can have; an entry takes one for each
+"""Slots per pair, and additional slots per rule that its derivation can have. An entry takes one slot for each
 `BYTES_A_SLOT` bytes of its fragment."""
 
 
 class Averages(NamedTuple):
-    """The expected uses of a batch of P pairs; all that grows has a bound, and is allocated at the start.
+    """Expected uses of a batch of P pairs, in arrays of fixed size.
 
-    Pair p has the slots `first[p]` to before `first[p + 1]`, of which `filled[p]` are taken. Its entries are
-    `first[p]` to `first[p] + taken[p]` of `entry` ENTRY; slot k has the bytes from `BYTES_A_SLOT` k on of `content`
-    uint8. `sweeps` are the sweeps that it has averaged over, `total` int64[P, CLASSES] the uses that they had in all,
-    by number of nonterminals and also of rules without an entry; a rule without an entry can have had `floor` of them
-    at most. Uses are sums over sweeps in units of 1/`ONE_USE`. All others int64[P] or [P + 1].
+    Pair p has the slots `first[p]:first[p + 1]`, of which `filled[p]` are taken, and the entries
+    `entry[first[p] : first[p] + taken[p]]` ENTRY. Slot k starts at byte `BYTES_A_SLOT` * k of `content` uint8. `sweeps`
+    is the number of sweeps averaged; `total` int64[P, CLASSES] is the sum of their uses by number of nonterminals,
+    including rules without an entry; `floor` bounds the uses of any rule without an entry. Uses are sums over sweeps in
+    units of 1/`ONE_USE`. The other arrays are int64[P]; `first` is int64[P + 1].
     """
 
     entry: NDArray[np.void]
@@ -70,7 +70,7 @@ class Averages(NamedTuple):
 
 
 def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Averages:
-    """Nothing averaged yet; `slots` int64[P] of the pairs, where not as many as they should have."""
+    """Return empty averages. `slots` int64[P] overrides the default number of slots of each pair."""
     if slots is None:
         slots = _SLOTS + _SLOTS_A_RULE * np.diff(batch.derivation_rules)
     first = np.concatenate(([0], np.cumsum(slots)))
@@ -85,12 +85,12 @@ NO_AVERAGES = Averages(
     np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, np.zeros(0, np.uint8), _NONE, _NONE,
     np.zeros((0, CLASSES), np.int64), _NONE,
 )  # fmt: skip
-"""Averages of no pair: for whom nothing is to be averaged."""
+"""Averages of zero pairs, for chains that average nothing."""
 
 
 @njit
 def encode_fragment(v, view, stack, content, position):
-    """Write the variables of the fragment at v from `position` on; the position after it, or -1 if there is no room."""
+    """Write the fragment at v to `content` from `position` on. Returns the position after it, or -1 if out of room."""
     if position + 3 > len(content):
         return -1
     position = put_number(content, position, 2 * np.int64(view.edge[v]) + 1)
@@ -110,7 +110,7 @@ def encode_fragment(v, view, stack, content, position):
 
 @njit
 def decode_fragment(v, view, stack, content, first, last):
-    """Set the variables of the fragment at v that the bytes hold; whether they fit the forest."""
+    """Decode the fragment at v from bytes first..last into the variables. Returns whether it matches the forest."""
     if v < 0 or v >= len(view.node):
         return False
     value, position = get_number(content, first, last)
@@ -138,26 +138,26 @@ def decode_fragment(v, view, stack, content, first, last):
 
 @njit_inline
 def mean_uses(uses, sweeps):
-    """Uses a sweep, rounded to the next whole unit."""
+    """Return the mean uses per sweep, rounded to the nearest unit."""
     return (2 * np.int64(uses) + sweeps) // (2 * max(sweeps, 1))
 
 
 @njit_inline
 def expected_uses(uses, sweeps, shared):
-    """Return what an entry counts for, in units of 1/`ONE_USE`; 0 where it is not counted."""
+    """Return the expected uses of an entry in units of 1/`ONE_USE`; 0 if below its threshold."""
     mean = mean_uses(uses, sweeps)
     return mean if mean >= (LEAST_KEPT if shared else LEAST_SHOWN) else 0
 
 
 @njit_inline
 def error_variance(mean, sweeps):
-    """Squared Monte-Carlo standard error of a pair's expected uses, in units of 1/`ONE_SQUARE`, rounded to the next."""
+    """Return the squared Monte Carlo standard error of expected uses in units of 1/`ONE_SQUARE`, rounded to nearest."""
     return (SWEEPS_A_DRAW * mean * (2 * ONE_USE - min(mean, ONE_USE)) + sweeps) // (2 * max(sweeps, 1))
 
 
 @njit_inline
 def class_of(nonterminals):
-    """The class of a rule with so many nonterminals."""
+    """Return the class of a rule with this number of nonterminals."""
     return min(np.int64(nonterminals), CLASSES - 1)
 
 
@@ -168,7 +168,7 @@ def _slots_of(size):
 
 @njit_inline
 def _most_uses(entry):
-    """The most uses that an entry's rule can have had, those before it was entered included."""
+    """Return the upper bound on the uses of an entry's rule, including uses before the entry was added."""
     return np.int64(entry["uses"]) + np.int64(entry["missed"])
 
 
@@ -179,7 +179,7 @@ def _has_room(averages, pair, slots):
 
 @njit
 def put_entry(averages, pair, hashes, root, sums, shared, fragment):
-    """One more entry, `sums` its uses and those that it may have missed, `fragment` uint8; whether it has room."""
+    """Append an entry with `sums` (uses, missed) and `fragment` uint8. Returns whether there was room."""
     slots = _slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         return False
@@ -203,14 +203,14 @@ def put_entry(averages, pair, hashes, root, sums, shared, fragment):
 
 @njit_inline
 def _let_go(averages, pair, entry):
-    """Mark an entry as gone; what its rule can have had, any rule without an entry can have had from now on."""
+    """Mark an entry as evicted and raise the floor to the upper bound of its uses."""
     averages.floor[pair] = max(averages.floor[pair], _most_uses(entry))
     entry["size"] = 0
 
 
 @njit
 def _close_up(averages, pair):
-    """Move the entries together that are not gone."""
+    """Compact the entries that are not evicted."""
     first = averages.first[pair]
     begin = BYTES_A_SLOT * first
     kept = 0
@@ -233,7 +233,7 @@ def _close_up(averages, pair):
 
 @njit
 def _prune(averages, pair):
-    """Let go of the entries that could be counted no longer, whatever their rules had before they were entered."""
+    """Evict the entries whose upper bound on uses is below the lowest threshold."""
     least = LEAST_KEPT * averages.sweeps[pair]
     gone = False
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
@@ -247,7 +247,7 @@ def _prune(averages, pair):
 
 @njit
 def _let_go_of_least(averages, pair):
-    """Let go of the first entry whose rule can have had the fewest uses."""
+    """Evict the first entry with the smallest upper bound on uses."""
     first = averages.first[pair]
     least = first
     for k in range(first + 1, first + averages.taken[pair]):
@@ -259,9 +259,9 @@ def _let_go_of_least(averages, pair):
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Enter a rule with its first uses; where there is no room, in the place of those with the fewest uses.
+    """Add an entry for a rule with its first uses. If there is no room, evict the entries with the fewest uses.
 
-    It can have had before what any rule without an entry can have had.
+    The floor bounds the earlier uses of the rule.
     """
     slots = _slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
@@ -274,7 +274,7 @@ def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
 
 @njit
 def lose_uses(averages, pair, uses):
-    """Note that so many uses were credited to rules that are not known: each rule can have had them."""
+    """Account for uses of unknown rules: raise the upper bound of every rule by `uses`."""
     averages.floor[pair] += uses
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         averages.entry[k]["missed"] += uses
@@ -282,7 +282,7 @@ def lose_uses(averages, pair, uses):
 
 @njit
 def _halve(averages, pair):
-    """Let a sweep so far weigh half of one to come; what rules have at least is rounded down, at most up."""
+    """Halve the weight of all past sweeps. Lower bounds on uses are rounded down, upper bounds up."""
     averages.sweeps[pair] //= 2
     averages.floor[pair] = (averages.floor[pair] + 1) // 2
     for k in range(CLASSES):
@@ -296,7 +296,7 @@ def _halve(averages, pair):
 
 @njit
 def _turn_shared(averages, pair):
-    """Begin other `SHARED_SWEEPS`: forget who used a rule before the last ones."""
+    """Start a new period of `SHARED_SWEEPS`: shift bit 0 of `shared` to bit 1 and drop bit 1."""
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         entry = averages.entry[k]
         entry["shared"] = (entry["shared"] & 1) << 1
@@ -304,7 +304,7 @@ def _turn_shared(averages, pair):
 
 @njit
 def end_sweep(averages, pair):
-    """Count one more sweep of a pair, whose uses are in its total; forget what is long ago, let go of what is rare."""
+    """Count a sweep of a pair after its uses were added. Periodically decays old sweeps and evicts rare rules."""
     averages.sweeps[pair] += 1
     if averages.sweeps[pair] % SHARED_SWEEPS == 0:
         _turn_shared(averages, pair)
@@ -316,7 +316,7 @@ def end_sweep(averages, pair):
 
 @njit
 def find_entry(averages, pair, source_hash, target_hash):
-    """The number of the pair's entry for the rule with these hashes, or -1."""
+    """Return the index of the pair's entry for the rule with these hashes, or -1."""
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         entry = averages.entry[k]
         if entry["source_hash"] == source_hash and entry["target_hash"] == target_hash:
@@ -326,9 +326,9 @@ def find_entry(averages, pair, source_hash, target_hash):
 
 @njit
 def add_tree(averages, pair, view, space, scratch):
-    """Average over the pair's present derivation too: each of its rules has one use more.
+    """Add one use for each rule of the pair's current derivation and end the sweep.
 
-    `space` is a `WalkSpace`, or what has its fields; `scratch` uint8 has room for the largest fragment.
+    `space` is a `WalkSpace` or has its fields; `scratch` uint8 has room for the largest fragment.
     """
     depth = begin_walk(view, space)
     while True:
@@ -357,5 +357,5 @@ def _add_trees(averages, batch, state, due, space, scratch):
 
 
 def add_trees(averages: Averages, batch: Batch, state: State, due: NDArray[np.bool_]) -> None:
-    """Average over the present derivations of the pairs that are due, too; changes the averages in place."""
+    """Add the current derivations of the pairs in `due` bool[P] to their averages, in place."""
     _add_trees(averages, batch, state, due, walk_space(batch), np.empty(3 * batch.most_nodes + 3, np.uint8))

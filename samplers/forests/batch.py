@@ -1,4 +1,4 @@
-"""Batches of pairs that are sampled together, and the variables of their derivations."""
+"""Batches of pairs that are sampled together, and their derivation variables."""
 
 from typing import NamedTuple
 
@@ -15,22 +15,22 @@ _COIN = 0.5
 
 
 class State(NamedTuple):
-    """All variables of a batch: `edge` uint16[N] the incoming edge, `cut` uint8[N] 1 at a rule's boundary."""
+    """Variables of a batch by node: `edge` uint16[N] the incoming edge, `cut` uint8[N] 1 at a rule boundary."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
 
     def copy(self) -> "State":
-        """The same values in arrays of their own."""
+        """Return a copy with its own arrays."""
         return State(self.edge.copy(), self.cut.copy())
 
 
 class Batch(NamedTuple):
-    """Pairs that are sampled together: forests and words, and what follows from them.
+    """P pairs that are sampled together: forests, words and derived bounds.
 
-    `pairs` int64[P] names each pair for its random stream; `places` uint64[P] sizes the hash map of a pair's rules;
-    `derivation_rules` int64[P+1] cumulates the most rules that each pair's derivation can have; `most_nodes` to
-    `most_listed` bound what one pair has of each; `longest_rule` bounds the length of a rule.
+    `pairs` int64[P] are the pair numbers of the random streams. `places` uint64[P] are the hash map sizes of each
+    pair's rules, minus 1. `derivation_rules` int64[P+1] cumulates the maximal number of rules in each pair's
+    derivation. `most_nodes` to `most_listed` bound these numbers per pair; `longest_rule` bounds the rule length.
     """
 
     bitext: Bitext
@@ -53,7 +53,7 @@ class Batch(NamedTuple):
 
 @njit
 def _bounds(forests, bounds, rules):
-    """Bounds on the rules that each pair meets and, cumulated, on those of its derivation; the longest list."""
+    """Write bounds of each pair's local rules and, cumulated, of its derivation's rules. Returns the longest list."""
     most_listed = 1
     for pair in range(len(bounds)):
         listed, bound = 0, 16
@@ -76,7 +76,7 @@ def make_batch(
     pairs: NDArray[np.int64],
     longest_rule: int,
 ) -> Batch:
-    """A batch of pairs, `pairs` their lasting numbers, `longest_rule` a bound on the length of rules."""
+    """Make a batch. `pairs` are permanent pair numbers, `longest_rule` bounds the rule length."""
     bounds = np.empty(forests.pairs, np.int64)
     rules = np.zeros(forests.pairs + 1, np.int64)
     most_listed = _bounds(forests, bounds, rules)
@@ -111,9 +111,9 @@ def _draw_initial(key, batch, by_coin, state):
 
 
 def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
-    """A uniformly random edge at each node [CFGŠ14 §5.4.2], cuts by `start`.
+    """Return a state with a uniformly random edge at each node [CFGŠ14 §5.4.2] and cuts by `start`.
 
-    Raises `ValueError` where there is no such start.
+    Raises `ValueError` if `start` is not in `STARTS`.
     """
     if start not in STARTS:
         raise ValueError(f"the start of a derivation is one of {', '.join(STARTS)}, not {start!r}")

@@ -1,9 +1,8 @@
 """Compositions: short rules of every granularity, from one tree of each pair's forest.
 
-Each phrase of the tree is a rule as it is, whole, and once for each phrase below it, that one left open. So rules that
-a derivation has joined, or divided, are there as well: new text needs phrases of all granularities
-[Neubig et al. 2011]. The tree is the one in which every node has its first edge, so compositions follow from a pair's
-links alone.
+Each phrase of the tree yields one rule without nonterminals, and one rule for each phrase below it, with that phrase as
+the nonterminal. Compositions therefore include rules that a derivation joined or split: new text needs phrases of all
+granularities [Neubig et al. 2011]. Each node of the tree has its first edge, so compositions depend only on the links.
 """
 
 from typing import NamedTuple
@@ -23,13 +22,13 @@ from hierogram.samplers.forests.walk import make_summary, walk_space
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, SHORT
 
 LONGEST = 10
-"""Words of a phrase on either side, at most [Chiang 2007]."""
+"""Maximal words of a phrase on either side [Chiang 2007]."""
 _BYTES_A_NODE = 3
 
 
 @njit_inline
 def _words(node, side):
-    """Return the words of a node on a side."""
+    """Return the number of words of a node on a side."""
     if side == 0:
         return np.int64(node["source_end"]) - np.int64(node["source_start"])
     return np.int64(node["target_end"]) - np.int64(node["target_start"])
@@ -43,7 +42,7 @@ def _is_short(v, view):
 
 @njit
 def _below(v, view, stack, below):
-    """Write the nodes below v in its tree to `below`; how many there are."""
+    """Write the nodes below v in the tree to `below` and return their number."""
     depth = push_tails(v, view, stack, 0)
     found = 0
     while depth > 0:
@@ -57,7 +56,7 @@ def _below(v, view, stack, below):
 
 @njit
 def _room_of(batch, state, work):
-    """Return how many compositions the pairs have at most, and bytes of these."""
+    """Return upper bounds on the number of compositions and on their bytes."""
     compositions = 0
     size = 0
     for pair in range(len(batch.pairs)):
@@ -73,7 +72,7 @@ def _room_of(batch, state, work):
 
 @njit_inline
 def _expected(v, x, view, ngrams):
-    """Return how often a text is expected to have the words of v on the source side, but for those of x below it."""
+    """Return the expected occurrences in a text of v's source words outside x (all words if x is v)."""
     node, inner = view.node[v], view.node[x]
     end = np.int64(node["source_end"])
     first, last = (end, end) if x == v else (np.int64(inner["source_start"]), np.int64(inner["source_end"]))
@@ -84,7 +83,7 @@ def _expected(v, x, view, ngrams):
 
 @njit
 def _write(pair, v, view, batch, work, found, taken, position):
-    """Write the fragment at v, and the low word of its rule's key; where the next one begins."""
+    """Write the fragment at v and the low word of its rule's key. Returns the position after the fragment."""
     work.registers[0]["epoch"] += 1
     make_summary(v, view, work)
     _, found.keys[taken] = key_of(work.summary, v, batch.words.key_mask)
@@ -98,7 +97,7 @@ def _write(pair, v, view, batch, work, found, taken, position):
 
 @njit
 def _compose(batch, state, nodes, below, work, ngrams, found):
-    """Write the compositions of all pairs; how many there are."""
+    """Write the compositions of all pairs and return their number."""
     taken = 0
     position = 0
     for pair in range(len(batch.pairs)):
@@ -107,7 +106,8 @@ def _compose(batch, state, nodes, below, work, ngrams, found):
             v = nodes[k]
             if not _is_short(v, view):
                 continue
-            # Itself, and what is below it; all phrases end in linked words, so that a rule has words on both sides.
+            # v itself (no nonterminal), then each node below v. All phrases begin and end with linked words, so each
+            # rule has words on both sides.
             below[0] = v
             for j in range(1 + _below(v, view, work.stack, below[1:])):
                 x = below[j]
@@ -122,9 +122,9 @@ def _compose(batch, state, nodes, below, work, ngrams, found):
 
 
 class Compositions(NamedTuple):
-    """Compositions as fragments, the low word of each rule's key, uint64[m], and what is expected of it, float64[m].
+    """m compositions: fragments, low word of each rule's key uint64[m], and expected occurrences float64[m].
 
-    That is how often a text has the source side [recurrence]; 0 for sides of at most `SHORT` symbols.
+    Expected occurrences of the source side in a text are those of the `recurrence` module; 0 for up to `SHORT` symbols.
     """
 
     fragments: Fragments
@@ -132,16 +132,16 @@ class Compositions(NamedTuple):
     expected: NDArray[np.float64]
 
     def chosen(self, rows: NDArray[np.bool_]) -> Fragments:
-        """Return some of the fragments."""
+        """Return the fragments of the rows in a mask bool[m]."""
         content, *columns = self.fragments
         return Fragments(content, *(column[rows] for column in columns))
 
 
 def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
-    """Return the compositions of a batch's pairs, each of which counts for `weight`.
+    """Return the compositions of a batch's pairs, each with weight `weight`.
 
-    They are those of phrases of at most `LONGEST` words whose cut is free. A rule has at most
-    `HIERO_MAX_SOURCE_SYMBOLS` source symbols. `ngrams` are those of the text that the pairs are of.
+    Only phrases of up to `LONGEST` words with a free cut have compositions. A rule has up to `HIERO_MAX_SOURCE_SYMBOLS`
+    source symbols. `ngrams` are the n-gram counts of the text of the pairs.
     """
     state, work = empty_state(batch.forests), walk_space(batch)
     number, size = _room_of(batch, state, work)

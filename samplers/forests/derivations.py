@@ -1,8 +1,8 @@
-"""Derivations as bytes: every variable of a pair's forest, or those of its present tree alone.
+"""Byte encoding of derivations: all variables of a pair's forest, or only the variables of its current tree.
 
-A variable pair (edge, cut) is the number 2·edge + cut, written as a LEB128 varint. A *state* lists all nodes in
-node order, so that sampling goes on exactly where it stopped; a *tree* lists the nodes of the derivation
-top-down in source order, which is all that a rule count needs.
+The variables (edge, cut) of a node are encoded as 2·edge + cut in a LEB128 varint. A *state* lists all nodes in node
+order, so that sampling can resume exactly. A *tree* lists the nodes of the derivation top-down in source order, which
+suffices to count rules.
 """
 
 from typing import NamedTuple
@@ -21,9 +21,9 @@ _MOST_BITS = 56
 
 
 class Trees(NamedTuple):
-    """Trees of pairs, m of them: tree k, of pair `pairs[k]`, is `content[starts[k] : ends[k]]`.
+    """m encoded trees: tree k belongs to pair `pairs[k]` and is `content[starts[k] : ends[k]]`.
 
-    `pairs`, `starts` and `ends` int64[m], pairs ascending.
+    `pairs`, `starts` and `ends` int64[m]; `pairs` is ascending.
     """
 
     content: NDArray[np.uint8]
@@ -33,14 +33,14 @@ class Trees(NamedTuple):
 
 
 def trees_of(blobs: Blobs, chosen: NDArray[np.bool_] | None = None) -> Trees:
-    """One tree of each chosen pair (of all, if None), as `encode_trees` gives them."""
+    """Return one tree per chosen pair (all pairs if None) from the output of `encode_trees`."""
     pairs = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
     return Trees(blobs.content, pairs, blobs.offsets[pairs], blobs.offsets[pairs + 1])
 
 
 @njit
 def put_number(buffer, position, value):
-    """Write a number from 0 on as LEB128 varint; the position after it."""
+    """Write a nonnegative number as a LEB128 varint. Returns the position after it."""
     while value >= _MORE:
         buffer[position] = (value & 0x7F) | _MORE
         value >>= 7
@@ -51,7 +51,7 @@ def put_number(buffer, position, value):
 
 @njit
 def get_number(buffer, position, end):
-    """The varint at `position` and where the next begins; (-1, position) where the bytes end too soon."""
+    """Return the varint at `position` and the position after it; (-1, position) if the bytes are truncated."""
     value = 0
     shift = 0
     while position < end and shift < _MOST_BITS:
@@ -92,7 +92,7 @@ def _encode_trees(batch, state, stack, offsets, content):
 
 @njit
 def _decode_states(forests, offsets, buffer, edge, cut):
-    """The first pair whose bytes do not fit its forest, or -1."""
+    """Return the first pair whose bytes do not match its forest, or -1."""
     for pair in range(len(forests.node_offset) - 1):
         position = offsets[pair]
         end = offsets[pair + 1]
@@ -109,9 +109,9 @@ def _decode_states(forests, offsets, buffer, edge, cut):
 
 @njit
 def decode_tree(view, content, first, last, stack):
-    """Set the variables of a pair's tree that the bytes first..last hold; whether they fit its forest.
+    """Decode a tree from bytes first..last into the pair's variables. Returns whether it matches the forest.
 
-    `stack` has room for a number more than the pair has nodes. Variables off the tree stay as they are.
+    `stack` has room for at least one number more than the pair has nodes. Variables outside the tree do not change.
     """
     position = first
     stack[0] = len(view.node) - 1
@@ -129,7 +129,7 @@ def decode_tree(view, content, first, last, stack):
 
 
 def encode_states(forests: Forests, state: State) -> Blobs:
-    """Each pair's variables as bytes."""
+    """Encode all variables of each pair as bytes."""
     offsets = np.zeros(forests.pairs + 1, np.int64)
     buffer = np.empty(3 * forests.nodes, np.uint8)
     size = _encode_states(forests, state.edge, state.cut, offsets, buffer)
@@ -137,7 +137,7 @@ def encode_states(forests: Forests, state: State) -> Blobs:
 
 
 def encode_trees(batch: Batch, state: State) -> Blobs:
-    """Each pair's present derivation as bytes."""
+    """Encode the current derivation of each pair as bytes."""
     offsets = np.zeros(batch.size + 1, np.int64)
     buffer = np.empty(3 * batch.forests.nodes, np.uint8)
     size = _encode_trees(batch, state, np.empty(batch.most_nodes + 1, np.int64), offsets, buffer)
@@ -145,7 +145,7 @@ def encode_trees(batch: Batch, state: State) -> Blobs:
 
 
 def decode_states(forests: Forests, blobs: Blobs) -> State:
-    """Inverse of `encode_states`; raises `DerivationError` where bytes do not fit their pair's forest."""
+    """Decode the output of `encode_states`. Raises `DerivationError` if bytes do not match their pair's forest."""
     state = empty_state(forests)
     wrong = _decode_states(forests, blobs.offsets, blobs.content, state.edge, state.cut)
     if wrong >= 0:
@@ -154,5 +154,5 @@ def decode_states(forests: Forests, blobs: Blobs) -> State:
 
 
 def empty_state(forests: Forests) -> State:
-    """All variables 0."""
+    """Return a state with all variables 0."""
     return State(np.zeros(forests.nodes, np.uint16), np.zeros(forests.nodes, np.uint8))

@@ -1,8 +1,8 @@
-"""The forest: all derivations of every pair of a batch, as flat arrays; and one pair of it as the kernels see it.
+"""Forests: all derivations of each pair of a batch, as flat arrays, and views of one pair for the kernels.
 
-A hypergraph whose nodes carry spans on a source and a target text and whose hyperedges lead from tails to a head;
-docs/model.md, section 1. The engine knows nothing else: a phrase forest [CFGŠ14 §3], a treebank tree (one edge a node),
-a parse forest and an ITG chart are all instances.
+A forest is a hypergraph. Its nodes have spans on a source and a target text; each hyperedge leads from tails to a head
+(docs/model.md, section 1). Phrase forests [CFGŠ14 §3], treebank trees (one edge per node), parse forests and ITG charts
+are all instances.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.numbers import MAX_LABEL, MAX_NODES
 
 NO_TAIL = 0xFFFF
-"""Padding in `Forests.tails` where an edge has fewer tails than its node's widest edge."""
+"""Padding in `Forests.tails` for edges with fewer tails than the widest edge of their node."""
 
 
 class Bitext(NamedTuple):
-    """The words and links of P sentence pairs, one after the other.
+    """Concatenated words and alignment links of P sentence pairs.
 
-    `source` and `target` int32 word numbers; `source_offset`, `target_offset`, `link_offset` int64[P+1];
-    `link_source`, `link_target` int16: link k joins these word positions of its pair, counted from 0.
+    `source`, `target` int32 are word numbers; `source_offset`, `target_offset`, `link_offset` int64[P+1] are the pair
+    boundaries; `link_source`, `link_target` int16 are the word positions of each link in its pair, from 0.
     """
 
     source: NDArray[np.int32]
@@ -50,19 +50,19 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""A node: half-open word spans on both sides; its label in a tree, where rules have it in brackets, or 0 for phrases;
-its level, the number of edges of any derivation below it, itself included (Lemma 3 of [CFGŠ14]; the longest if
-derivations differ, as in parse forests); number of incoming edges; tails of each edge; offset of its tails among its
-pair's tails; 1 if its cut has a choice (not at the root, nor if a span is over the limit)."""
+"""A node: half-open word spans on both sides; label of a tree node (rules write it in brackets), 0 for phrases; level,
+the number of edges in any derivation of the node (Lemma 3 of [CFGŠ14]; the maximum if derivations differ, as in parse
+forests); number of incoming edges; number of tails per edge, padded; offset of its tails among the pair's tails; 1 if
+its cut is variable (0 at the root and if a span exceeds the limit)."""
 
 
 class Forests(NamedTuple):
-    """Forests of P pairs with N nodes and T tails in all; tails come before their heads, the root is last.
+    """Forests of P pairs with N nodes and T tails in total. Tails precede their heads; the root is last.
 
-    `node_offset` int64[P+1]: pair p has the nodes `node_offset[p]:node_offset[p+1]`, numbered from 0 within the pair;
+    `node_offset` int64[P+1]: pair p has nodes `node_offset[p]:node_offset[p+1]`, numbered from 0 within the pair;
     `node` NODE[N]; `pair_tail_offset` int64[P+1]; `tails` uint16[T]. Edge j of node v of pair p has the tails
     `tails[t + j*arity : t + (j+1)*arity]`, t = `pair_tail_offset[p]` + `tail_offset` of v, in source order, padded
-    by NO_TAIL.
+    with NO_TAIL.
     """
 
     node_offset: NDArray[np.int64]
@@ -94,15 +94,14 @@ def _fill(array, size, value):
 
 @njit
 def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, taken):
-    """Write the forests of pairs first..last of a bitext; returns the first pair that there was no room for, or `last`.
+    """Write the forests of pairs first..last. Returns the first pair that does not fit in the arrays, or `last`.
 
-    `forests` has room for some nodes and tails, of which `taken` int64[2] are taken; -1 - pair is returned where a pair
-    has too many nodes. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
+    `taken` int64[2] counts the nodes and tails already written to `forests`. Returns -1 - pair if a pair has too many
+    nodes. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
 
-    Source spans are taken from right to left and, at each start, from short to long, so that every phrase
-    inside a span is known before the span [model.md §1; CFGŠ14 Algorithm 2]. Aligned source words are
-    renumbered without the unaligned ones; target positions need no renumbering, since a target word without
-    links constrains nothing.
+    Source spans are visited from right to left and, at each start, from short to long, so that every phrase inside a
+    span is found before the span [model.md §1; CFGŠ14 Algorithm 2]. Aligned source words are renumbered consecutively.
+    Target positions need no renumbering, because a target word without links adds no constraint.
     """
     position, renumbered, lowest, highest = words_at[0], words_at[1], words_at[2], words_at[3]
     back_lowest, back_highest, ends = words_at[4], words_at[5], words_at[6]
@@ -136,7 +135,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             back_lowest[t] = min(back_lowest[t], s)
             back_highest[t] = max(back_highest[t], s)
 
-        # Room for every span as a node, so that only tails need looking after below.
+        # Reserve a node for every span, so that the loop only checks the room for tails.
         if node + max(1, aligned * (aligned + 1) // 2) > len(nodes):
             return pair
         first_node = node
@@ -149,7 +148,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             back_high = -1
             found = 0
             for j in range(i, aligned):
-                # Widen the target span to word j's links; look at the new target words' links back.
+                # Extend the target span to the links of word j, then follow the links of the new target words.
                 new_low = min(low, lowest[j])
                 new_high = max(high, highest[j])
                 if high < 0:
@@ -191,7 +190,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
                 if edges > 0:
                     nodes[node]["arity"] = 2
                 else:
-                    # No split: one edge, whose tails are the maximal phrases strictly inside.
+                    # No split exists: add one edge whose tails are the maximal phrases strictly inside.
                     edges = 1
                     children = 0
                     start = i
@@ -230,7 +229,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             nodes[node]["level"] = 1
             nodes[node]["label"] = 0
             node += 1
-        # The root takes in the words outside every phrase.
+        # The root covers the words outside every phrase.
         nodes[node - 1]["source_start"] = 0
         nodes[node - 1]["source_end"] = words
         nodes[node - 1]["target_start"] = 0
@@ -244,7 +243,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
 
 
 def _with_room(forests: Forests, nodes: int, tails: int) -> Forests:
-    """The forests with room for so many nodes and tails, what is written kept."""
+    """Return the forests with capacity for this many nodes and tails; keeps the content."""
     node, tail = forests.node, forests.tails
     if nodes > len(node):
         node = np.empty(max(nodes, 2 * len(node)), NODE)
@@ -256,11 +255,11 @@ def _with_room(forests: Forests, nodes: int, tails: int) -> Forests:
 
 
 def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
-    """Phrase decomposition forests of all pairs of a bitext [CFGŠ14 §3].
+    """Build the phrase decomposition forests of all pairs of a bitext [CFGŠ14 §3].
 
-    Unaligned words go back to the lowest covering node of each derivation, which the spans say by themselves. Nodes
-    wider than `span_limit` words on either side (0: no limit) are always cut. Raises `ForestTooLargeError` where a
-    pair has more than 65,535 phrases (a monotone pair of 361 words).
+    Unaligned words belong to the lowest covering node of each derivation, as the spans imply. Nodes wider than
+    `span_limit` words on either side (0: no limit) are always cut. Raises `ForestTooLargeError` if a pair has more than
+    65,535 phrases (a monotone pair of 361 words).
     """
     pairs = len(bitext.source_offset) - 1
     links = len(bitext.link_source)
@@ -284,7 +283,7 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
             )
         if pair == pairs:
             break
-        # What this pair may need at most, a phrase a span; its tails are twice the splits of all spans.
+        # Upper bounds for this pair: one phrase per span, and two tails per split of each span.
         words = int(source_words[pair])
         spans = words * (words + 1) // 2
         forests = _with_room(forests, int(taken[0]) + max(1, spans), int(taken[1]) + spans * (words + 2))
@@ -293,7 +292,7 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
 
 
 class Node(NamedTuple):
-    """A node as plain values: spans, incoming edges as lists of earlier nodes' numbers, and label (0: none)."""
+    """Input node of `assemble`: half-open spans, incoming edges as lists of earlier node numbers, label (0: none)."""
 
     source: tuple[int, int]
     target: tuple[int, int]
@@ -302,10 +301,10 @@ class Node(NamedTuple):
 
 
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
-    """Forests from nodes written down one by one, tails before heads and the root last: trees, parse forests.
+    """Build forests, such as trees or parse forests, from lists of nodes: tails before heads, root last.
 
-    Nodes wider than `span_limit` words on either side (0: no limit) are always cut, and so are roots. Raises
-    `ValueError` where a label is not in 0..MAX_LABEL.
+    Roots and nodes wider than `span_limit` words on either side (0: no limit) are always cut. Raises `ValueError` if a
+    label is not in 0..MAX_LABEL.
     """
     for label in (node.label for pair in pairs for node in pair):
         if not 0 <= label <= MAX_LABEL:
@@ -334,7 +333,7 @@ def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
 
 
 class PairView(NamedTuple):
-    """One pair's forest, words and variables: slices of the batch's arrays, see `Forests`, `Words` and `State`."""
+    """Forest, words and variables of one pair: slices of the arrays of `Forests`, `Words` and `State`."""
 
     node: NDArray[np.void]
     tails: NDArray[np.uint16]
@@ -346,7 +345,7 @@ class PairView(NamedTuple):
 
 @njit_inline
 def view_pair(batch, state, pair):
-    """The slices of one pair."""
+    """Return the view of one pair."""
     forests, bitext, words = batch.forests, batch.bitext, batch.words
     a, b = forests.node_offset[pair], forests.node_offset[pair + 1]
     return PairView(
@@ -361,13 +360,13 @@ def view_pair(batch, state, pair):
 
 @njit_inline
 def label_of(v, view):
-    """Label of node v."""
+    """Return the label of node v."""
     return np.int64(view.node[v]["label"])
 
 
 @njit_inline
 def tails_of(v, view):
-    """Where the tails of v's present edge begin and end in `view.tails`; they stand there in source order."""
+    """Return start and end of the tails of v's current edge in `view.tails`, which has them in source order."""
     arity = np.int64(view.node[v]["arity"])
     first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
     last = first + arity
@@ -378,7 +377,7 @@ def tails_of(v, view):
 
 @njit_inline
 def push_tails(v, view, stack, depth):
-    """Push the tails of v's present edge, so that the first in source order is on top; the new depth."""
+    """Push the tails of v's current edge, first in source order on top. Returns the new depth."""
     first, last = tails_of(v, view)
     for i in range(last - 1, first - 1, -1):
         stack[depth] = view.tails[i]

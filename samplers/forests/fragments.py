@@ -1,8 +1,8 @@
-"""Fragments: the part of a derivation that makes one rule, summed up in a few words of memory.
+"""Fragments: the parts of a derivation that form one rule, and their constant-size summaries.
 
-A summary is put together from its tails' summaries, so a rule's identity costs as much as its topmost edge. Each side
-has a polynomial hash modulo 2^64 of its symbols; a nonterminal's number enters the target's hash linearly, so a
-fragment that becomes part of a larger one is renumbered by one multiplication. A rule's key is 128 bits of both hashes.
+A node's summary is composed from its tails' summaries, so identifying a rule costs only its topmost edge. Each side has
+a polynomial hash modulo 2^64 of its symbols. Nonterminal numbers enter the target hash linearly, so one multiplication
+renumbers a fragment that becomes part of a larger one. A rule's key is 128 bits derived from both hashes.
 """
 
 from typing import NamedTuple
@@ -55,22 +55,21 @@ SUMMARY = np.dtype(
     ],
     align=True,
 )
-"""What is known of a node: the summary of the fragment below it (hashes of both sides, sum of base^position over
-the target side's nonterminals, symbols, terminals, nonterminals, adjacent nonterminal pairs on the source side, and
-whether that side begins and ends with a nonterminal), the epoch in which it was made; the local number of the
-rule at the node and the epoch in which that was found; the node's parent in the present tree; the epoch in which the
-rules of the derivation below it were listed, where the list stands, and the number of values that the variables of
-that derivation have together, in two parts as in `hierogram.samplers.synchronous.draws`."""
+"""Cached data of a node: the summary of its fragment (hashes of both sides, sum of base^position over the target
+nonterminals, numbers of symbols, terminals, nonterminals and adjacent nonterminal pairs on the source side, and whether
+the source side begins and ends with a nonterminal) and its epoch; the epoch and local number of the rule at the node;
+the parent in the current tree; the epoch, start and size of the list of the rules in the node's derivation, and the
+number of joint values of that derivation's variables, scaled as in `hierogram.samplers.synchronous.draws`."""
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
 class Words(NamedTuple):
-    """The hashed words of a batch, added up: `source`, `target` uint64, one more than the bitext has words.
+    """Cumulative word hashes of a batch: `source`, `target` uint64, one item more than the bitext has words.
 
-    Entry k is the polynomial hash of all words before word k, so that the hash of any run of words is a difference.
-    `key_mask` is all ones; tests narrow it to make keys collide.
+    Item k is the polynomial hash of all words before word k, so the hash of any word run is a difference. `key_mask` is
+    all ones; tests narrow it to make keys collide.
     """
 
     source: NDArray[np.uint64]
@@ -88,7 +87,7 @@ def _add_up(hashes, running):
 
 
 def add_up(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> Words:
-    """The words of a batch from the hash of each, parallel to a bitext's words."""
+    """Return cumulative hashes from the word hashes uint64 of a bitext, in the order of its words."""
     words = Words(np.empty(len(source) + 1, np.uint64), np.empty(len(target) + 1, np.uint64), key_mask)
     _add_up(source, words.source)
     _add_up(target, words.target)
@@ -96,7 +95,7 @@ def add_up(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.
 
 
 def make_summaries(nodes: int) -> NDArray[np.void]:
-    """SUMMARY[nodes + 1] for `compose`; the last row is that of a nonterminal, which stands for any cut node."""
+    """Return SUMMARY[nodes + 1] for `compose`. The last row is a nonterminal, which represents any cut node."""
     summary = np.zeros(nodes + 1, SUMMARY)
     nonterminal = summary[nodes]
     nonterminal["source_hash"] = SOURCE_NONTERMINAL
@@ -107,7 +106,7 @@ def make_summaries(nodes: int) -> NDArray[np.void]:
 
 
 def powers_of_base(longest: int) -> NDArray[np.uint64]:
-    """BASE^k modulo 2^64 for k = 0..longest, uint64[longest + 1]."""
+    """Return BASE^k modulo 2^64 for k = 0..longest, uint64[longest + 1]."""
     powers = np.empty(longest + 1, np.uint64)
     value = 1
     for k in range(longest + 1):
@@ -118,7 +117,7 @@ def powers_of_base(longest: int) -> NDArray[np.uint64]:
 
 @njit
 def order_by_target(node, tails, first, size, order):
-    """Fill `order` with 0..size-1 by where the tails from `first` stand on the target side."""
+    """Fill `order` with 0..size-1, sorted by the target start of the tails from `first` on."""
     for i in range(size):
         start = node[tails[first + i]]["target_start"]
         k = i
@@ -130,16 +129,16 @@ def order_by_target(node, tails, first, size, order):
 
 @njit_inline
 def _and_words(value, running, start, end, powers):
-    """The hash of symbols whose hash is `value` and of the words start..end after them."""
+    """Return the hash `value` extended by the words start..end."""
     return (value - running[start]) * powers[end - start] + running[end]
 
 
 @njit
 def compose(v, view, summary, powers, scratch):
-    """Write the summary of v, expanded by its present edge, to `summary[v]`; uncut tails' summaries are valid.
+    """Write the summary of v under its current edge to `summary[v]`. Summaries of uncut tails must be valid.
 
-    `summary` is of `make_summaries`; `scratch` int64[2, n] has room for one item a tail in each row. There are as few
-    branches as can be, since none could be foreseen.
+    `summary` is from `make_summaries`; `scratch` int64[2, n] has one item per tail in each row. The code avoids
+    branches because they would be unpredictable.
     """
     node = view.node
     tails = view.tails
@@ -213,7 +212,7 @@ def compose(v, view, summary, powers, scratch):
             power = powers[tail_size]
             shift = np.uint64(scratch[0, i]) * TARGET_STEP
             target_hash = _and_words(target_hash, view.target, position, start, powers) * power + below["target_hash"]
-            # Nodes with a label are those of trees, which have no target side.
+            # The target hash has no labels: labeled nodes belong to trees, which have no target side.
             target_hash += shift * below["numbering"]
             numbering = numbering * powers[start - position] * power + below["numbering"]
             target_size += start - position + tail_size
@@ -240,7 +239,7 @@ def compose(v, view, summary, powers, scratch):
 
 @njit_inline
 def key_of_hashes(source_hash, target_hash, key_mask):
-    """The two words of the key of the rule whose sides have these hashes."""
+    """Return the key (high, low) of the rule whose sides have these hashes; never (0, 0)."""
     high = mix(source_hash)
     low = mix(target_hash + high) & key_mask
     high = high & key_mask
@@ -251,20 +250,20 @@ def key_of_hashes(source_hash, target_hash, key_mask):
 
 @njit_inline
 def key_of(summary, v, key_mask):
-    """The two words of the key of the rule whose fragment is summed up in row v; never (0, 0)."""
+    """Return the key (high, low) of the rule summarized in row v; never (0, 0)."""
     return key_of_hashes(summary[v]["source_hash"], summary[v]["target_hash"], key_mask)
 
 
 @njit_inline
 def scope_of(summary, v):
-    """Scope of the rule in row v."""
+    """Return the scope of the rule in row v."""
     row = summary[v]
     return np.int64(row["adjacent"]) + np.int64(row["begins"]) + np.int64(row["ends"])
 
 
 @njit_inline
 def size_of(summary, v):
-    """Size of the rule in row v, as one word."""
+    """Return the size of the rule in row v, packed into one word."""
     source_terminals = np.int64(summary[v]["source_terminals"])
     target_terminals = np.int64(summary[v]["target_terminals"])
     return pack_size(source_terminals + target_terminals + scope_of(summary, v), source_terminals, target_terminals)

@@ -1,10 +1,9 @@
-"""Averages as bytes, the way a store keeps them: one string, a *record*, for each pair.
+"""Byte encoding of averages in a store: one byte string, a *record*, per pair.
 
-A record is, as LEB128 varints, the sweeps averaged over, the most uses that a rule without an entry can have had, and
-the uses in all by number of nonterminals; then the entries in their order. An entry is the node at which the rule
-begins, four times its uses since it was entered and the two bits of whether it was used twice at least, the most uses
-that it can have had before, the size of the fragment in bytes, and these bytes. A pair that has averaged over nothing
-has none.
+A record consists of LEB128 varints: the number of sweeps, the floor (upper bound on the uses of a rule without an
+entry) and the total uses by number of nonterminals; then the entries in order. An entry is the root node of the
+fragment, 4 · uses + the two `shared` bits, the upper bound on earlier uses (`missed`), the size of the fragment in
+bytes, and these bytes. The record of a pair without averaged sweeps is empty.
 """
 
 from typing import NamedTuple
@@ -34,13 +33,14 @@ from hierogram.samplers.grammar.numbers import CLASSES
 
 _NUMBER_BYTES = 9
 _ENTRY_BYTES = 16
-"""An entry's numbers take no more: root and size have 16 bits, uses and those that it may have missed 32."""
+"""Maximal bytes of an entry's numbers: `root` and `size` have 16 bits, `uses` and `missed` 32."""
 
 
 class Fragments(NamedTuple):
-    """Fragments of pairs, m of them: `content[starts[k] : ends[k]]` is one of pair `pairs[k]` that begins at node
-    `roots[k]`, and it counts for `weights[k]` uses, in units of 1/`ONE_USE`, whose error has the variance
-    `variances[k]`, in units of 1/`ONE_SQUARE`. All int64[m] but `content` uint8.
+    """m encoded fragments: fragment k is `content[starts[k] : ends[k]]`, in pair `pairs[k]` with root node `roots[k]`.
+
+    `weights` are expected uses in units of 1/`ONE_USE`, `variances` their error variances in units of 1/`ONE_SQUARE`.
+    `content` is uint8, the other arrays are int64[m].
     """
 
     content: NDArray[np.uint8]
@@ -52,13 +52,13 @@ class Fragments(NamedTuple):
     variances: NDArray[np.int64]
 
     def of_pairs(self, first: int) -> "Fragments":
-        """The same, where pair 0 of the fragments is pair `first` of the batch."""
+        """Return the fragments with `first` added to all pair indices."""
         return self._replace(pairs=self.pairs + first)
 
 
 @njit
 def _begin(content, first, last):
-    """Sweeps, floor, and where the uses in all begin; a position of -1 where the bytes are not a record."""
+    """Return sweeps, floor and the position of the totals; position -1 if the bytes are not a record."""
     sweeps, position = get_number(content, first, last)
     floor, position = get_number(content, position, last)
     return sweeps, floor, position if sweeps > 0 and floor >= 0 else -1
@@ -66,7 +66,7 @@ def _begin(content, first, last):
 
 @njit
 def _after_totals(content, position, last):
-    """Where the entries begin; -1 where the bytes end before."""
+    """Return the position of the entries; -1 if the bytes are truncated."""
     for _ in range(CLASSES):
         total, position = get_number(content, position, last)
         if total < 0:
@@ -76,8 +76,8 @@ def _after_totals(content, position, last):
 
 @njit
 def _next(content, position, last):
-    """Of the entry at `position` root, (uses, missed), shared (two bits), where the fragment begins and ends; an end of
-    -1 if cut short.
+    """Return root, (uses, missed), shared (two bits), fragment start and fragment end of the entry at `position`; end
+    -1 if truncated.
     """
     root, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
@@ -91,7 +91,7 @@ def _next(content, position, last):
 
 @njit
 def _count(records):
-    """Entries of all records, and the first pair whose record is cut short, or -1."""
+    """Return the number of entries in all records, and the first pair with a truncated record, or -1."""
     number = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
@@ -136,7 +136,7 @@ def _list(records, found, left_out):
 
 @njit
 def _class_of(content, first, last):
-    """The class of the rule whose fragment has these bytes: each node after the first that is cut is a nonterminal."""
+    """Return the class of an encoded fragment's rule: each cut node after the first is a nonterminal."""
     _, position = get_number(content, first, last)
     nonterminals = 0
     while position < last:
@@ -146,14 +146,14 @@ def _class_of(content, first, last):
 
 
 def fragments_of(records: Blobs) -> Fragments:
-    """The fragments that count, of all records; raises `DerivationError` where a record is cut short."""
+    """Return the fragments with nonzero expected uses. Raises `DerivationError` if a record is truncated."""
     return _read_fragments(records)[0]
 
 
 def left_out(records: Blobs) -> NDArray[np.int64]:
-    """Return what pairs with a record expect to use of rules that they do not count, by number of nonterminals.
+    """Return the expected uses of the rules that `fragments_of` omits, by number of nonterminals.
 
-    int64[CLASSES], in units of 1/`ONE_USE`. Raises as `fragments_of`.
+    int64[CLASSES] in units of 1/`ONE_USE`. Raises like `fragments_of`.
     """
     return _read_fragments(records)[1]
 
@@ -181,9 +181,9 @@ def _same(fragments, k, others, j):
 
 @njit
 def _move(before, after):
-    """Take from the weights of `after` what the same fragments had before, and make that 0 there.
+    """Subtract the weights of equal fragments in `before` from `after`, and set them to 0 in `before`.
 
-    A pair's entries keep their order from one record to the next, so each is looked for behind the one found last.
+    A pair's entries keep their order between records, so each search starts after the previous match.
     """
     here = 0
     for k in range(len(after.pairs)):
@@ -202,7 +202,7 @@ def _move(before, after):
 
 
 def moved(before: Fragments, after: Fragments) -> Fragments:
-    """By how much the weights of fragments change; those whose weights stay as they are, are left out."""
+    """Return the weight changes of fragments from `before` to `after`, without unchanged fragments."""
     before = before._replace(weights=before.weights.copy(), variances=before.variances.copy())
     after = after._replace(weights=after.weights.copy(), variances=after.variances.copy())
     _move(before, after)
@@ -242,7 +242,7 @@ def _write(averages, content, offsets):
 
 
 def write_averages(averages: Averages) -> Blobs:
-    """Each pair's record; nothing for pairs that have not averaged over anything."""
+    """Encode the record of each pair; empty for pairs without averaged sweeps."""
     taken = int(averages.taken.sum())
     bound = BYTES_A_SLOT * int(averages.filled.sum()) + _ENTRY_BYTES * taken
     content = np.empty(bound + (2 + CLASSES) * _NUMBER_BYTES * len(averages.sweeps), np.uint8)
@@ -253,7 +253,7 @@ def write_averages(averages: Averages) -> Blobs:
 
 @njit
 def _read(averages, batch, state, records, stack, work):
-    """Fill the averages from the records; the first pair whose record does not fit its forest, or -1."""
+    """Fill the averages from the records. Returns the first pair whose record does not match its forest, or -1."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
@@ -281,7 +281,7 @@ def _read(averages, batch, state, records, stack, work):
 
 
 def read_averages(batch: Batch, records: Blobs) -> Averages:
-    """Inverse of `write_averages`; raises `DerivationError` where bytes do not fit their pair's forest."""
+    """Decode the output of `write_averages`. Raises `DerivationError` if bytes do not match their pair's forest."""
     averages = empty_averages(batch)
     stack = np.empty(batch.most_nodes + 1, np.int64)
     wrong = _read(averages, batch, empty_state(batch.forests), records, stack, walk_space(batch))

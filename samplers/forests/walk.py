@@ -1,4 +1,4 @@
-"""The walk over a derivation: its rules from the root down, in one order for everyone who goes over them.
+"""Walk over the rules of a derivation, from the root down in a fixed order.
 
 depth = begin_walk(view, work)
 while True:
@@ -18,14 +18,14 @@ from hierogram.samplers.forests.forest import push_tails, tails_of
 from hierogram.samplers.forests.fragments import compose, make_summaries, powers_of_base
 
 REGISTERS = np.dtype([("epoch", np.int64)])
-"""The number of the walk: summaries made in another one are void."""
+"""Number of the current walk; summaries from other walks are invalid."""
 
 
 class WalkSpace(NamedTuple):
-    """Scratch memory of a walk over derivations of at most n nodes; nothing is allocated during it.
+    """Scratch memory for walks over derivations of up to n nodes; a walk allocates nothing else.
 
-    `summary` SUMMARY[n+1] by node; `stack`, `walk`, `pending` int32[n+1]; `powers` uint64 of the hash's base; `scratch`
-    int64[2, n+1]; `registers` REGISTERS[1].
+    `summary` SUMMARY[n+1] by node; `stack`, `walk`, `pending` int32[n+1]; `powers` uint64 powers of the hash base;
+    `scratch` int64[2, n+1]; `registers` REGISTERS[1].
     """
 
     summary: NDArray[np.void]
@@ -38,7 +38,7 @@ class WalkSpace(NamedTuple):
 
 
 def walk_space(batch: Batch) -> WalkSpace:
-    """Scratch memory for walks over a batch's derivations."""
+    """Return scratch memory for walks over a batch's derivations."""
     nodes = batch.most_nodes
     return WalkSpace(
         make_summaries(nodes),
@@ -53,7 +53,7 @@ def walk_space(batch: Batch) -> WalkSpace:
 
 @njit
 def make_summary(v, view, work):
-    """See to it that the summary of v is made, and first those of the uncut nodes below it."""
+    """Ensure that the summaries of v and of the uncut nodes of its rule are computed."""
     epoch = np.uint32(work.registers[0]["epoch"])
     if work.summary[v]["made"] == epoch:
         return
@@ -76,7 +76,7 @@ def make_summary(v, view, work):
 
 @njit_inline
 def begin_walk(view, work):
-    """Begin with the root, forget all summaries; the depth of the stack."""
+    """Start a walk at the root and invalidate all summaries. Returns the stack depth."""
     work.registers[0]["epoch"] += 1
     work.stack[0] = len(view.node) - 1
     return 1
@@ -84,7 +84,7 @@ def begin_walk(view, work):
 
 @njit_inline
 def next_rule(view, work, depth):
-    """The next node at which a rule begins, its summary made, and the new depth; node -1 after the last."""
+    """Return the root node of the next rule, with its summary computed, and the new depth; node -1 at the end."""
     root = len(view.node) - 1
     while depth > 0:
         depth -= 1

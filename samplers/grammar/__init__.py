@@ -1,1 +1,1 @@
-"""Values: what a rule is, how it is written, how long it may be. Python and numpy alone; storage may import it."""
+"""Rules, their notation and their size limits. Uses only Python and numpy, so storage may import it."""

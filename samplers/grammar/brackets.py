@@ -1,12 +1,12 @@
-"""The notation of trees, forests and fragments in brackets: `(NP (DT the) (NN dog))`.
+"""Bracket notation of trees, forests and fragments: `(NP (DT the) (NN dog))`.
 
-A bare token is a word. In a fragment a node without children, `(NN)`, is a frontier nonterminal. A *packed forest*
-is written in the same way, with two signs more: where a node may be expanded in several ways, each way stands in a
-bracket `(| …)`; and `#1=(NP …)` names a node that is written `(#1)` wherever else it occurs, as in
+A bare token is a word. In a fragment, a node without children, `(NN)`, is a frontier nonterminal. The notation of a
+*packed forest* has two additions. If a node has several expansions, each is in a bracket `(| …)`. `#1=(NP …)` names a
+node, and `(#1)` refers to it:
 
     (S (| #1=(NP she) (VP (V saw) (NP her duck))) (| (#1) (VP (V saw) (S (NP her) (VP duck)))))
 
-Words stand as they are; a word cannot hold a bracket, a space or a tab, and no label is `|` or `#` with a number.
+Words are not escaped: a word cannot contain a bracket, a space or a tab. A label cannot be `|` or `#` with a number.
 """
 
 import re
@@ -24,7 +24,7 @@ _SHOWN = 60
 
 
 class TreeNode(NamedTuple):
-    """A node of a tree or forest: label, half-open span of words, and its expansions as lists of earlier nodes."""
+    """Node of a tree or forest: label, half-open span of words, and expansions as lists of earlier nodes."""
 
     label: str
     start: int
@@ -33,7 +33,7 @@ class TreeNode(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """A sentence with its tree or its packed forest: tails before heads, the root last."""
+    """Sentence with its tree or packed forest. Tails precede heads, the root is last."""
 
     words: list[str]
     nodes: list[TreeNode]
@@ -41,7 +41,7 @@ class Parse(NamedTuple):
 
 @dataclass(slots=True)
 class _Open:
-    """A bracket that is not closed yet; `edges` are those written as `(| …)`."""
+    """Open bracket; `edges` are its expansions written as `(| …)`."""
 
     label: str
     start: int
@@ -52,7 +52,7 @@ class _Open:
 
 
 class _Reader:
-    """Takes tokens one after the other and puts the forest together."""
+    """Builder of a forest from a stream of tokens."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -121,7 +121,7 @@ class _Reader:
             self.no_expansions(offset)
 
     def add_expansion(self, tails: list[int], offset: int) -> None:
-        """A way to expand the innermost open node: it has to cover the words that the others cover."""
+        """Add an expansion to the innermost open node. It must cover the same words as the node's other expansions."""
         node = self.opened[-1]
         if self.place == node.start:
             raise self.fail(f"an expansion of a node {node.label!r} without words", offset)
@@ -135,7 +135,7 @@ class _Reader:
 
 
 def read_parse(text: str) -> Parse:
-    """The tree or packed forest that a text notates; raises `BracketError`."""
+    """Parse a tree or packed forest. Raises `BracketError` if the notation is invalid."""
     reader = _Reader(text)
     position = 0
     end = len(text.rstrip(" \t"))
@@ -170,7 +170,10 @@ def read_parse(text: str) -> Parse:
 
 
 def write_parse(parse: Parse) -> str:
-    """The notation of a tree or packed forest; `read_parse` gives it back, nodes in order of their closing brackets."""
+    """Write a tree or packed forest in bracket notation.
+
+    `read_parse` returns the same forest, with nodes in the order of their closing brackets.
+    """
     uses = [0] * len(parse.nodes)
     for node in parse.nodes:
         for edge in node.edges:
@@ -178,7 +181,7 @@ def write_parse(parse: Parse) -> str:
                 uses[tail] += 1
     names: dict[int, int] = {}
     pieces: list[str] = []
-    # What is still to be written, the next last: texts, nodes, and nodes (as ~number) that get their name when closed.
+    # Stack of pending output: texts, nodes, and nodes (as ~number) that get their name when closed.
     waiting: list[str | int] = [len(parse.nodes) - 1]
     opened: list[int] = []
     while waiting:
@@ -202,7 +205,7 @@ def write_parse(parse: Parse) -> str:
 
 
 def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
-    """Return what stands after the label of a node: texts, and the numbers of the nodes below it."""
+    """Return the output after a node's label: texts and numbers of child nodes."""
     items: list[str | int] = []
     for edge in node.edges:
         if len(node.edges) > 1:
@@ -219,7 +222,7 @@ def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
 
 
 def check_size(parse: Parse) -> None:
-    """Raises `ForestTooLargeError` where a tree has more nodes or words than the forests' numbers can tell apart."""
+    """Raise `ForestTooLargeError` if a forest has more nodes or words than fit the number types of forests."""
     sizes: list[int] = []
     for node in parse.nodes:
         sizes.append(max(1 + sum(sizes[tail] for tail in edge) for edge in node.edges))
@@ -231,11 +234,11 @@ def check_size(parse: Parse) -> None:
 
 
 def pack(parses: Sequence[Parse]) -> Parse:
-    """The packed forest of several trees of one sentence (an n-best list).
+    """Pack several trees of one sentence (an n-best list) into a forest.
 
-    Nodes with the same label, span and height above the lowest node of that span are one, so the forest holds the
-    trees given and all that can be put together from their parts. Raises `BracketError` where the trees are not of
-    one sentence or have different root labels.
+    Nodes with the same label, span and height above the lowest node of that span are merged, so the forest contains the
+    given trees and all combinations of their parts. Raises `BracketError` if the trees have different sentences or root
+    labels.
     """
     if not parses:
         raise BracketError("no trees to pack")
@@ -255,7 +258,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
             keys.append((node.start, node.end, heights[-1], node.label))
             for edge in node.edges:
                 expansions.setdefault(keys[-1], {})[tuple(keys[t] for t in edge)] = None
-        # Trees whose unary chains at the top differ in height have one root all the same.
+        # A fixed height merges the roots of trees whose unary chains at the top differ in height.
         top = parse.nodes[-1]
         root = (0, len(words), 1 << 30, top.label)
         for edge in top.edges:
@@ -282,7 +285,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
 
 
 def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
-    """Every expansion as (node, edge, symbols): the node's label, then labels as they are and words after a NUL."""
+    """Yield each expansion as (node, edge, symbols): the node's label, then child labels and NUL-prefixed words."""
     for number, node in enumerate(parse.nodes):
         for k, edge in enumerate(node.edges):
             symbols = [node.label]

@@ -1,4 +1,4 @@
-"""Columns of byte strings and of texts: one array of bytes and where each ends, in place of an object for each."""
+"""Columns of byte strings and texts, each stored as one byte array with offsets."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,9 +11,9 @@ _LINE_FEED = 10
 
 
 class Blobs(NamedTuple):
-    """Byte strings one after the other: number i is `content[offsets[i] : offsets[i + 1]]`.
+    """Column of n byte strings. String i is `content[offsets[i] : offsets[i + 1]]`.
 
-    `content` uint8[offsets[-1]]; `offsets` int64[n + 1], from 0 on.
+    `content` uint8[offsets[-1]]; `offsets` int64[n + 1], starting at 0.
     """
 
     content: NDArray[np.uint8]
@@ -21,39 +21,40 @@ class Blobs(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many strings there are."""
+        """Number of strings."""
         return len(self.offsets) - 1
 
 
 def join_blobs(blobs: Sequence[bytes]) -> Blobs:
-    """The byte strings as a column."""
+    """Join byte strings into a column."""
     offsets = np.zeros(len(blobs) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, blobs), np.int64, len(blobs)), out=offsets[1:])
-    # A copy, because kernels are compiled anew for arrays that cannot be written to.
+    # Copy, because read-only arrays would need a second compilation of the kernels.
     return Blobs(np.frombuffer(b"".join(blobs), np.uint8).copy(), offsets)
 
 
 def split_blobs(blobs: Blobs) -> list[bytes]:
-    """The byte strings one by one, for who cannot take a column."""
+    """Split a column into byte strings."""
     joined = blobs.content.tobytes()
     return [joined[first:last] for first, last in pairwise(blobs.offsets.tolist())]
 
 
 def part_of(blobs: Blobs, first: int, last: int) -> Blobs:
-    """Strings first..last, without a copy of their bytes."""
+    """Return strings first..last - 1 as a view of their bytes."""
     offsets = blobs.offsets[first : last + 1]
     return Blobs(blobs.content[offsets[0] : offsets[-1]], offsets - offsets[0])
 
 
 def no_blobs(size: int) -> Blobs:
-    """So many empty strings."""
+    """Return a column of `size` empty strings."""
     return Blobs(np.zeros(0, np.uint8), np.zeros(size + 1, np.int64))
 
 
 class Texts(NamedTuple):
-    """Texts without line feeds one after the other, as UTF-8, each followed by a line feed.
+    """Column of n texts without line feeds, stored as UTF-8, each followed by a line feed.
 
-    Number i, with its line feed, is `content[offsets[i] : offsets[i + 1]]`: uint8[offsets[-1]], int64[n + 1].
+    Text i with its line feed is `content[offsets[i] : offsets[i + 1]]`; `content` uint8[offsets[-1]], `offsets`
+    int64[n + 1].
     """
 
     content: NDArray[np.uint8]
@@ -61,15 +62,15 @@ class Texts(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many texts there are."""
+        """Number of texts."""
         return len(self.offsets) - 1
 
     def strings(self) -> list[str]:
-        """The texts one by one."""
+        """Return all texts as strings."""
         return self.content.tobytes().decode().split("\n")[:-1]
 
     def at(self, numbers: NDArray[np.int64]) -> list[str]:
-        """Some of the texts, one by one; fast where most of those between the first and the last are among them."""
+        """Return the texts with these numbers. Decodes all texts from the first to the last number."""
         if not len(numbers):
             return []
         first, last = int(numbers.min()), int(numbers.max()) + 1
@@ -78,23 +79,23 @@ class Texts(NamedTuple):
         return [between[number] for number in (numbers - first).tolist()]
 
     def string(self, number: int) -> str:
-        """One of the texts."""
+        """Return one text as a string."""
         return self.content[self.offsets[number] : self.offsets[number + 1] - 1].tobytes().decode()
 
 
 def join_texts(texts: Sequence[str]) -> Texts:
-    """The texts as a column."""
+    """Join texts into a column."""
     return lines_of("".join(f"{text}\n" for text in texts).encode())
 
 
 def lines_of(content: bytes) -> Texts:
-    """The lines of UTF-8 as a column; each of them, the last one too, has a line feed at its end."""
+    """Return the lines of UTF-8 text as a column. Every line, including the last, must end with a line feed."""
     letters = np.frombuffer(content, np.uint8).copy()
     return Texts(letters, np.concatenate(([0], np.flatnonzero(letters == _LINE_FEED) + 1)))
 
 
 def concatenated(parts: Sequence[Texts]) -> Texts:
-    """The texts of all parts."""
+    """Concatenate columns of texts."""
     shifts = np.cumsum([0, *(len(part.content) for part in parts)], dtype=np.int64)
     ends = [part.offsets[1:] + shift for part, shift in zip(parts, shifts.tolist(), strict=False)]
     return Texts(

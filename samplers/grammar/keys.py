@@ -1,7 +1,7 @@
-"""Hashes of words and keys of rules, from their texts: what a kernel computes piece by piece, in plain Python.
+"""Hashes of words and keys of rules, computed from text: the Python equivalent of the kernels' incremental hashes.
 
-A word's hash depends on its spelling and the store's salt alone, so keys mean the same in every store and on every
-machine; another salt gives other keys throughout. Rules of two lists are matched by their keys.
+A word's hash depends only on its spelling and the store's salt, so stores with the same salt have the same keys on
+every machine. Rules of two lists are matched by their keys.
 """
 
 import hashlib
@@ -15,33 +15,33 @@ from numpy.typing import NDArray
 from hierogram.samplers.grammar.rules import Rule, Side
 
 BASE = np.uint64(0xD1342543DE82EF95)
-"""A side's hash is the polynomial in this base, modulo 2^64, whose coefficients are the hashes of its symbols."""
+"""Base of a side's hash: the polynomial modulo 2^64 with the hashes of its symbols as coefficients."""
 SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
-"""The hash of any nonterminal on the source side."""
+"""Hash of any nonterminal on the source side."""
 TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
 TARGET_STEP = np.uint64(0xA0761D6478BD642F)
-"""The hash of nonterminal k on the target side is TARGET_NONTERMINAL + (k - 1) * TARGET_STEP."""
+"""Step between target nonterminals: the hash of nonterminal k is TARGET_NONTERMINAL + (k - 1) * TARGET_STEP."""
 OPEN = np.uint64(0x1D8E4E27C47D124F)
 CLOSE = np.uint64(0xEB44ACCAB455D165)
 LABEL = np.uint64(0x9FB21C651E98DF25)
-"""A fragment's expansion of label l stands between the hashes OPEN + l * LABEL and CLOSE; a frontier nonterminal's hash
-has l * LABEL added."""
+"""Step between labels: a fragment's expansion of label l is enclosed in the hashes OPEN + l * LABEL and CLOSE, and the
+hash of a frontier nonterminal is increased by l * LABEL."""
 
 _WORD = (1 << 64) - 1
 
 ALL_BITS = np.uint64(_WORD)
-"""The mask of whole keys; tests narrow it to make keys collide."""
+"""Mask of full keys. Tests narrow it to make keys collide."""
 
 
 def numbering() -> defaultdict[str, int]:
-    """A dictionary in which each word that is looked up gets a number, from 0 on."""
+    """Return a dictionary that assigns the next number, from 0, to each new word that is looked up."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     return numbers
 
 
 def hash_words(words: Iterable[str], salt: int) -> NDArray[np.uint64]:
-    """64-bit hash of each word under a salt, uint64."""
+    """Return the hash of each word under a salt, uint64."""
     salted = salt.to_bytes(8, "little")
     digests = b"".join(hashlib.blake2b(word.encode(), digest_size=8, salt=salted).digest() for word in words)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
@@ -66,7 +66,7 @@ def _polynomial(side: Side, nonterminal: int, step: int, salt: int) -> int:
 
 
 def rule_key(rule: Rule, salt: int) -> tuple[int, int]:
-    """The key of a phrase rule (high, low), two unsigned 64-bit words, never (0, 0)."""
+    """Return the key (high, low) of a phrase rule: two unsigned 64-bit integers, never both 0."""
     high = _mix(_polynomial(rule.source, int(SOURCE_NONTERMINAL), 0, salt))
     low = _mix((_polynomial(rule.target, int(TARGET_NONTERMINAL), int(TARGET_STEP), salt) + high) & _WORD)
     mask = int(ALL_BITS)
@@ -81,7 +81,10 @@ def _mix_all(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The hashes of sides that are words alone, int64[n, L] by number with -1 behind the last, from the words' own."""
+    """Return the hashes uint64[n] of sides without nonterminals.
+
+    `words` int64[n, L]: word numbers, padded with -1. `hashes` uint64: the hash of each word number.
+    """
     values = np.zeros(len(words), np.uint64)
     for column in words.T:
         there = np.flatnonzero(column >= 0)
@@ -90,7 +93,7 @@ def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDAr
 
 
 def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The keys uint64[n, 2] of rules that are words alone, from the sides' hashes; 0 for an empty side."""
+    """Return the keys uint64[n, 2] of rules without nonterminals, given the hashes of the sides (0 if empty)."""
     high = _mix_all(source)
     keys = np.stack((high, _mix_all(target + high)), axis=1) & ALL_BITS
     keys[~keys.any(axis=1), 1] = 1
@@ -98,17 +101,17 @@ def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDAr
 
 
 def fragment_key(label: str, fragment: str, salt: int) -> tuple[int, int]:
-    """The key of a tree fragment in bracket notation with this root label, as `rule_key`."""
+    """Return the key of a tree fragment in bracket notation with this root label, as in `rule_key`."""
     return rule_key(Rule((label,), tuple(fragment.split(" "))), salt)
 
 
 def signed(word: int) -> int:
-    """The 64-bit word as databases keep it, with a sign."""
+    """Convert an unsigned 64-bit integer to the signed integer with the same bits, as stored in databases."""
     return word - (1 << 64) if word >> 63 else word
 
 
 class Matches(NamedTuple):
-    """Rows of two lists with the same key: `ours[k]` and `theirs[k]`; and those whose key the other list lacks."""
+    """Row numbers of matching keys, `ours[k]` and `theirs[k]`, and of keys that occur in only one list."""
 
     ours: NDArray[np.int64]
     theirs: NDArray[np.int64]
@@ -117,11 +120,11 @@ class Matches(NamedTuple):
 
 
 def first_of_each_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Of each row of keys uint64[n, 2], the first row with that key."""
+    """Return int64[n]: for each row of keys uint64[n, 2], the first row with the same key."""
     high, low = np.ascontiguousarray(keys.T)
     order = np.argsort(high)
     begins = _begins(high[order])
-    # Keys are random, so that hardly ever two differ in their low halves alone; the order of these matters then.
+    # Keys are random, so two keys rarely differ only in their low halves. Sort by both halves only in that case.
     if not (begins | ~_begins(low[order])).all():
         order = np.lexsort((low, high))
         begins = _begins(high[order]) | _begins(low[order])
@@ -133,19 +136,19 @@ def first_of_each_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _begins(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Where a number is another than the one before it."""
+    """Return a mask of the values that differ from their predecessor."""
     begins = np.ones(len(ordered), np.bool_)
     begins[1:] = ordered[1:] != ordered[:-1]
     return begins
 
 
 def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
-    """The rows of ours, each key once, and of theirs, uint64[n, 2], that have the same key; ascending by theirs."""
+    """Match rows of two key lists uint64[n, 2]. Keys of `ours` must be unique; matches ascend by `theirs`."""
     firsts = first_of_each_key(np.concatenate((ours, theirs)))
     of_theirs = firsts[len(ours) :]
     found = of_theirs < len(ours)
     if np.bincount(of_theirs[found]).max(initial=0) > 1:
-        # Of theirs with one key, the first is the match.
+        # If a key occurs several times in theirs, only the first row matches.
         found &= first_of_each_key(theirs) == np.arange(len(theirs))
     missing = np.ones(len(ours), np.bool_)
     missing[of_theirs[found]] = False

@@ -1,6 +1,6 @@
-"""The kinds of grammar that a store can hold: how their rules are written, and what can be done with them.
+"""Grammar kinds of a store: the notation of their rules and their capabilities.
 
-This table is all that storage, exports and commands know of a kind. What samples a kind is registered in
+Storage, exports and commands depend only on this table. The samplers of the kinds are registered in
 `hierogram.daemon.learning.kinds`.
 """
 
@@ -13,27 +13,27 @@ from hierogram.samplers.grammar.rules import terminal_of
 from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
 
 SOURCE, TARGET = "source", "target"
-"""The two sides of a pair or a rule, as tables and vocabularies name them."""
+"""Names of the two sides of a pair or rule in tables and vocabularies."""
 
 TWO_SIDES = "rules of two languages"
-"""A rule's sides are texts of two languages, with numbered nonterminals."""
+"""Capability: the sides of a rule are texts of two languages, with numbered nonterminals."""
 LINKS = "links of words"
-"""The words of a rule's two sides are linked."""
+"""Capability: the words of a rule's two sides are linked."""
 TRANSLATION = "rules that translate"
-"""Decoders take the rules, those of them that have words or nonterminals on both sides."""
+"""Capability: decoders can use the rules with two non-empty sides."""
 FRAGMENTS = "fragments of trees"
-"""A rule's target side is a fragment of a tree, its source side the label of its root."""
+"""Capability: a rule's target side is a tree fragment, its source side the label of the fragment's root."""
 
 
 PAIRS, PARSES = "sentence pairs", "trees"
-"""What is offered to a store: sentences of two languages, or sentences with their trees or packed forests."""
+"""Input of a store: sentence pairs, or sentences with trees or packed forests."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordPlace:
-    """A side of a rule that has words: the symbols of `side` that are words belong to the `vocabulary` of a side.
+    """Side of a rule that contains words of the vocabulary of side `vocabulary`.
 
-    `word` says which word a symbol stands for, None for other symbols. Symbols are separated by one space.
+    `word` returns the word of a symbol, or None if the symbol is not a word. Symbols are separated by one space.
     """
 
     side: str
@@ -43,12 +43,12 @@ class WordPlace:
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """A kind of grammar by its name in `Settings.grammar`.
+    """Grammar kind; `kind` is its name in `Settings.grammar`.
 
-    `holds` names what is in its stores, for messages (`a store of trees`), `takes` what may be offered to them: PAIRS
-    or PARSES. `pair_words` are the sides of a stored pair whose texts are words, `rule_words` the places of words in a
-    rule. `offers` are the capabilities that exports and commands may ask for. `linked`: whether the words of a pair
-    have to be linked before it is learned. `longest` is the most words of a side that its samplers take.
+    `holds`: content of its stores, for messages (`a store of trees`). `takes`: their input, PAIRS or PARSES.
+    `pair_words`: sides of a stored pair whose texts are words. `rule_words`: sides of a rule that contain words.
+    `offers`: capabilities that exports and commands check. `linked`: whether a pair needs word links before it is
+    learned. `longest`: maximum words of a side in its samplers.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Notation:
     longest: int = LONGEST_SIDE
 
     def words_of_rule(self, source: str, target: str) -> Iterator[tuple[str, str]]:
-        """(side of the vocabulary, word) of every word of a rule."""
+        """Yield (side of the vocabulary, word) for each word of a rule."""
         for place in self.rule_words:
             for symbol in (source if place.side == SOURCE else target).split(" "):
                 if (word := place.word(symbol)) is not None:
@@ -69,23 +69,23 @@ class Notation:
 
     @property
     def one(self) -> str:
-        """Return what one of the things in its stores is called, for messages and pages: `pair` or `tree`."""
+        """Singular name of an input, for messages and pages: `pair` or `tree`."""
         return "pair" if self.takes == PAIRS else "tree"
 
     @property
     def many(self) -> str:
-        """The same of several."""
+        """Plural name of the inputs: `pairs` or `trees`."""
         return f"{self.one}s"
 
     def cannot(self, what: str) -> str:
-        """The beginning of a message: `a store of trees cannot` do what."""
+        """Return a message: `a store of trees cannot …`."""
         return f"a store of {self.holds} cannot {what}"
 
 
 def word_of_fragment(piece: str) -> str | None:
-    """The word in a piece of a fragment between two spaces; None for a label.
+    """Return the word in a space-separated piece of a fragment, or None for a label.
 
-    What begins with a bracket is a label, and closing brackets follow a word directly.
+    Labels begin with a bracket. Closing brackets follow a word directly.
     """
     return None if piece.startswith("(") else piece.rstrip(")")
 
@@ -99,7 +99,7 @@ NOTATIONS: dict[str, Notation] = {
         (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of)),
         frozenset({TWO_SIDES, LINKS, TRANSLATION}),
     ),
-    # The target side of a stored tree is the tree itself, whose words are those of the source side.
+    # The target side of a stored tree is the tree, the source side its words.
     TREES: Notation(
         TREES,
         "trees",
@@ -108,7 +108,7 @@ NOTATIONS: dict[str, Notation] = {
         (WordPlace(TARGET, SOURCE, word_of_fragment),),
         frozenset({FRAGMENTS}),
     ),
-    # A word without a translation is a rule whose other side is empty.
+    # The rule of a word without a translation has an empty other side.
     ITG: Notation(
         ITG,
         "ITG rules",
@@ -120,11 +120,11 @@ NOTATIONS: dict[str, Notation] = {
         longest=LONGEST_ITG_SIDE,
     ),
 }
-"""The kinds by name."""
+"""Grammar kinds by name."""
 
 
 def notation_of(kind: str) -> Notation:
-    """The kind with this name; raises `UnknownKindError`."""
+    """Return the kind with this name. Raises `UnknownKindError` if it does not exist."""
     if kind not in NOTATIONS:
         raise UnknownKindError(f"there is no kind of grammar {kind!r}: there are {', '.join(NOTATIONS)}")
     return NOTATIONS[kind]

@@ -1,29 +1,29 @@
-"""Links that people know of a sentence pair."""
+"""Human link corrections of a sentence pair."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 Link = tuple[int, int]
-"""Positions of a source and a target word, from 0."""
+"""Positions of a source word and a target word, from 0."""
 
 
 class KnownLinks(NamedTuple):
-    """Links that a pair has, and links that it does not have."""
+    """Links that a pair must have (`fixed`) and links that it must not have (`forbidden`)."""
 
     fixed: frozenset[Link] = frozenset()
     forbidden: frozenset[Link] = frozenset()
 
     def kept(self, links: Iterable[Link]) -> list[Link]:
-        """The links with those that are fixed, and without those that are forbidden, sorted."""
+        """Return the links plus the fixed links minus the forbidden links, sorted."""
         return sorted((set(links) | self.fixed) - self.forbidden)
 
     def apart(self, links: Iterable[Link]) -> list[Link]:
-        """Those of the links that share no word with a link that is fixed."""
+        """Return the links that share no word with a fixed link."""
         source, target = {i for i, _ in self.fixed}, {j for _, j in self.fixed}
         return [(i, j) for i, j in links if i not in source and j not in target]
 
     def problem(self, source_words: int, target_words: int) -> str | None:
-        """Why a pair with so many words cannot have these, None where it can."""
+        """Return the reason why a pair with these word counts cannot have these links, or None."""
         both = sorted(self.fixed & self.forbidden)
         if both:
             return f"the link {both[0][0]}-{both[0][1]} is both fixed and forbidden"

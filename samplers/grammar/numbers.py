@@ -1,26 +1,26 @@
-"""Numbers that stand for symbols and uses of rules, and how large numbers may be; without numpy.
+"""Integer codes of symbols, fixed-point units of rule uses, and size limits; without numpy.
 
-The sides of many rules lie in one array of int32. A terminal is its word's number, 0 or more. Nonterminal k is -k,
-counted from 1 in source order. A frontier nonterminal of a tree fragment is -(k + LABEL_STEP * label), and an expansion
-of a label stands between two symbols: OPEN_LABEL - 2 * label opens it, one less closes it.
+The sides of many rules are stored in one int32 array. A terminal is its word number, >= 0. Nonterminal k is -k,
+numbered from 1 in source order. A frontier nonterminal of a tree fragment is -(k + LABEL_STEP * label). An expansion of
+a label is enclosed in two symbols: OPEN_LABEL - 2 * label opens it, OPEN_LABEL - 2 * label - 1 closes it.
 """
 
 MAX_NODES = 0xFFFF
-"""Nodes that one pair may have."""
+"""Maximum nodes of a pair."""
 MAX_LABEL = 0x3FFF
-"""The largest label; beyond it the symbols of fragments would run into each other."""
+"""Largest label. Symbols of fragments with larger labels would collide."""
 MAX_EDGES = 0xFFFF
-"""Incoming edges that one node may have."""
+"""Maximum incoming edges of a node."""
 MAX_TREE = 0x7FFF
-"""Nodes in one tree of a forest, and words of a tree's sentence."""
+"""Maximum nodes of one tree of a forest, and maximum words of its sentence."""
 MOST_TYPE_MOVES = 1 << 20
-"""Type-based moves after one sweep; each has a random stream of its own."""
+"""Maximum type-based moves after a sweep. Each has its own random stream."""
 LONGEST_SIDE = 361
-"""Words of a monotone pair whose phrases a forest's 16-bit node numbers can still hold: n(n+1)/2 < 2^16."""
+"""Maximum words of a side: phrases of a monotone pair must fit 16-bit node numbers, n(n+1)/2 < 2^16."""
 LONGEST_ITG_SIDE = 250
-"""Most words of a side of an ITG: charts and the types of word pairs grow with the product of both sides."""
+"""Maximum words of a side of an ITG: charts and word-pair types grow with the product of both sides."""
 LONGEST_ITG_PHRASE = 5
-"""Most words of a side of a phrase that an ITG emits: a derivation's byte says both sides' numbers of words."""
+"""Maximum words of a side of an ITG phrase: one byte of a derivation encodes the word counts of both sides."""
 
 
 OPEN_LABEL = -(1 << 30)
@@ -28,22 +28,22 @@ LABEL_STEP = 1 << 16
 
 
 ONE_USE = 4096
-"""An expected number of uses is a whole number of this part of a use."""
+"""Fixed-point unit of expected uses: one use is this integer."""
 ONE_SQUARE = ONE_USE * ONE_USE
-"""A variance of expected uses is a whole number of this part of a squared use."""
+"""Fixed-point unit of variances of expected uses: one squared use is this integer."""
 ONE_MINIMAL_USE = ONE_USE // 8
-"""A use in a minimal derivation, in the same unit, as it is added to expected uses for translating."""
+"""Amount in units of 1/`ONE_USE` that a use in a minimal derivation adds to expected uses for translation."""
 ONE_COMPOSITION = ONE_USE // 4
-"""A use in a composition, in the same unit, likewise."""
+"""Amount in units of 1/`ONE_USE` that a use in a composition adds to expected uses for translation."""
 LEAST_SHOWN = ONE_USE // 8
-"""What a pair expects of a rule is counted from here on, and below it where others use the rule, too."""
+"""Minimum expected uses of a rule in a pair that are counted if no other pair uses the rule."""
 LEAST_KEPT = ONE_USE // 32
-"""What a pair expects of a rule is not counted below this, and need not be kept."""
+"""Minimum expected uses of a rule in a pair that are counted if other pairs use it. Smaller values may be dropped."""
 MOST_SWEEPS = 2048
-"""An average over so many sweeps goes on as one over half of them: so it forgets, slowly."""
+"""Maximum sweeps of an average. At this number, the average is halved to half as many sweeps, so it forgets slowly."""
 SHARED_SWEEPS = 128
-"""A rule counts as used by others, too, for so many sweeps after it was, or up to twice as many."""
+"""Period in sweeps: a rule counts as shared with other pairs for one to two periods after it was."""
 SWEEPS_A_DRAW = 6
-"""So many sweeps of a chain tell as much of a rule's expected uses as one independent draw, as measured."""
+"""Measured number of sweeps that are worth one independent draw of a rule's expected uses."""
 CLASSES = 4
-"""Rules are told apart by how many nonterminals they have: 0, 1, 2, and 3 or more."""
+"""Number of rule classes by nonterminals: 0, 1, 2, and 3 or more."""

@@ -1,8 +1,8 @@
-"""Rules of a synchronous grammar as values: two sides, scope, length, and their notation as text.
+"""Rules of a synchronous grammar: sides, scope, length and text notation.
 
-A side is a tuple of symbols: a terminal is a `str`, a nonterminal is its number as an `int`, counted from 1
-in source order. The notation is that of cdec and Joshua, `la [X,1] de ||| the [X,1] of`, made unambiguous: a terminal
-that looks like a nonterminal, or that begins with a backslash, is written with one more backslash.
+A side is a tuple of symbols. A terminal is a `str`; a nonterminal is an `int`, numbered from 1 in source order. The
+notation is the one of cdec and Joshua, `la [X,1] de ||| the [X,1] of`, with escapes: a terminal that looks like a
+nonterminal or begins with a backslash gets a backslash prefix.
 """
 
 import re
@@ -15,47 +15,47 @@ Symbol = str | int
 Side = tuple[Symbol, ...]
 
 NONTERMINAL = r"\[X,[1-9][0-9]*\]"
-"""Pattern of a nonterminal in a rule's text."""
+"""Regular expression of a nonterminal in a rule's text."""
 
 _NUMBERED = r"\[X,([1-9][0-9]*)\]\Z"
 _NONTERMINAL = re.compile(_NUMBERED)
 _NEEDS_ESCAPE = re.compile(rf"\\|{_NUMBERED}")
 
 Span = tuple[int, int]
-"""Words from the first to before the second, counted from 0."""
+"""Half-open range of word positions, from 0."""
 
 HIERO_MAX_NONTERMINALS = 2
 HIERO_MAX_SOURCE_SYMBOLS = 5
 SHORT = 3
-"""Symbols of a source side up to which smaller rules say nearly as much."""
+"""Source sides of up to this many symbols add little to their smaller rules."""
 
 
 def nonterminal(number: int) -> str:
-    """Text of a nonterminal in a rule."""
+    """Return the text of a nonterminal in a rule."""
     return f"[X,{number}]"
 
 
 def escape_terminal(token: str) -> str:
-    """The token as it stands in a rule's text."""
+    """Return the token escaped for a rule's text."""
     return "\\" + token if _NEEDS_ESCAPE.match(token) else token
 
 
 def terminal_of(symbol: str) -> str | None:
-    """The token that a symbol of a rule's side stands for, without the notation's escape; None for a nonterminal."""
+    """Return the unescaped token of a symbol in a rule's text, or None for a nonterminal or an empty symbol."""
     if symbol.startswith("\\"):
         return symbol[1:]
     return None if not symbol or _NONTERMINAL.match(symbol) else symbol
 
 
 def render_side(side: Side) -> str:
-    """A side as text, symbols joined by one space."""
+    """Return a side as text, with symbols joined by one space."""
     return " ".join(nonterminal(s) if isinstance(s, int) else escape_terminal(s) for s in side)
 
 
 def parse_side(text: str) -> Side:
-    """The side that `text` notates; inverse of `render_side`.
+    """Parse the text of a side; inverse of `render_side`.
 
-    Raises `RuleNotationError` where a symbol is empty.
+    Raises `RuleNotationError` if a symbol is empty.
     """
     if not text:
         return ()
@@ -72,7 +72,7 @@ def parse_side(text: str) -> Side:
 
 
 def side_scope(source: Side) -> int:
-    """Adjacent nonterminal pairs, plus one each for a nonterminal at the beginning and at the end.
+    """Return the scope: adjacent nonterminal pairs, plus one each for a nonterminal at the beginning and the end.
 
     A rule of scope k parses in O(n^k) [Hopkins & Langmead 2010; CFGŠ14 §5.2].
     """
@@ -85,8 +85,10 @@ def side_scope(source: Side) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RuleUse:
-    """A rule where a derivation uses it: sides in the store's notation, half-open spans of words, and the uses that
-    fill its nonterminals 1, 2, …, by their place in the derivation."""
+    """Use of a rule in a derivation: sides in the store's notation and half-open spans of words.
+
+    `children` are the indices, within the derivation, of the uses that fill nonterminals 1, 2, ….
+    """
 
     source: str
     target: str
@@ -97,14 +99,14 @@ class RuleUse:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A synchronous rule X → ⟨source, target⟩; equal iff both sides are equal."""
+    """Synchronous rule X → ⟨source, target⟩; equal iff both sides are equal."""
 
     source: Side
     target: Side
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
-        """The rule that `source ||| target` notates; raises `RuleNotationError`."""
+        """Parse `source ||| target`. Raises `RuleNotationError` if the notation is invalid."""
         sides = text.split(" ||| ")
         if len(sides) != 2:
             raise RuleNotationError(f"a rule is `source ||| target`, got {text!r}")
@@ -118,7 +120,7 @@ class Rule:
         return rule
 
     def __str__(self) -> str:
-        """`source ||| target`."""
+        """Return `source ||| target`."""
         return f"{render_side(self.source)} ||| {render_side(self.target)}"
 
     @property

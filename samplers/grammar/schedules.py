@@ -1,4 +1,4 @@
-"""Schedules: which levels a sweep may change [CFGŠ14 §5.3], and at which temperature it samples [CGB09 §6]."""
+"""Schedules: the levels that a sweep may change [CFGŠ14 §5.3] and its temperature T [CGB09 §6]."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -11,33 +11,33 @@ EVERY_LEVEL = 0x7FFF
 
 
 NO_POWERS = np.zeros(0)
-"""The powers of a sweep in which every pair is sampled at T = 1."""
+"""Powers of a sweep that samples every pair at T = 1."""
 
 
 def at_temperature_one(powers: NDArray[np.float64]) -> bool:
-    """Return whether no pair is sampled at another temperature."""
+    """Return whether every pair is sampled at T = 1."""
     return bool((powers == 1.0).all())
 
 
 class PairSchedule(Protocol):
-    """All that sweeps over sentence pairs need of a schedule, by the number of each pair's sweep, from 1."""
+    """Schedule of sweeps over sentence pairs. `sweeps` int64[P] are the sweep numbers of the pairs, from 1."""
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
-        """Highest level that each pair's sweep may change, int16."""
+        """Return the highest level that each pair's sweep may change, int16[P]."""
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The power 1/T to which each pair's conditionals are raised, float64; `NO_POWERS` where all are 1."""
+        """Return the power 1/T of each pair's conditionals, float64[P]; `NO_POWERS` if all are 1."""
 
     @property
     def leaving(self) -> bool:
-        """Return whether draws leave the present values of variables [Suwa & Todo 2010]."""
+        """Whether draws avoid the current values of variables [Suwa & Todo 2010]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """K sweeps over nodes of level 1, K over levels 1 and 2, … up to `levels`; from then on over every node.
+    """Schedule of K = `sweeps_per_level` sweeps over level 1, K over levels 1 and 2, … up to `levels`, then every node.
 
-    With K = 0 every node is sampled from the first sweep.
+    With K = 0, every node is sampled from the first sweep.
     """
 
     sweeps_per_level: int = 10
@@ -45,16 +45,16 @@ class Schedule:
 
     @property
     def burn_in(self) -> int:
-        """Sweeps after which a pair has been through every stage."""
+        """Number of sweeps in which a pair passes through all stages."""
         return self.sweeps_per_level * self.levels
 
     @property
     def leaving(self) -> bool:
-        """Draws are those of the paper, whatever the present values."""
+        """False: draws are independent of the current values, as in the paper."""
         return False
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
-        """T = 1 throughout."""
+        """Return `NO_POWERS`: T = 1 in every sweep."""
         return NO_POWERS
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
@@ -65,18 +65,17 @@ class Schedule:
         return np.where(stage > self.levels, EVERY_LEVEL, stage).astype(np.int16)
 
     def reached(self, sweeps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The stage, from 1, of each pair's last sweep; the one in which every level is sampled is `levels` + 1."""
+        """Return the stage of each pair's last sweep, int64[P], from 1; stage `levels` + 1 samples every level."""
         return np.minimum(self.stages(np.maximum(sweeps, 1)), self.levels + 1).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Annealing:
-    """The first `sweeps` sweeps sample from P^(1/T), T falling in even steps from `start` to 1; then T = 1.
+    """Annealing: the first `sweeps` sweeps sample from P^(1/T), with T linear from `start` to 1; then T = 1.
 
-    With a `start` below 1, T rises: what is likely becomes more so. A pair has burned in `settling` sweeps
-    later. Levels up to `levels` enter one after the other, two a sweep, as a phrase of one more word has two levels
-    more; then all others. With 0 every level is sampled from the first sweep. `leaving`: draws leave the present values
-    of variables.
+    A `start` below 1 favors likely values. Burn-in ends `settling` sweeps later. Levels up to `levels` are added in
+    order, two per sweep, because one more word adds two levels to a phrase; then all other levels. With `levels` = 0,
+    every level is sampled from the first sweep. `leaving`: whether draws avoid the current values of variables.
     """
 
     sweeps: int = 100
@@ -87,7 +86,7 @@ class Annealing:
 
     @property
     def burn_in(self) -> int:
-        """Sweeps after which a pair, or a tree, has been annealed and has settled."""
+        """Number of annealing and settling sweeps of a pair or tree."""
         return self.sweeps + self.settling
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
@@ -96,34 +95,34 @@ class Annealing:
         return np.where(level > self.levels, EVERY_LEVEL, level).astype(np.int16)
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
-        """1/T of each pair's sweep, float64."""
+        """Return 1/T of each pair's sweep, float64[P]."""
         return 1.0 / self.temperatures(sweeps)
 
     def temperatures(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The temperature of each sweep, numbered from 1, float64."""
+        """Return the temperature T of each sweep (numbered from 1), float64[P]."""
         part = (np.asarray(sweeps, np.float64) - 1.0) / max(self.sweeps - 1, 1)
         return np.asarray(self.start + (1.0 - self.start) * np.clip(part, 0.0, 1.0))
 
     def reached(self, sweeps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """1 for what is being annealed, 2 for the rest."""
+        """Return the stage of each pair's last sweep, int64[P]: 1 during annealing, then 2."""
         return np.where(np.asarray(sweeps) <= self.sweeps, 1, 2).astype(np.int64)
 
 
 _RISING_SWEEPS = 16
 _RISING_START = 0.85
 _LEVELS = 13
-"""A phrase of seven words, the longest that need not be cut by default, has no higher level."""
+"""Highest level of a phrase of seven words, the longest without a forced cut by default."""
 
 
 def quick_schedule(settling: int = 10) -> Annealing:
-    """The schedule that reaches the likelihood of a chain in equilibrium in the fewest sweeps; see docs/performance.md.
+    """Return the schedule that reaches the equilibrium likelihood in the fewest sweeps; see docs/performance.md.
 
-    T rises from 0.85 to 1 over 16 sweeps: pairs agree sooner on which of many rules of about one probability they use.
-    Draws leave the present values, so that fewer sweeps tell as much.
+    T rises from 0.85 to 1 over 16 sweeps, so pairs agree sooner on one of several rules of similar probability. Draws
+    avoid the current values, so fewer sweeps give the same precision.
     """
     return Annealing(_RISING_SWEEPS, _RISING_START, settling, leaving=True)
 
 
 def stratified_schedule(settling: int = 10) -> Annealing:
-    """As `quick_schedule`, but short phrases come first, those of one more word a sweep; all do before T is 1."""
+    """Return `quick_schedule` with short phrases first, one word longer per sweep; all are added before T is 1."""
     return replace(quick_schedule(settling), levels=_LEVELS)

@@ -1,6 +1,6 @@
-"""The size of a rule in one word of 64 bits: its length, source terminals and target terminals, 16 bits each.
+"""Size of a rule packed into one uint64: its length, source terminals and target terminals, 16 bits each.
 
-The functions take numbers or arrays; kernels compile them.
+The functions take numbers or arrays. Kernels compile them.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 BITS = 16
 """Bits of each of the three numbers."""
 MOST = (1 << BITS) - 1
-"""The largest number that a size can hold."""
+"""Maximum of each of the three numbers."""
 
 _SOURCE_SHIFT = np.uint64(BITS)
 _TARGET_SHIFT = np.uint64(2 * BITS)
@@ -18,7 +18,7 @@ _MASK = np.uint64(MOST)
 
 
 def pack_size(length: Any, source_terminals: Any, target_terminals: Any) -> Any:
-    """The size of a rule, uint64."""
+    """Return the size of a rule, uint64."""
     return (
         np.uint64(length)
         | (np.uint64(source_terminals) << _SOURCE_SHIFT)
@@ -27,15 +27,15 @@ def pack_size(length: Any, source_terminals: Any, target_terminals: Any) -> Any:
 
 
 def length_of(size: Any) -> Any:
-    """Length of a rule of this size, int64."""
+    """Return the length of a rule of this size, int64."""
     return np.int64(size & _MASK)
 
 
 def source_terminals_of(size: Any) -> Any:
-    """Source terminals of a rule of this size, int64."""
+    """Return the number of source terminals of a rule of this size, int64."""
     return np.int64((size >> _SOURCE_SHIFT) & _MASK)
 
 
 def target_terminals_of(size: Any) -> Any:
-    """Target terminals of a rule of this size, int64."""
+    """Return the number of target terminals of a rule of this size, int64."""
     return np.int64((size >> _TARGET_SHIFT) & _MASK)

@@ -1,1 +1,1 @@
-"""Synchronous grammars of phrases: Gibbs and Metropolis-Hastings samplers [CFGŠ14]."""
+"""Gibbs and Metropolis-Hastings samplers for synchronous phrase grammars [CFGŠ14]."""

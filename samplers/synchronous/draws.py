@@ -1,8 +1,7 @@
-"""Products of many factors, and draws from options that such products weigh.
+"""Scaled products of many factors, and draws from options with such weights.
 
-A product that would leave the range of a 64-bit float is value * SCALE^exponent. A draw of a variable from its
-conditional distribution is independent of the present value, or leaves it [Suwa & Todo 2010; Liu 1996]; docs/model.md,
-section 4.
+A product that could leave the range of a 64-bit float is stored as value * SCALE^exponent. A draw from a conditional
+distribution is independent of the current value or leaves it [Suwa & Todo 2010; Liu 1996]; docs/model.md, section 4.
 """
 
 import math
@@ -13,17 +12,17 @@ import numpy as np
 from hierogram.samplers.compiled.jit import njit_inline
 
 SCALE = 2.0**256
-"""Numbers of this size are taken out of a value, and counted."""
+"""Factor that is moved from the value of a product to its exponent."""
 UNSCALE = 1.0 / SCALE
 LOG_SCALE = 256 * math.log(2.0)
 
 
 SCALED = np.dtype([("value", np.float64), ("exponent", np.int64)])
-"""As `Scaled`, in arrays."""
+"""Structured dtype of `Scaled`."""
 
 
 class Scaled(NamedTuple):
-    """value * SCALE^exponent: the linear value of a product, and its scale exponent."""
+    """Product as value * SCALE^exponent: linear value and scale exponent."""
 
     value: float
     exponent: int
@@ -31,13 +30,13 @@ class Scaled(NamedTuple):
 
 @njit_inline
 def times(product, other):
-    """The product of two, as it is."""
+    """Return the product of two scaled numbers without rescaling."""
     return Scaled(product.value * other.value, product.exponent + other.exponent)
 
 
 @njit_inline
 def scaled_down(product):
-    """The same product with a value of at most SCALE, if it was at most SCALE^2."""
+    """Return the same product with a value up to SCALE, given a value up to SCALE^2."""
     if product.value > SCALE:
         return Scaled(product.value * UNSCALE, product.exponent + 1)
     return product
@@ -45,20 +44,20 @@ def scaled_down(product):
 
 @njit_inline
 def value_beside(product, other):
-    """The value of a product in units of another's scale."""
+    """Return the value of a product at the scale of `other`."""
     difference = product.exponent - other.exponent
     return product.value if difference == 0 else product.value * SCALE**difference
 
 
 @njit_inline
 def log_of(product):
-    """Natural logarithm."""
+    """Return the natural logarithm of a product."""
     return math.log(product.value) + product.exponent * LOG_SCALE
 
 
 @njit_inline
 def raised(product, power):
-    """The product to a power."""
+    """Return a product raised to a power."""
     logarithm = power * log_of(product)
     exponent = math.floor(logarithm / LOG_SCALE)
     return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(exponent))
@@ -66,7 +65,7 @@ def raised(product, power):
 
 @njit_inline
 def cumulate(weights, size):
-    """Overwrite the values of `size` weights SCALED by their sums up to each of them, at one scale; the whole sum."""
+    """Replace the first `size` SCALED weights by their cumulative sums at one scale and return the total."""
     most = np.int64(-1 << 62)
     for k in range(size):
         weight = weights[k]
@@ -87,7 +86,7 @@ def cumulate(weights, size):
 
 @njit_inline
 def first_above(weights, size, threshold):
-    """The first of `size` options whose cumulated weight exceeds a threshold; the last one where none does."""
+    """Return the first of `size` options whose cumulative weight exceeds a threshold, or else the last option."""
     for k in range(size):
         if weights[k]["value"] > threshold:
             return k
@@ -96,18 +95,18 @@ def first_above(weights, size, threshold):
 
 @njit_inline
 def draw(weights, size, u):
-    """The first of `size` options whose cumulated weight exceeds u of the sum; `weights` SCALED is overwritten."""
+    """Draw one of `size` options by inversion of the uniform number u. Overwrites `weights` SCALED."""
     total = cumulate(weights, size)
     return first_above(weights, size, u * total)
 
 
 INDEPENDENT_SHARE = 0.1
-"""So many of the draws do not depend on the present value: variables that only left it would go round in step."""
+"""Share of draws that are independent of the current value; without them, variables would cycle in lockstep."""
 
 
 @njit_inline
 def _leave(weights, size, present, u):
-    """The value after `present`, its weights SCALED overwritten."""
+    """Return the new value of a variable by a draw that leaves `present`. Overwrites `weights` SCALED."""
     total = cumulate(weights, size)
     below = 0.0
     largest = 0.0
@@ -126,7 +125,7 @@ def _leave(weights, size, present, u):
 
 @njit_inline
 def draw_option(weights, size, present, u, leaving):
-    """One of `size` options by a uniform number; `weights` SCALED is overwritten."""
+    """Draw a new value among `size` options with the uniform number u. Overwrites `weights` SCALED."""
     if not leaving:
         return draw(weights, size, u)
     if u < INDEPENDENT_SHARE:
@@ -141,7 +140,7 @@ def _draw_either(first, total, u):
 
 @njit_inline
 def draw_of_two(first, total, present, u, leaving):
-    """0, which has the weight `first` of `total`, or 1, by a uniform number."""
+    """Draw 0 (weight `first`) or 1 (weight `total` - `first`) with the uniform number u."""
     if not leaving:
         return _draw_either(first, total, u)
     if u < INDEPENDENT_SHARE:

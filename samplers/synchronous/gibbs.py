@@ -1,7 +1,7 @@
-"""The top-down Gibbs sampler over one pair's derivation [CFGŠ14 §2, Algorithms 1 and 4], and expected uses of rules.
+"""Top-down Gibbs sampler over one pair's derivation [CFGŠ14 §2, Algorithms 1 and 4], and expected rule uses.
 
-State of a pair: for each node of its forest an edge and a cut. Expected uses are credited at the draws of cuts
-[BPK09 §3.3; Rao-Blackwell]: nothing that is credited is drawn, and no random number is used. docs/model.md, section 4.
+The state of a pair is an edge and a cut for each node of its forest. Each cut draw credits rules with their conditional
+probability [BPK09 §3.3; Rao-Blackwell]; credits need no random numbers. docs/model.md, section 4.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ _ONCE = 1
 
 @njit_inline
 def begin_credits(averaged, work):
-    """Forget the credits of the pair before; whether this one is averaged in this sweep."""
+    """Clear the credits of the previous pair and set whether this sweep averages the pair."""
     work.registers[0]["averaged"] = averaged
     work.registers[0]["credited"] = 0
     work.registers[0]["encoded"] = 0
@@ -43,7 +43,7 @@ def begin_credits(averaged, work):
 
 @njit
 def credit(number, v, probability, at):
-    """Credit the rule of the fragment at v, as it stands, with a probability, rounded to 1/`ONE_USE`."""
+    """Credit the rule of the current fragment at v with a linear probability, rounded to 1/`ONE_USE`."""
     work = at.work
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
@@ -69,13 +69,13 @@ def credit(number, v, probability, at):
 
 @njit_inline
 def _is_shared(number, at):
-    """1 if the rule is used twice at least in all derivations."""
+    """Return 1 if the rule's count over all derivations is at least 2, else 0."""
     return np.int32(at.work.rule[number]["count"] > _ONCE)
 
 
 @njit
 def end_credits(averages, pair, at):
-    """Add what was credited in the sweep that ends to the pair's averages."""
+    """Add the credits of the finished sweep to the pair's averages."""
     work = at.work
     if not work.registers[0]["averaged"]:
         return
@@ -109,7 +109,7 @@ def end_credits(averages, pair, at):
 
 @njit_inline
 def _head_of(v, at):
-    """The node whose rule v belongs to: v itself if it is cut, else the nearest cut node above."""
+    """Return the head node of the rule that contains v: v if it is cut, else its nearest cut ancestor."""
     while at.pair.cut[v] == 0:
         v = np.int64(at.work.summary[v]["parent"])
     return v
@@ -122,7 +122,7 @@ def _compose(v, at):
 
 @njit_inline
 def _compose_up_to(v, head, at):
-    """Make the summaries on the way from v up to and with `head` anew."""
+    """Recompute the summaries on the path from v up to `head`, inclusive."""
     x = v
     while True:
         _compose(x, at)
@@ -133,7 +133,7 @@ def _compose_up_to(v, head, at):
 
 @njit_inline
 def _compose_inside(v, head, at):
-    """Make the summaries anew that later steps read: v and the uncut nodes above it, without `head`."""
+    """Recompute the summaries that later steps read: v and its uncut ancestors, excluding `head`."""
     x = v
     while x != head:
         _compose(x, at)
@@ -142,9 +142,9 @@ def _compose_inside(v, head, at):
 
 @njit_inline
 def _lay_out_options(v, head, at):
-    """Sum up and list what each edge of v leads to, so that all rules that are met for the first time are on their way.
+    """Summarize the derivation under each edge of v, which prefetches the table rows of all new rules.
 
-    Returns the edge for which the summaries above v stand.
+    Returns the edge to which the summaries above v belong.
     """
     pair, work = at.pair, at.work
     present = np.int64(pair.edge[v])
@@ -162,7 +162,7 @@ def _lay_out_options(v, head, at):
 
 @njit_inline
 def tempered(probability, at):
-    """The probability of an option to the power 1/T; as it is where T = 1."""
+    """Return an option's probability raised to the power 1/T."""
     if at.power != 1.0:
         return raised(probability, at.power)
     return probability
@@ -170,14 +170,14 @@ def tempered(probability, at):
 
 @njit_inline
 def _rules_of_edge(v, j, at):
-    """Take edge j of v: how many rules it leads to, in `work.used`, and its density factor."""
+    """Select edge j of v and write its rules to `work.used`. Returns their number and the density factor."""
     at.pair.edge[v] = j
     return rules_from(v, at.work.top[j], at.work.used, at)
 
 
 @njit_inline
 def sample_edge(v, u, at):
-    """Draw the edge of v: an option weighs P of the rules that it leads to, times its density factor [CFGŠ14 eq. 6]."""
+    """Draw the edge of v. An option's weight is P(its rules) times its density factor [CFGŠ14 eq. 6]."""
     present = np.int64(at.pair.edge[v])
     degree = np.int64(at.pair.node[v]["degree"])
     head = _head_of(v, at)
@@ -205,9 +205,9 @@ def sample_edge(v, u, at):
 
 @njit_inline
 def _sum_up(v, at):
-    """Make the summary of v as it stands."""
+    """Compute the summary of v under its current edge."""
     if at.pair.node[v]["degree"] > 1:
-        # Its edges have been tried a moment ago, so those of its tails are there.
+        # The edge draw has just summarized the tails.
         _compose(v, at)
     else:
         make_summary(v, at.pair, at.work)
@@ -215,7 +215,7 @@ def _sum_up(v, at):
 
 @njit_inline
 def _lay_out_cut(v, head, present, at):
-    """Turn v's cut; the rules (joined, upper, lower), the cut's two values given the rest."""
+    """Flip v's cut and return the local numbers of the rules (joined, upper, lower) of its two values."""
     now = rule_at(head, at)
     _sum_up(v, at)
     lower = number_of(v, at)
@@ -230,7 +230,7 @@ def _lay_out_cut(v, head, present, at):
 
 @njit_inline
 def _list_cut(joined, upper, lower, cut, work):
-    """Fill `work.used` with the rules of a cut's value; how many there are."""
+    """Write the rules of a cut value to `work.used` and return their number."""
     work.used[0] = upper if cut else joined
     work.used[1] = lower
     return 1 + np.int64(cut)
@@ -238,7 +238,7 @@ def _list_cut(joined, upper, lower, cut, work):
 
 @njit_inline
 def sample_cut(v, u, at):
-    """Draw whether v is a boundary between two rules, by the probability of one joined rule against two."""
+    """Draw the cut of v: one joined rule or two rules, by their probabilities."""
     work = at.work
     present = at.pair.cut[v]
     parent = np.int64(work.summary[v]["parent"])
@@ -265,9 +265,9 @@ def sample_cut(v, u, at):
 
 @njit_inline
 def sweep_pair(random, stage, at):
-    """One top-down sweep over the present tree of a pair; nodes above level `stage` are passed through.
+    """Sweep once top-down over a pair's current derivation, skipping nodes above level `stage`.
 
-    `random` is the pair's stream; exactly one number is drawn for each variable that has a choice.
+    `random` is the state of the pair's random stream. Each variable that has a choice consumes exactly one number.
     """
     pair, work = at.pair, at.work
     begin_pair(work)
@@ -287,7 +287,7 @@ def sweep_pair(random, stage, at):
                 sample_cut(v, uniform(random), at)
             elif work.registers[0]["averaged"]:
                 number = rule_at(v, at)
-                # Its summary may be that of an edge that was tried last.
+                # The summary may belong to the last edge option tried.
                 _sum_up(v, at)
                 credit(number, v, 1.0, at)
         first, last = tails_of(v, pair)

@@ -1,4 +1,4 @@
-"""The baseline of [CFGŠ14 §4.2, Algorithm 3]: propose a whole tree, take it or leave it."""
+"""Metropolis-Hastings baseline [CFGŠ14 §4.2, Algorithm 3]: propose a whole tree, then accept or reject it."""
 
 import math
 
@@ -23,7 +23,7 @@ from hierogram.samplers.synchronous.resampling import (
 
 @njit
 def _propose(random, pair, work):
-    """Draw a tree top-down, each edge uniform and each free cut a fair coin; returns the stream's state."""
+    """Draw a tree top-down with uniform edges and fair-coin cuts. Returns the state of the random stream."""
     work.stack[0] = len(pair.node) - 1
     depth = 1
     while depth > 0:
@@ -42,7 +42,7 @@ def _propose(random, pair, work):
 
 @njit_inline
 def _rules_of_tree(rules, at):
-    """Fill `rules` with those of the present tree and read their counts; how many, and ∏ deg over its variables."""
+    """Write the rules of the current tree to `rules` and read their counts. Returns their number and ∏ deg."""
     root = len(at.pair.node) - 1
     top = rule_at(root, at)
     list_below(root, at)
@@ -53,7 +53,7 @@ def _rules_of_tree(rules, at):
 
 @njit
 def propose_pair(random, at):
-    """One Metropolis-Hastings step for a pair; off-tree variables keep their values.
+    """Run one Metropolis-Hastings step for a pair. Variables outside the proposed tree keep their values.
 
     P(t) Q(t')/(P(t') Q(t)) needs only P(t) ∏ deg, since Q(t) = ∏ 1/deg over the tree's variables.
     """

@@ -1,8 +1,8 @@
-"""Resampling one pair: its rules under a number of their own, their counts at hand, options scored.
+"""Resampling of one pair: local rule numbers, cached rule counts, and scores of options.
 
-Each rule that is met is read once from the rule table and gets a number that is local to the pair; from then on counts,
-lengths and what the pair itself adds or takes away are small arrays. All this lies in the scratch memory of one worker,
-which a sweep fills and empties without allocating any.
+The kernel reads each rule of a pair once from the rule table and gives it a local number. Small arrays by local number
+then hold the count, length and count change of each rule. These arrays are the scratch memory of one worker; a sweep
+allocates no memory.
 """
 
 import math
@@ -47,10 +47,9 @@ REGISTERS = np.dtype(
         ("lost", np.int64),
     ]
 )
-"""The number of the pair that is being resampled and that of its summaries; rules met in it, and how many of them have
-their counts read; places taken by lists; customers of all rules; rows taken in the overlay; changes in the log; 1 if
-the pair is averaged in this sweep; rules credited in it, bytes of their fragments, uses of those without room for
-theirs."""
+"""Registers of a worker: number of the current pair (`stamp`) and of its summaries (`epoch`); rules found in the pair
+and how many have their counts read; list items stored; customers of all rules; overlay rows taken; log entries; 1 if
+this sweep averages the pair; rules credited, bytes of their fragments, and uses lost for lack of fragment space."""
 
 STATISTICS = np.dtype(
     [
@@ -80,30 +79,30 @@ RULE = np.dtype(
         ("long", np.int32),
     ]
 )
-"""A rule of the pair that is being resampled: hashes of both sides, key, size, count now, count when it was first met,
-row in the rule table; its length, and 1 if it is to be scored by logarithms."""
+"""A rule of the current pair: hashes of both sides, key, packed size, current count, count when first read, row in the
+rule table, length, and 1 if it is scored in log space."""
 
 
 CREDIT = np.dtype(
     [("stamp", np.int64), ("uses", np.int64), ("start", np.int32), ("size", np.int32), ("root", np.int32)], align=True
 )
-"""What a rule of the pair was credited with in this sweep: the number of the pair for which this is valid; uses in
-units of 1/`ONE_USE`; where its fragment lies in `fragments`, its bytes, the node at which it begins."""
+"""Credit of a rule in the current sweep: number of the pair for which it is valid; uses in units of 1/`ONE_USE`; start
+and size of its fragment in `fragments`; root node of the fragment."""
 
 
 class Workspace(NamedTuple):
-    """Scratch memory of one worker; nothing is allocated during a sweep.
+    """Scratch memory of one worker; a sweep allocates nothing else.
 
-    `summary` SUMMARY[n+1] by node; `rule` RULE[r] by local rule; `places` uint64[m] the local hash map; `by_length`
-    LENGTH[L] the counts by length at hand; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
-    `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n] by how much each rule of an option
-    changes its length's tables; `scratch` int64[2, n]; by option, `weight` SCALED and `top` int32 its uppermost rule;
-    `powers` uint64 of the hash's base; `overlay` uint64[o, 4] what a block of pairs has added to a frozen table,
-    `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks of a round (key, change,
-    size); `saved_edge`, `saved_cut` a pair's variables; `registers` REGISTERS[1]; `statistics` STATISTICS[1];
-    `rows_read` uint32[N], shared by all workers: which rows of the table each pair read last, as long as they fit in
-    its nodes' places; `credits` CREDIT[r] by local rule, `credited` int32 the rules that were credited, `fragments`
-    uint8 the bytes of their fragments, `mass` int64[CLASSES] the uses credited, by number of nonterminals.
+    `summary` SUMMARY[n+1] by node; `rule` RULE[r] by local number; `places` uint64[m] the local hash map; `by_length`
+    LENGTH[L] the current counts by length; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
+    `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n] the change of the table count of its
+    length by each rule of an option; `scratch` int64[2, n]; by option, `weight` SCALED and `top` int32 its uppermost
+    rule; `powers` uint64 powers of the hash base; `overlay` uint64[o, 4] the count changes of a block over the frozen
+    table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks in a round (key,
+    change, size); `saved_edge`, `saved_cut` a pair's variables; `registers` REGISTERS[1]; `statistics` STATISTICS[1];
+    `rows_read` uint32[N], shared by all workers, the table rows that each pair read last, one slot per node; `credits`
+    CREDIT[r] by local number, `credited` int32 the credited rules, `fragments` uint8 their fragments, `mass`
+    int64[CLASSES] the credited uses by number of nonterminals.
     """
 
     summary: NDArray[np.void]
@@ -136,14 +135,14 @@ class Workspace(NamedTuple):
 
 
 def power_of_two(least: int) -> int:
-    """The smallest power of two that is not below `least`."""
+    """Return the smallest power of two >= `least`."""
     return 1 << max(0, (int(least) - 1).bit_length())
 
 
 def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_read: NDArray[np.uint32]) -> Workspace:
-    """A workspace for the pairs of a batch.
+    """Return a workspace for the pairs of a batch.
 
-    `overlay_rules` bounds the changes of a block, `logged_rules` those of a round.
+    `overlay_rules` bounds the count changes of a block, `logged_rules` the count changes of a round.
     """
     overlay = power_of_two(2 * overlay_rules + 2)
     nodes, options = batch.most_nodes, max(2, batch.most_options)
@@ -184,11 +183,11 @@ _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 class Resampling(NamedTuple):
-    """A pair that is being resampled, and all that this needs.
+    """Context for resampling one pair.
 
-    `places_mask` is one less than the places that the pair has in `work.places`; `key_mask` has the bits of keys that
-    count; conditionals are raised to `power` = 1/T; options have the density factor where `density` says so; draws
-    leave the present values where `leaving` says so.
+    `places_mask` is the size of the pair's hash map in `work.places` minus 1. `key_mask` selects the significant bits
+    of keys. Conditionals are raised to `power` = 1/T. If `density`, options have the density factor. If `leaving`,
+    draws tend to leave the current values.
     """
 
     pair: PairView
@@ -204,14 +203,14 @@ class Resampling(NamedTuple):
 
 @njit_inline
 def forget_summaries(work):
-    """Forget all summaries and lists, but not the rules that were met."""
+    """Invalidate all summaries and lists, but keep the local rules."""
     work.registers[0]["epoch"] += 1
     work.registers[0]["listed"] = 0
 
 
 @njit_inline
 def begin_pair(work):
-    """Forget the pair before."""
+    """Clear the rules, summaries and lists of the previous pair."""
     work.registers[0]["stamp"] += 1
     work.registers[0]["met"] = 0
     work.registers[0]["counted"] = 0
@@ -220,7 +219,7 @@ def begin_pair(work):
 
 @njit_inline
 def _is_place_of(at, place, key):
-    """Return whether a place is that of the rule with these hashes, or no other rule of the pair has taken it."""
+    """Return whether a place holds the rule with these hashes or is free for this pair."""
     stamp, source_hash, target_hash = key
     entry = at.work.places[place]
     known = at.work.rule[np.int64(entry & _LOW_HALF)]
@@ -229,7 +228,7 @@ def _is_place_of(at, place, key):
 
 @njit_inline
 def _place_of(source_hash, target_hash, at):
-    """Where the number of the rule with these hashes is, or goes."""
+    """Return the hash map place of the rule with these hashes, or the free place for it."""
     stamp = np.uint64(at.work.registers[0]["stamp"])
     home = ((source_hash * _SPREAD + target_hash) >> _32) & at.places_mask
     return probe(home, at.places_mask, _is_place_of, at, (stamp, source_hash, target_hash))
@@ -237,7 +236,7 @@ def _place_of(source_hash, target_hash, at):
 
 @njit_inline
 def met_number(source_hash, target_hash, at):
-    """The local number of the rule with these hashes, or -1 where the pair has not met it."""
+    """Return the local number of the rule with these hashes, or -1 if the pair has no such rule."""
     entry = at.work.places[_place_of(source_hash, target_hash, at)]
     if (entry >> _32) == np.uint64(at.work.registers[0]["stamp"]):
         return np.int64(entry & _LOW_HALF)
@@ -246,9 +245,9 @@ def met_number(source_hash, target_hash, at):
 
 @njit_inline
 def number_of(v, at):
-    """The local number of the rule summed up at v; `read_counts` reads the counts of those that are met first.
+    """Return the local number of the rule summarized at v, and assign one if the rule is new.
 
-    Meanwhile the row of the table is on its way.
+    A new rule's table row is prefetched; `read_counts` reads its count later.
     """
     work = at.work
     source_hash = work.summary[v]["source_hash"]
@@ -273,7 +272,7 @@ def number_of(v, at):
 
 @njit_inline
 def read_counts(at):
-    """Read the counts of the rules that were met since this was last done."""
+    """Read the table counts of the rules added since the last call."""
     work = at.work
     for number in range(work.registers[0]["counted"], work.registers[0]["met"]):
         rule = work.rule[number]
@@ -293,7 +292,7 @@ def read_counts(at):
 
 @njit_inline
 def add_rules(rules, size, at):
-    """A customer more for each of the first `size` rules."""
+    """Add a customer to each of the first `size` rules."""
     for k in range(size):
         rule = at.work.rule[np.int64(rules[k])]
         count = rule["count"]
@@ -306,7 +305,7 @@ def add_rules(rules, size, at):
 
 @njit_inline
 def remove_rules(rules, size, at):
-    """A customer less for each of the first `size` rules."""
+    """Remove a customer from each of the first `size` rules."""
     for k in range(size):
         rule = at.work.rule[np.int64(rules[k])]
         count = rule["count"]
@@ -319,9 +318,9 @@ def remove_rules(rules, size, at):
 
 @njit_inline
 def score(rules, size, at):
-    """∏ P(rule | rest and the rules before it), the rules scored in order; counts are as before after.
+    """Return ∏ P(rule | rest and the previous rules), linear, as `Scaled`; restores all counts.
 
-    `rules` int32, its first `size` items are local numbers. The exponent is 0 unless there are long rules or very many.
+    The first `size` items of `rules` int32 are local numbers. The exponent is 0 unless rules are long or very many.
     """
     work, model = at.work, at.model
     numerator = 1.0
@@ -373,14 +372,14 @@ def score(rules, size, at):
 
 @njit_inline
 def _number_rule(v, epoch, at):
-    """Note the local number of the rule that is summed up at v."""
+    """Store the local number of the rule summarized at v."""
     at.work.summary[v]["rule"] = number_of(v, at)
     at.work.summary[v]["rule_made"] = epoch
 
 
 @njit_inline
 def rule_at(v, at):
-    """Local number of the rule whose left-hand side is v; found once a pair, kept up to date by whoever changes it."""
+    """Return the local number of the rule rooted at v, cached per pair; code that changes the rule must update it."""
     summary = at.work.summary
     epoch = np.uint32(at.work.registers[0]["epoch"])
     if summary[v]["rule_made"] != epoch:
@@ -392,14 +391,14 @@ def rule_at(v, at):
 
 @njit_inline
 def _options_below(t, work):
-    """The number of values that the variables of the derivation below t, listed before, have together."""
+    """Return the number of joint values of the variables in the listed derivation below t."""
     below = work.summary[t]
     return Scaled(below["options"], np.int64(below["options_exponent"]))
 
 
 @njit_inline
 def _copy_list(t, rules, size, work):
-    """Append the rules of the derivation below t, listed before, to `rules`; their new number."""
+    """Append the listed rules of the derivation below t to `rules` and return the new size."""
     below = work.summary[t]
     start = np.int64(below["list_start"])
     for k in range(np.int64(below["list_size"])):
@@ -410,7 +409,7 @@ def _copy_list(t, rules, size, work):
 
 @njit_inline
 def _list_node(x, first, last, at):
-    """Sum up x, list the rules of its derivation, and count the values of its variables; its tails have been listed."""
+    """Summarize x, list the rules of its derivation and count its joint values; its tails must be listed."""
     pair, work = at.pair, at.work
     own = work.summary[x]
     epoch = np.uint32(work.registers[0]["epoch"])
@@ -439,10 +438,10 @@ def _list_node(x, first, last, at):
 
 @njit
 def list_rules(v, at):
-    """See to it that the rules of v's derivation are listed, its own first if v is cut, and the variables counted.
+    """Ensure that the rules of v's derivation are listed, with v's own rule first if v is cut.
 
-    All nodes of the derivation are summed up then. Below the node that is being sampled nothing has changed in a sweep,
-    so each node is listed once, from its tails' lists. Lists stand one after the other in `work.lists`.
+    This also summarizes all nodes of the derivation and counts their joint values. A sweep changes nothing below the
+    sampled node, so each node is listed once, from its tails' lists. `work.lists` stores the lists consecutively.
     """
     work = at.work
     epoch = np.uint32(work.registers[0]["epoch"])
@@ -466,7 +465,7 @@ def list_rules(v, at):
 
 @njit_inline
 def list_below(v, at):
-    """See to it that v's tails under its present edge are summed up, and the rules below them listed."""
+    """Ensure that the tails of v's current edge are summarized and the rules below them are listed."""
     first, last = tails_of(v, at.pair)
     for i in range(first, last):
         t = at.pair.tails[i]
@@ -476,9 +475,9 @@ def list_below(v, at):
 
 @njit_inline
 def rules_from(v, top, rules, at):
-    """Fill `rules` with `top` and the rules of all cut nodes strictly below v, listed before, top-down in source order.
+    """Write `top` and the listed rules of all cut nodes strictly below v to `rules`, top-down in source order.
 
-    Returns how many there are, and the density factor: the product, over the nodes strictly below v, of the number of
+    Returns the number of rules and the density factor: the product, over the nodes strictly below v, of the number of
     values of their variables [CFGŠ14 eq. 6].
     """
     rules[0] = top
@@ -494,7 +493,7 @@ def rules_from(v, top, rules, at):
 
 @njit_inline
 def remember_rows(first, room, work):
-    """Note which rows of the table this pair read, from `work.rows_read[first]` on; ended by 0 if below `room`."""
+    """Store the table rows that the pair read in `work.rows_read[first:first+room]`; 0 ends a shorter list."""
     size = min(room, work.registers[0]["met"])
     for number in range(size):
         work.rows_read[first + number] = work.rule[number]["row"]
@@ -504,9 +503,9 @@ def remember_rows(first, room, work):
 
 @njit_inline
 def fetch_rows(first, room, table, work):
-    """Ask for the rows that a pair read when it was last resampled, so that they are at hand when its turn comes.
+    """Prefetch the table rows that a pair read when it was last resampled.
 
-    Most rules of a pair are the same from sweep to sweep; where a row was moved or never noted, nothing is lost.
+    Most rules of a pair stay the same from sweep to sweep. A moved or missing row only makes the prefetch useless.
     """
     mask = np.uint32(table.rows.shape[0] - 1)
     for k in range(first, first + room):
@@ -518,7 +517,7 @@ def fetch_rows(first, room, table, work):
 
 @njit_inline
 def hand_over(direct, at):
-    """Hand the changed counts over: to the table itself, or to the block's overlay. False: a count fell below 0."""
+    """Write the pair's count changes to the table or to the block's overlay. Returns False if a count fell below 0."""
     work = at.work
     sound = True
     for number in range(work.registers[0]["met"]):

@@ -1,7 +1,7 @@
-"""Sweeps over many pairs, one after the other or in blocks [Newman et al. 2009]: the kernel of phrases.
+"""Sampling kernel of phrase grammars: sweeps over many pairs, sequential or in blocks [Newman et al. 2009].
 
-Blocks of a round may run on any number of threads with the same result, since random streams belong to pairs and counts
-are whole numbers. docs/model.md, section 4.
+The result does not depend on the number of threads that run the blocks of a round: each pair has its own random stream,
+and counts are integers. docs/model.md, section 4.
 """
 
 from collections.abc import Callable, Iterable
@@ -51,14 +51,14 @@ _AHEAD = 8
 
 @njit_inline
 def _fetch_lines(array, start, end, items_a_line):
-    """Ask for the cache lines of `array[start:end]`."""
+    """Prefetch the cache lines of `array[start:end]`."""
     for k in range(start, end, items_a_line):
         prefetch(array, k)
 
 
 @njit_inline
 def _fetch_pair(batch, state, pair):
-    """Ask for what resampling the pair will read first, while the pair before it is being resampled."""
+    """Prefetch the arrays of a pair while the kernel resamples the previous pair."""
     forests, bitext, words = batch.forests, batch.bitext, batch.words
     first, last = forests.node_offset[pair], forests.node_offset[pair + 1]
     _fetch_lines(forests.node, first, last, 2)
@@ -71,7 +71,7 @@ def _fetch_pair(batch, state, pair):
 
 @njit_inline
 def _begin(table, work):
-    """Take the table's counts by length over and forget the last block."""
+    """Copy the table's counts by length and clear the overlay of the previous block."""
     for k in range(work.registers[0]["overlaid"]):
         for column in range(4):
             work.overlay[work.overlay_list[k], column] = np.uint64(0)
@@ -84,7 +84,7 @@ def _begin(table, work):
 
 @njit_inline
 def _log_overlay(work):
-    """Note the overlay's changes in the worker's log, before the next block begins."""
+    """Append the overlay's changes to the worker's log at the end of a block."""
     for k in range(work.registers[0]["overlaid"]):
         row = work.overlay_list[k]
         if work.overlay[row, COUNT] != np.uint64(0):
@@ -95,11 +95,11 @@ def _log_overlay(work):
 
 
 class Round(NamedTuple):
-    """Blocks of pairs that workers share out among themselves.
+    """Queue of pair blocks that the workers share.
 
-    `key` the chain's seed; blocks of `pairs_a_block` of the pairs `start`..`end`; `turns` int64[1] the blocks that
-    workers have taken; `direct`: counts go to the table after each pair, else the table stays as it is, and changes go
-    to the log.
+    `key` is the chain's seed. Blocks contain `pairs_a_block` of the pairs `start`..`end` (exclusive). `turns` int64[1]
+    counts the blocks taken. If `direct`, each pair updates the table; otherwise the table is frozen and changes are
+    appended to the log.
     """
 
     key: int
@@ -111,15 +111,17 @@ class Round(NamedTuple):
 
 
 NOT_AVERAGED = np.zeros(0, np.bool_)
-"""Of a sweep: none of its pairs is averaged."""
+"""`SweepPlan.averaged` of a sweep that averages no pair."""
 
 
 class SweepPlan(NamedTuple):
-    """One sweep: `sweeps` int64[P] the number of each pair's sweep, from 1; `stages` int16[P] the highest level that
-    may change in it (0: the pair is left alone); `powers` float64[P] the power 1/T of each pair's conditionals, or
-    float64[0] where all are 1. Without `density` options lack the density factor, so that the sampler's target is a
-    wrong one [CFGŠ14 §4.3]. `averaged` bool[P] which pairs' expected uses are added to their averages, only where
-    every level is sampled at T = 1, or bool[0] for none. `leaving`: draws leave the variables' present values.
+    """Plan of one sweep over P pairs.
+
+    `sweeps` int64[P] is the sweep number of each pair, from 1. `stages` int16[P] is the highest node level to sample
+    (0: skip the pair). `powers` float64[P] is the power 1/T of each pair's conditionals; float64[0] if all are 1.
+    Without `density`, options lack the density factor and the sampler has the wrong target [CFGŠ14 §4.3]. `averaged`
+    bool[P] selects the pairs whose expected uses are averaged, which requires all levels and T = 1; bool[0] selects
+    none. If `leaving`, draws tend to leave the current values.
     """
 
     sweeps: NDArray[np.int64]
@@ -132,13 +134,13 @@ class SweepPlan(NamedTuple):
 
 @njit_inline
 def _next_block(block):
-    """The first pair of the next block that no worker has taken; the round's end, or more, where none is left."""
+    """Return the first pair of the next free block; `block.end` or more if no block remains."""
     return block.start + take_turn(block.turns) * block.pairs_a_block
 
 
 @njit_inline
 def _resampling(batch, state, p, table, model, work, plan):
-    """Pair p, to be resampled as the plan says."""
+    """Return the resampling context of pair p under the plan."""
     power = plan.powers[p] if len(plan.powers) > 0 else 1.0
     return Resampling(
         view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask, power, plan.density,
@@ -154,7 +156,7 @@ def _is_averaged(plan, p):
 
 @njit
 def sweep_pairs(block, batch, state, averages, plan, table, model, work):
-    """Sweep over blocks of a round as long as there are any left."""
+    """Gibbs-sample blocks until the round has none left. Returns False if a count fell below zero."""
     forests = batch.forests
     sound = True
     work.registers[0]["logged"] = 0
@@ -185,7 +187,7 @@ def sweep_pairs(block, batch, state, averages, plan, table, model, work):
 
 @njit
 def propose_pairs(block, batch, state, averages, plan, table, model, work):
-    """As `sweep_pairs`, one Metropolis-Hastings step a pair."""
+    """Like `sweep_pairs`, with one Metropolis-Hastings step per pair."""
     sound = True
     work.registers[0]["logged"] = 0
     while True:
@@ -208,9 +210,10 @@ def propose_pairs(block, batch, state, averages, plan, table, model, work):
 
 @njit
 def merge(changes, table, model):
-    """Add what blocks have changed to the table: `changes` uint64[n, 4] as its rows, with changes in the counts' place.
+    """Add the count changes of a round to the table. Returns False if a count fell below zero.
 
-    Counts are whole numbers: the order of workers and blocks does not matter. False: a count fell below zero.
+    `changes` uint64[n, 4] has the columns of the table's rows, with the change in place of the count. Counts are
+    integers, so the order of workers and blocks does not matter.
     """
     sound = True
     for k in range(len(changes)):
@@ -231,42 +234,42 @@ _FEWEST_PAIRS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The block scheme: `pairs_a_block` pairs a block, `blocks_a_round` blocks against one frozen table."""
+    """Block scheme: `pairs_a_block` pairs per block, `blocks_a_round` blocks per frozen table."""
 
     pairs_a_block: int = 32
     blocks_a_round: int = 64
 
     @classmethod
     def suited_to(cls, pairs: int) -> "Blocks | None":
-        """Blocks whose rounds take in about a sixteenth of the pairs; None (sequential) for small batches."""
+        """Return blocks whose rounds cover about 1/16 of the pairs; None (sequential) for small batches."""
         if pairs < _FEWEST_PAIRS:
             return None
         return cls(min(32, pairs // 1024), 64)
 
 
 _ONE_AT_A_TIME = Blocks(_PAIRS_A_CALL, 1)
-"""Calls of the kernel where there are no blocks: pairs see each other's changes within them, too."""
+"""Pairs per kernel call in sequential mode, in which each pair sees the changes of the previous pairs."""
 _BELOW_ZERO = "a rule's count fell below zero: state and counts do not belong together"
 
 Task = Callable[[int], bool]
 Run = Callable[[Task, Iterable[int]], Iterable[bool]]
-"""Maps a task over the workers of a round: `map`, or an executor's."""
+"""Function that maps a task over the workers: `map` or an executor's `map`."""
 
 Report = Callable[[int], None]
-"""Hears how many pairs of a sweep are done."""
+"""Progress callback: receives the number of pairs done in the sweep."""
 
 
 def merge_changes(changes: NDArray[np.uint64], table: RuleTable, model: Model) -> None:
-    """Add the changes of a round to the table, which has room for them; raises `CountsError`."""
+    """Add the changes of a round to a table with enough room. Raises `CountsError` if a count falls below zero."""
     if not merge(changes, table, model):
         raise CountsError(_BELOW_ZERO)
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseKernel:
-    """Sweeps over the pairs of a batch by one method; see `build`.
+    """Kernel that sweeps over the pairs of a batch by one method; see `build`.
 
-    `workers`: a workspace for each worker; who has time takes the next block of a round.
+    `workers` holds one workspace per worker. An idle worker takes the next block of the round.
     """
 
     model: Model
@@ -277,7 +280,7 @@ class PhraseKernel:
     workers: list[Workspace]
 
     def init(self, key: int) -> ChainState:
-        """Every node cut, a uniformly random edge at each node [CFGŠ14 §5.4.2]; the table has these rules alone."""
+        """Return the initial state: all nodes cut, uniformly random edges [CFGŠ14 §5.4.2], and the rule counts."""
         derivations = initial_state(key, self.batch)
         table = empty_table(self.batch.longest_rule)
         return ChainState(derivations, count_rules(self.batch, derivations, table, self.model))
@@ -285,10 +288,10 @@ class PhraseKernel:
     def step(
         self, key: int, state: ChainState, plan: SweepPlan, report: Report | None = None
     ) -> tuple[ChainState, SweepInfo]:
-        """One sweep; consumes `state` (changes its arrays in place) and returns the new one.
+        """Run one sweep and return the new state. Consumes `state`: its arrays change in place.
 
-        The result is the same for any number of workers. Raises `CountsError` where derivations and counts do not
-        belong together.
+        The result does not depend on the number of workers. Raises `CountsError` if the derivations and counts do not
+        match.
         """
         self.begin()
         pairs_a_round = self.pairs_a_round
@@ -305,20 +308,21 @@ class PhraseKernel:
 
     @property
     def pairs_a_round(self) -> int:
-        """Pairs between two times that the table changes for all workers."""
+        """Number of pairs per round, that is, between two updates of the shared table."""
         blocks = self.blocks or _ONE_AT_A_TIME
         return blocks.pairs_a_block * blocks.blocks_a_round
 
     def begin(self) -> None:
-        """Begin a sweep: what `info` tells starts at zero."""
+        """Start a sweep and reset the counters of `info`."""
         for work in self.workers:
             _rest_stamps(work)
             work.statistics[0] = 0
 
     def sample(self, key: int, state: ChainState, plan: SweepPlan, pairs: tuple[int, int]) -> None:
-        """One round over the pairs from the first to before the last, which changes their derivations and averages.
+        """Run one round over `pairs` (start, end; end exclusive) and update their derivations and averages.
 
-        In blocks the table stays as it is, and `changes` tells what the round changes in it. Raises `CountsError`.
+        With blocks, the table is unchanged and `changes` returns the count changes. Raises `CountsError` if a count
+        falls below zero.
         """
         start, end = pairs
         blocks = self.blocks or _ONE_AT_A_TIME
@@ -334,17 +338,17 @@ class PhraseKernel:
             raise CountsError(_BELOW_ZERO)
 
     def changes(self) -> list[NDArray[np.uint64]]:
-        """Say what the last round changed of the counts, by worker, as `merge` takes it; valid until the next round."""
+        """Return the last round's count changes by worker, in the format of `merge`; valid until the next round."""
         if self.blocks is None:
             return []
         return [work.log[: int(work.registers[0]["logged"])] for work in self.workers]
 
     def info(self) -> SweepInfo:
-        """Return what was done since the sweep began."""
+        """Return the statistics of the current sweep, summed over workers."""
         return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
 
     def compile_merging(self, table: RuleTable) -> None:
-        """Compile what merges the blocks of a round, by merging nothing."""
+        """Compile the merge step by merging an empty list of changes."""
         if self.blocks is not None:
             merge_changes(np.zeros((0, 4), np.uint64), table, self.model)
 
@@ -358,10 +362,10 @@ def build(
     workers: int = 1,
     run: Run = map,
 ) -> PhraseKernel:
-    """The kernel that sweeps over a batch, with the scratch memory for all sweeps.
+    """Return the kernel for a batch, with scratch memory for all sweeps.
 
-    Without `blocks` pairs are taken one after the other (exact); with them `run` maps a function over the workers, in
-    threads if it likes.
+    Without `blocks`, the kernel samples pairs sequentially (exact). With `blocks`, `run` maps a task over the workers,
+    possibly in threads.
     """
     overlay = logged = 1
     if blocks is None:
@@ -376,14 +380,14 @@ def build(
 
 
 def _most_changes(batch: Batch, pairs: int) -> int:
-    """At most so many counts change where so many consecutive pairs are resampled: every rule leaves, another comes."""
+    """Return an upper bound on changed counts when `pairs` consecutive pairs are resampled: two per rule use."""
     starts = np.arange(batch.size)
     ends = np.minimum(starts + pairs, batch.size)
     return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))
 
 
 def _rest_stamps(work: Workspace) -> None:
-    """Start the numbers of pairs again before they leave 32 bits."""
+    """Reset stamps and epochs before they exceed 32 bits."""
     if work.registers[0]["stamp"] > _STAMPS or work.registers[0]["epoch"] > _STAMPS:
         work.registers["stamp"] = 0
         work.registers["epoch"] = 0
@@ -395,12 +399,12 @@ def _rest_stamps(work: Workspace) -> None:
 
 
 def kernel_of(method: int) -> Callable[..., Any]:
-    """The compiled function that resamples pairs by a method."""
+    """Return the compiled function that resamples pairs by `method`."""
     return cast("Callable[..., Any]", sweep_pairs if method == GIBBS else propose_pairs)
 
 
 def compile_sweep(method: int = GIBBS) -> None:
-    """Compile what resamples pairs, by resampling none; the cache keeps it."""
+    """Compile the sampling kernel on an empty batch; numba caches the result."""
     offset = np.zeros(1, np.int64)
     words, links, hashes = np.zeros(0, np.int32), np.zeros(0, np.int16), np.zeros(0, np.uint64)
     batch = Batch(

@@ -1,4 +1,4 @@
-"""Type-based moves: all sites of one type drawn together [Liang, Jordan & Klein 2010]; docs/model.md, section 4."""
+"""Type-based moves: joint draws of all sites of one type [Liang, Jordan & Klein 2010]; docs/model.md, section 4."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,15 +18,15 @@ from hierogram.samplers.forests.walk import WalkSpace, make_summary, walk_space
 from hierogram.samplers.grammar.numbers import MOST_TYPE_MOVES
 
 PIVOTS = 1 << 62
-"""The random streams of moves are those of a pair with this number plus that of the batch's first pair."""
+"""Offset of the random streams of moves: they belong to pair number `PIVOTS` + number of the batch's first pair."""
 JOINED, UPPER, LOWER = 0, 1, 2
 
 
 class Sites(NamedTuple):
-    """The sites of a batch as its derivations stand, by node of all pairs one after the other.
+    """Sites of a batch under its current derivations, by node across all pairs.
 
-    `types` uint64[N], 0 where a node is no site; `heads` int64[N] the node at which the rule above a node begins, -1 at
-    roots and off the derivation.
+    `types` uint64[N] is the site type of a node, 0 if the node is not a site. `heads` int64[N] is the root node of the
+    rule above a node, -1 for roots and nodes outside the derivation.
     """
 
     types: NDArray[np.uint64]
@@ -34,7 +34,7 @@ class Sites(NamedTuple):
 
 
 class SiteSpace(NamedTuple):
-    """Scratch memory: that of a walk, and the rules of a site: `keys` uint64[3, 2], `sizes` uint64[3]."""
+    """Scratch memory of a walk, and `keys` uint64[3, 2] and `sizes` uint64[3] of the three rules of a site."""
 
     walk: WalkSpace
     keys: NDArray[np.uint64]
@@ -51,7 +51,7 @@ def _note_rule(v, which, key_mask, space):
 
 @njit_inline
 def _compose_up_to(v, head, view, work):
-    """Make the summaries on the way from v's parent up to the head anew."""
+    """Recompute the summaries on the path from v's parent up to the head."""
     x = v
     while x != head:
         x = np.int64(work.summary[x]["parent"])
@@ -60,7 +60,7 @@ def _compose_up_to(v, head, view, work):
 
 @njit_inline
 def _note_rules(v, head, view, key_mask, space):
-    """Note the three rules of the site v; the parents up to the head are known."""
+    """Store the three rules of site v; the parents up to the head must be set."""
     work = space.walk
     present = view.cut[v]
     make_summary(head, view, work)
@@ -76,7 +76,7 @@ def _note_rules(v, head, view, key_mask, space):
 
 @njit_inline
 def _type_of(space):
-    """A number for the three rules that were noted; never 0."""
+    """Return the type, a nonzero hash of the three stored rules."""
     value = np.uint64(0)
     for which in range(3):
         value = mix(value + space.keys[which, 0])
@@ -86,7 +86,7 @@ def _type_of(space):
 
 @njit
 def _note_pair(pair, wanted, batch, state, sites, space):
-    """Note the sites of a pair; stop at the node `wanted` of it, whose rules are noted then (-1: none)."""
+    """Store the sites of a pair. Stop at node `wanted` (-1: none), leaving its rules in `space`."""
     view = view_pair(batch, state, pair)
     work = space.walk
     first = batch.forests.node_offset[pair]
@@ -126,20 +126,20 @@ def _note_pairs(pairs, batch, state, sites, space):
 
 @dataclass(frozen=True, slots=True)
 class SiteRules:
-    """The rules (joined, upper, lower) of a type: `keys` uint64[3, 2], `sizes` uint64[3]."""
+    """Rules (joined, upper, lower) of a site type: `keys` uint64[3, 2], `sizes` uint64[3]."""
 
     keys: NDArray[np.uint64]
     sizes: NDArray[np.uint64]
 
     @property
     def equal_parts(self) -> bool:
-        """Return whether the upper rule is the lower one."""
+        """Whether the upper and lower rules are the same."""
         return bool((self.keys[UPPER] == self.keys[LOWER]).all())
 
 
 class TypeInfo(NamedTuple):
-    """Numbers of a step: pivots that were sites, moves of two and more sites, cuts that changed, draws that were taken
-    back because other sites would have come into the move."""
+    """Statistics of a step: pivots that were sites, moves of at least two sites, changed cuts, and draws rejected
+    because they would change the set of sites of the move."""
 
     pivots: int
     moves: int
@@ -148,9 +148,10 @@ class TypeInfo(NamedTuple):
 
 
 def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: int, sites: int) -> NDArray[np.float64]:
-    """ln of the weight of m = 0..n split sites among n: C(n, m) times the probability of each such choice.
+    """Return log weights of m = 0..n split sites: ln of C(n, m) times the probability of one such choice.
 
-    `rest` int64[3] counts of the three rules, and `total` that of all, without those of the sites. float64[n + 1].
+    `rest` int64[3] are the counts of the three rules and `total` the count of all rules, both without the sites.
+    Returns float64[n + 1] with maximum 0.
     """
     split = np.arange(sites + 1)
     logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, sites + 1)))))
@@ -166,7 +167,7 @@ def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: 
 
 
 def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int, most: int) -> NDArray[np.float64]:
-    """ln of the rising factorials of a rule's count and base mass, of 0 to `most` factors."""
+    """Return logs of the rising factorials of a rule's count plus base mass with 0..`most` factors."""
     size = rules.sizes[which]
     log_mass = np.log(model.strength) + float(source_terminals_of(size)) * model.log_source
     log_mass += float(target_terminals_of(size)) * model.log_target
@@ -177,7 +178,7 @@ def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int,
 
 
 class _Draws:
-    """A stream's draws."""
+    """Uniform draws from one random stream."""
 
     def __init__(self, key: int, pair: int, number: int) -> None:
         self._state = np.uint64(stream(key, PIVOTS + pair, number))
@@ -188,10 +189,10 @@ class _Draws:
 
 
 class TypeSampler:
-    """Type-based moves over the derivations of a batch."""
+    """Sampler of type-based moves over the derivations of a batch."""
 
     def __init__(self, model: Model, batch: Batch) -> None:
-        """Raises `ValueError` where the model is no Dirichlet process."""
+        """Raises `ValueError` if the model is not a Dirichlet process."""
         if model.pitman_yor:
             raise ValueError("type-based moves need an exchangeable model: a Dirichlet process")
         self._model = model
@@ -202,11 +203,11 @@ class TypeSampler:
         self._free = np.flatnonzero(batch.forests.node["free"])
 
     def step(self, key: int, state: ChainState, number: int, pivots: int) -> tuple[ChainState, TypeInfo]:
-        """So many moves, one pivot each; consumes `state`.
+        """Run `pivots` moves with one pivot each. Consumes `state`.
 
-        Move i of step n has the random stream of sweep n * MOST_TYPE_MOVES + i of a pair that the first one names.
+        Move i of step n uses the random stream of sweep n * MOST_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
 
-        Pivots are drawn among all free cuts, whether they are on a derivation or not, so that the choice does not
+        Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice does not
         depend on the state.
         """
         derivations, table, averages = state
@@ -226,7 +227,7 @@ class TypeSampler:
         return np.unique(np.searchsorted(self._batch.forests.node_offset, nodes, "right") - 1)
 
     def _taken(self, pivot: int, derivations: State) -> NDArray[np.int64]:
-        """The sites of a move: the pivot, then those of its type, ascending, that share no rule with others before."""
+        """Return the sites of a move: the pivot, then sites of its type, ascending, that share no rule."""
         types, heads = self._sites
         alike = np.flatnonzero(types == types[pivot])
         used: set[int] = set()
@@ -247,7 +248,7 @@ class TypeSampler:
         return rules
 
     def _move(self, pivot: int, draws: _Draws, derivations: State, table: RuleTable) -> NDArray[np.int64]:
-        """One move: what it did, as `TypeInfo` has it."""
+        """Run one move and return its statistics in the order of `TypeInfo`."""
         if self._sites.types[pivot] == 0:
             return np.zeros(4, np.int64)
         sites = self._taken(pivot, derivations)
@@ -270,7 +271,7 @@ class TypeSampler:
         return np.array([1, 1, changed, 0])
 
     def _draw(self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: RuleTable) -> NDArray[np.uint8]:
-        """Return how many sites are split, then which."""
+        """Draw the number of split sites, then the sites, and return the new cuts."""
         sites, split = len(before), int(before.sum())
         own = np.array([sites - split, split, split])
         if rules.equal_parts:

@@ -1,7 +1,7 @@
-"""Tree-substitution grammars: a Dirichlet process of fragments for each root label, over a base distribution.
+"""Tree-substitution grammar: one Dirichlet process over elementary trees for each root label [CGB09 eq. 2].
 
-[CGB09 eq. 2]; docs/model.md, section 6. P_M and P_C differ in what an expansion costs: under P_M the number of children
-and every child's symbol are uniform; under P_C it has its relative frequency in the treebank.
+See docs/model.md, section 6. The base distributions P_M and P_C differ in the probability of an expansion: under P_M
+the number of children and each child's symbol are uniform; under P_C it is the relative frequency in the treebank.
 """
 
 import math
@@ -24,11 +24,11 @@ _KNOWN_COUNTS = 1 << 10
 
 
 class LabelProcesses(NamedTuple):
-    """The Dirichlet process of each of L root labels (number 0 is none); all float64[L].
+    """Dirichlet processes of L root labels, all float64[L]; index 0 is unused.
 
-    `strength` α_c; `expansion_probability` β_c, with which the base expands the label; `log_strength`,
-    `log_expanded`, `log_stopped` the natural logs of α_c, β_c and 1 - β_c, functions of these alone, whether a run goes
-    on or is taken up again.
+    `strength`: α_c. `expansion_probability`: β_c, the probability that the base distribution expands the label.
+    `log_strength`, `log_expanded`, `log_stopped`: natural logs of α_c, β_c and 1 - β_c, always computed from them, so
+    that a resumed run equals an uninterrupted one.
     """
 
     strength: NDArray[np.float64]
@@ -39,11 +39,11 @@ class LabelProcesses(NamedTuple):
 
 
 class TreeModel(NamedTuple):
-    """A model as the kernels need it, and the E edges of the forests at hand.
+    """Model parameters for the kernels, and the log probabilities of the E edges of a batch.
 
-    `labels` the present processes. `edge_offset` int64[N+1] and `log_expansion` float64[E]: edge j of node v costs
-    `log_expansion[edge_offset[v] + j]`, natural-log. `by_count` and `discount` are those of a Dirichlet process, as in
-    `hierogram.samplers.counts.models.Model`; a label's *tables* in the rule table are its different fragments.
+    `labels`: current processes. `edge_offset` int64[N+1], `log_expansion` float64[E]: edge j of node v has natural log
+    probability `log_expansion[edge_offset[v] + j]`. `by_count`, `discount`: Dirichlet-process values as in
+    `hierogram.samplers.counts.models.Model`; a label's *tables* in the rule table are its distinct fragments.
     """
 
     labels: LabelProcesses
@@ -54,11 +54,11 @@ class TreeModel(NamedTuple):
 
 
 class Expansions(NamedTuple):
-    """The productions of a treebank's forests.
+    """Productions of a treebank's forests.
 
-    `symbols` each production once: label, then the children's labels as they are and words after a NUL; `number`
-    int32[E] the production of every edge; `weight` float64[E] 1 / degree of the edge's node; `edge_offset`
-    int64[N+1] where a node's edges begin.
+    `symbols`: distinct productions, each its label and the children: labels unchanged, words prefixed by NUL. `number`
+    int32[E]: production of each edge. `weight` float64[E]: 1 / degree of the edge's node. `edge_offset` int64[N+1]:
+    start of each node's edges.
     """
 
     symbols: Sequence[tuple[str, ...]]
@@ -69,7 +69,7 @@ class Expansions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TreeBatch:
-    """Trees or parse forests that are sampled together: their batch, productions, and labels by number (0 is none)."""
+    """Batch of trees or parse forests, with their productions and their labels by number (0 is unused)."""
 
     batch: Batch
     expansions: Expansions
@@ -82,7 +82,7 @@ class TreeBatch:
 
 
 class TreeState(NamedTuple):
-    """The derivations of a treebank, the counts of all their fragments, and the labels' processes."""
+    """Derivations of a treebank, counts of their fragments, and the processes of the labels."""
 
     derivations: State
     table: RuleTable
@@ -90,11 +90,11 @@ class TreeState(NamedTuple):
 
 
 def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
-    """ln P of each production under the base distribution, float64 by production.
+    """Return the natural log probability of each production under the base distribution, float64.
 
-    P_M draws the number of children uniformly up to the largest in the treebank, and each child from all labels and
-    words of it. P_C's relative frequencies count an edge of a node that has d edges 1/d times. Raises `ValueError` on
-    an unknown base.
+    P_M draws the number of children uniformly up to the treebank's maximum, and each child uniformly from its labels
+    and words. P_C uses relative frequencies, where an edge of a node with d edges counts 1/d. Raises `ValueError` if
+    the base is unknown.
     """
     if base == UNIFORM:
         children = np.array([len(symbols) - 1 for symbols in expansions.symbols], np.float64)
@@ -111,8 +111,10 @@ def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
 
 
 def label_processes(strength: NDArray[np.float64], expansion_probability: NDArray[np.float64]) -> LabelProcesses:
-    """The processes of labels from α_c and β_c by label number, both float64[L]; raises `ValueError` where one is out
-    of its range."""
+    """Return the processes of labels with parameters α_c and β_c, both float64[L].
+
+    Raises `ValueError` if a parameter is out of range.
+    """
     if not (strength > 0).all() or not ((expansion_probability > 0) & (expansion_probability < 1)).all():
         raise ValueError("every strength has to be above 0, every probability of expansion between 0 and 1")
     labels = LabelProcesses(
@@ -127,7 +129,7 @@ def label_processes(strength: NDArray[np.float64], expansion_probability: NDArra
 
 
 def build_tree_model(base: str, expansions: Expansions, labels: LabelProcesses) -> TreeModel:
-    """The kernels' constants, and the labels' processes that a chain begins with."""
+    """Return the kernels' model with the initial processes of a chain."""
     by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
     by_count["tables"][1:] = int(TABLE_UNIT)
     by_count["more_tables"][0] = int(TABLE_UNIT)
@@ -154,7 +156,7 @@ def _take_logs(labels):
 
 @njit_inline
 def log_base(v, at):
-    """ln P0 of the fragment whose root is v, from those of its uncut tails in `at.space.below`."""
+    """Return ln P0 of the fragment rooted at v, given ln P0 of its uncut tails in `at.space.below`."""
     view, model, labels = at.tree, at.model, at.model.labels
     total = model.log_expansion[model.edge_offset[at.first_node + v] + np.int64(view.edge[v])]
     first, last = tails_of(v, view)

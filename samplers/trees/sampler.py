@@ -1,9 +1,9 @@
-"""The sampler of tree-substitution grammars: cuts and edges by Gibbs [CGB09 §4; CFGŠ14 §2], then the labels' priors.
+"""Sampler of tree-substitution grammars: Gibbs steps for cuts and edges [CGB09 §4; CFGŠ14 §2], then label parameters.
 
-A sweep takes the trees one after the other against the very counts of all others, so the sampler is exact;
-docs/model.md, section 6. All of a tree's nodes are summed up when its turn comes, from the leaves up; from then on a
-change of a variable makes again only the summaries that lie between it and the root of its fragment. In the rule table
-the place of a rule's length is taken by the label of its root.
+A sweep samples the trees one by one given the current counts of all other trees, so the sampler is exact;
+docs/model.md, section 6. Before a tree is sampled, its nodes are summarized bottom up. A change of a variable then
+recomputes only the summaries between it and the root of its fragment. The rule table stores a fragment's root label as
+its length.
 """
 
 import math
@@ -33,20 +33,20 @@ STATISTICS = np.dtype(
         ("cuts_changed", np.int64),
     ]
 )
-"""Variables sampled and changed."""
+"""Counters of sampled and changed variables."""
 
 FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint64), ("log_base", np.float64)])
-"""A fragment of an option: key, root label, ln P0."""
+"""Fragment of an option: key, root label, ln P0."""
 
 
 class TreeSpace(NamedTuple):
-    """Scratch memory for resampling a tree of at most n nodes; nothing is allocated during a sweep.
+    """Scratch memory for resampling a tree of up to n nodes. A sweep allocates no other memory.
 
-    By node: `summary` SUMMARY[n], `below` float64[n] ln P0 of the fragment below it, `parent` int32[n], `on_tree`
-    uint8[n] (1 where the present tree has it). `order` int32[n] the tree's nodes, heads before tails; `turn` int32[n]
-    the nodes in the order in which they are sampled; `saved`, `saved_below` a path's summaries; `option` FRAGMENT[n+1]
-    the fragments of an option; `subtree` int32[n]; `stack` int32[n+1]; `powers` uint64 of the hash's base; `scratch`
-    int64[2, n+1]; `weight` float64 of options; `statistics` STATISTICS[1].
+    By node: `summary` SUMMARY[n]; `below` float64[n], ln P0 of the fragment below; `parent` int32[n]; `on_tree`
+    uint8[n], 1 if the node is in the current tree. `order` int32[n]: nodes of the tree, heads before tails. `turn`
+    int32[n]: nodes in sampling order. `saved` SUMMARY[n], `saved_below` float64[n]: saved summaries of a path. `option`
+    FRAGMENT[n+1]: fragments of an option. `subtree` int32[n]; `stack` int32[n+1]; `powers` uint64: powers of the hash
+    base; `scratch` int64[2, n+1]; `weight` float64: log weights of options; `statistics` STATISTICS[1].
     """
 
     summary: NDArray[np.void]
@@ -67,7 +67,7 @@ class TreeSpace(NamedTuple):
 
 
 class TreeResampling(NamedTuple):
-    """A tree that is being resampled: its view, its first node's number in the batch, and all that this needs."""
+    """Tree being resampled: its view, the batch number of its first node, and the table, model and scratch memory."""
 
     tree: PairView
     first_node: int
@@ -78,7 +78,7 @@ class TreeResampling(NamedTuple):
 
 
 def tree_space(batch: Batch) -> TreeSpace:
-    """The scratch memory for a batch of trees, made once for all sweeps."""
+    """Allocate scratch memory for a batch of trees, once for all sweeps."""
     nodes = batch.most_nodes
     return TreeSpace(
         summary=make_summaries(nodes),
@@ -101,7 +101,7 @@ def tree_space(batch: Batch) -> TreeSpace:
 
 @njit_inline
 def tree_at(batch, state, tree, model, space):
-    """A tree of the batch whose turn it is; `state` is of the whole chain."""
+    """Return the context for resampling a tree of the batch; `state` is the state of the chain."""
     return TreeResampling(
         view_pair(batch, state.derivations, tree),
         batch.forests.node_offset[tree],
@@ -114,7 +114,7 @@ def tree_at(batch, state, tree, model, space):
 
 @njit_inline
 def sum_up(v, at):
-    """Make the summary of v, those of its uncut tails being valid."""
+    """Compute the summary of v. The summaries of its uncut tails must be valid."""
     space = at.space
     compose(v, at.tree, space.summary, space.powers, space.scratch)
     space.below[v] = log_base(v, at)
@@ -122,7 +122,7 @@ def sum_up(v, at):
 
 @njit
 def lay_out(at):
-    """Find the present tree of a forest, and sum up the fragments below all of its nodes; how many nodes it has."""
+    """Find the current tree of a forest and summarize all its nodes. Returns the number of nodes."""
     view, space = at.tree, at.space
     root = len(view.node) - 1
     space.on_tree[: root + 1] = 0
@@ -147,7 +147,7 @@ def lay_out(at):
 
 @njit_inline
 def head_of(v, at):
-    """The root of the fragment that v, a node other than the root of its tree, is part of or a frontier of."""
+    """Return the root of the fragment that contains v inside or at its frontier. v must not be the tree's root."""
     x = np.int64(at.space.parent[v])
     while at.tree.cut[x] == 0:
         x = np.int64(at.space.parent[x])
@@ -156,7 +156,7 @@ def head_of(v, at):
 
 @njit_inline
 def log_mass(count, log_fresh):
-    """ln (n + e^log_fresh), also where e^log_fresh underflows and n = 0."""
+    """Return ln (n + e^log_fresh), correct even if n = 0 and e^log_fresh underflows."""
     if count <= 0:
         return log_fresh
     return math.log(count + math.exp(log_fresh))
@@ -164,7 +164,7 @@ def log_mass(count, log_fresh):
 
 @njit
 def count_tree(at, change):
-    """Add `change` to the count of each fragment of the present tree; False: a count fell below 0."""
+    """Add `change` to the count of each fragment of the current tree. Returns False if a count fell below 0."""
     view, space = at.tree, at.space
     size = lay_out(at)
     root = len(view.node) - 1
@@ -179,7 +179,7 @@ def count_tree(at, change):
 
 @njit
 def add_option(size, at, change):
-    """Add `change` to the counts of the first `size` fragments of the option; False: a count fell below 0."""
+    """Add `change` to the counts of the option's first `size` fragments. Returns False if a count fell below 0."""
     sound = True
     for k in range(size):
         fragment = at.space.option[k]
@@ -189,7 +189,7 @@ def add_option(size, at, change):
 
 @njit_inline
 def _enter_fragment(k, v, at):
-    """Make the fragment that is summed up at v number k of the option."""
+    """Store the fragment summarized at v as fragment k of the option."""
     fragment = at.space.option[k]
     high, low = key_of(at.space.summary, v, at.key_mask)
     fragment["high"] = high
@@ -200,10 +200,10 @@ def _enter_fragment(k, v, at):
 
 @njit
 def list_option(v, head, at):
-    """List the fragments of the tree that v's present edge leads to: that of `head`, and those rooted below v.
+    """List the fragments of the option given by v's current edge: the one at `head`, and those rooted below v.
 
-    Summaries below v and on the way up to `head` are made anew. Returns (fragments, log_factor): the density factor is
-    the product of the numbers of values of the variables of nodes strictly below v [CFGŠ14 eq. 6], natural-log.
+    Recomputes the summaries below v and up to `head`. Returns (number of fragments, log_factor). log_factor is the
+    natural log of the density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
     """
     view, space = at.tree, at.space
     space.subtree[0] = v
@@ -237,7 +237,7 @@ def list_option(v, head, at):
 
 @njit
 def score_option(size, at):
-    """ln ∏ P(fragment | rest and the fragments before it) of the option's first `size` fragments."""
+    """Return ln ∏ P(fragment | rest and earlier fragments) over the option's first `size` fragments."""
     table, option, labels = at.table, at.space.option, at.model.labels
     total = 0.0
     for k in range(size):
@@ -256,7 +256,7 @@ def score_option(size, at):
 
 
 class Fragment(NamedTuple):
-    """A fragment at a cut: key, root label, ln P0."""
+    """Fragment at a cut: key, root label, ln P0."""
 
     high: np.uint64
     low: np.uint64
@@ -277,13 +277,13 @@ def _count_of(fragment, table):
 
 @njit_inline
 def _add_fragment(fragment, at, change):
-    """Add `change` to a fragment's count; False: it fell below 0."""
+    """Add `change` to a fragment's count. Returns False if it fell below 0."""
     return add(at.table, at.model, fragment.high, fragment.low, np.uint64(fragment.label), change)
 
 
 @njit_inline
 def _sum_up_to(v, head, at):
-    """Make the summaries anew above v up to and with `head`, and save the old ones; how many there are."""
+    """Recompute the summaries above v up to and including `head`, saving the old ones. Returns their number."""
     space = at.space
     steps = 0
     x = np.int64(space.parent[v])
@@ -299,12 +299,12 @@ def _sum_up_to(v, head, at):
 
 @njit_inline
 def _log_odds(joined, upper, lower, present, at):
-    """ln of P of the upper and the lower fragment over P of the joined one, the present ones being taken out."""
+    """Return ln (P(upper) P(lower) / P(joined)), excluding the current fragments from the counts."""
     labels, table = at.model.labels, at.table
     same = 1 if upper.low == lower.low and upper.high == lower.high else 0
     joined_count = _count_of(joined, table) - (1 - present)
     upper_count = _count_of(upper, table) - present * (1 + same)
-    # The lower fragment sees the upper one, which was drawn before it.
+    # The upper fragment is drawn first, so the lower one's counts include it.
     lower_count = _count_of(lower, table) - present
     lower_tokens = np.int64(table.by_length[lower.label]["tokens"]) - present
     if present == 0:
@@ -318,9 +318,9 @@ def _log_odds(joined, upper, lower, present, at):
 
 @njit_inline
 def sample_cut(v, u, temperature, at):
-    """Draw whether v roots a fragment of its own, by P of one joined fragment against two [CGB09 eq. 3 and 4].
+    """Gibbs step for the cut at v: one joined fragment against two [CGB09 eq. 3 and 4].
 
-    False: a count fell below 0.
+    Returns False if a count fell below 0.
     """
     view, space = at.tree, at.space
     present = np.int64(view.cut[v])
@@ -352,7 +352,7 @@ def sample_cut(v, u, temperature, at):
 
 @njit
 def _draw(log_weights, size, u):
-    """The first option whose cumulated weight exceeds u of the sum; the weights are overwritten."""
+    """Return the first option whose cumulative weight exceeds u times the sum. Overwrites the log weights."""
     most = -np.inf
     for j in range(size):
         most = max(most, log_weights[j])
@@ -368,7 +368,7 @@ def _draw(log_weights, size, u):
 
 @njit
 def sample_edge(v, u, temperature, at):
-    """Draw the edge of v by P of the fragments that each leads to, times its density factor [CFGŠ14 eq. 6].
+    """Gibbs step for the edge of v: P of each option's fragments times its density factor [CFGŠ14 eq. 6].
 
     Returns False if a count fell below 0.
     """
@@ -395,7 +395,7 @@ def sample_edge(v, u, temperature, at):
 
 @njit
 def shuffle(state, size, turn):
-    """Fill `turn` with 0..size-1 in random order; returns the stream's state."""
+    """Fill `turn` with 0..size-1 in random order. Returns the stream state."""
     for k in range(size):
         turn[k] = k
     for k in range(size - 1, 0, -1):
@@ -407,9 +407,9 @@ def shuffle(state, size, turn):
 
 @njit
 def sweep_tree(at, random, temperature):
-    """One sweep over a tree's nodes in random order; `random` is the tree's stream.
+    """Sweep over a tree's nodes in random order; `random` is the tree's stream.
 
-    False: a count fell below 0.
+    Returns False if a count fell below 0.
     """
     view, space = at.tree, at.space
     nodes = len(view.node)
@@ -433,14 +433,14 @@ PRIOR_SHAPE = 0.001
 PRIOR_SCALE = 1000.0
 PROPOSAL_VARIANCE = 0.3
 LEAST_STRENGTH = 1e-200
-"""A strength below this is never proposed."""
+"""Minimum strength. Proposals below it are rejected."""
 
 _STRENGTHS, _EXPANSIONS = 1, 2
-"""What a stream draws, as its second key."""
+"""Purposes of random streams, used in their second key."""
 
 
 class FragmentUses(NamedTuple):
-    """Each fragment in use once: its root label int32, how often it is used int64, and ln P0 float64."""
+    """Distinct fragments in use: root label int32, use count int64, and ln P0 float64."""
 
     label: NDArray[np.int32]
     uses: NDArray[np.int64]
@@ -448,9 +448,9 @@ class FragmentUses(NamedTuple):
 
 
 class BaseDraws(NamedTuple):
-    """The decisions of all draws from the base, by label: `expanded`, `stopped` int64[L]; `drawn` whether any are made.
+    """Numbers of expansions and stops in all base draws, by label: `expanded`, `stopped` int64[L].
 
-    `random` is the stream that draws how many draws there were.
+    `drawn`: whether they are sampled. `random`: the stream for sampling numbers of tables.
     """
 
     expanded: NDArray[np.int64]
@@ -461,7 +461,7 @@ class BaseDraws(NamedTuple):
 
 @njit
 def _add_decisions(v, at, tables, draws):
-    """Add `tables` for each nonterminal below the root of v's fragment to its label's expansions or stops."""
+    """Add `tables` to the expansions or stops of the label of each nonterminal below the root of v's fragment."""
     view, stack = at.tree, at.space.stack
     stack[0] = v
     depth = 1
@@ -481,7 +481,10 @@ def _add_decisions(v, at, tables, draws):
 
 @njit
 def draw_tables(count, strength, log_fresh, state):
-    """Say how many of a fragment's customers drew it from the base distribution, e^log_fresh = α P0; and the stream."""
+    """Sample the number of base draws (tables) among a fragment's `count` uses; e^log_fresh = α P0.
+
+    Returns (tables, stream state).
+    """
     fresh = math.exp(log_fresh)
     tables = 1
     for seated in range(1, count):
@@ -493,7 +496,7 @@ def draw_tables(count, strength, log_fresh, state):
 
 @njit
 def _list_fragments(batch, state, model, space, seen, draws, fragments):
-    """Fill `fragments` with every fragment once, and add up the decisions of their base draws; how many there are."""
+    """Fill `fragments` with the distinct fragments and sum their base decisions. Returns the number of fragments."""
     table, labels = state.table, model.labels
     random = draws.random
     size = 0
@@ -526,7 +529,7 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
 def _fragments(
     batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace, random: np.uint64 | None
 ) -> tuple[FragmentUses, BaseDraws]:
-    """The fragments, and by label the expansions and stops of base draws (where there is a stream to draw them)."""
+    """Return the distinct fragments, and the base decisions by label (zero if `random` is None)."""
     rules, labels = state.table.rule_types, len(state.labels.strength)
     fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
     stream_ = np.uint64(0) if random is None else random
@@ -539,7 +542,7 @@ def _fragments(
 def _grouped(
     batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace
 ) -> tuple[FragmentUses, NDArray[np.int64]]:
-    """The fragments of all derivations by label, in the order in which they are met; where each label's begin."""
+    """Return the distinct fragments sorted by label, then in order of appearance, and each label's start int64[L+1]."""
     fragments, _ = _fragments(batch, state, model, space, None)
     order = np.argsort(fragments.label, kind="stable")
     by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])
@@ -548,7 +551,7 @@ def _grouped(
 
 @njit
 def _log_likelihood_of_label(c, strength, log_strength, grouped):
-    """ln of Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e)) over the fragments of a label."""
+    """Return ln of Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e)) over the fragments of a label."""
     fragments, starts = grouped
     total = 0
     result = 0.0
@@ -575,7 +578,7 @@ def _move_strengths(key, sweep, grouped, labels, variance):
         random = advance(random)
         if new < math.log(LEAST_STRENGTH):
             continue
-        # A walk of ln α: the prior's density of ln α is that of α times α.
+        # Random walk on ln α: the prior density of ln α is the density of α times α.
         ratio = PRIOR_SHAPE * (new - now) - (math.exp(new) - math.exp(now)) / PRIOR_SCALE
         ratio += _log_likelihood_of_label(c, math.exp(new), new, grouped)
         ratio -= _log_likelihood_of_label(c, math.exp(now), now, grouped)
@@ -594,16 +597,16 @@ def _move_expansions(key, sweep, draws, labels):
 
 
 def move_strengths(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> int:
-    """Propose a new α_c for every label, in place; returns how many were accepted.
+    """Metropolis-Hastings step for α_c of each label with fragments, in place. Returns the number of acceptances.
 
-    The draws are functions of (key, label, sweep); labels are named by their numbers in the batch.
+    The draws are functions of (key, label number in the batch, sweep).
     """
     grouped = _grouped(batch, state, model, space)
     return int(_move_strengths(key, sweep, grouped, state.labels, PROPOSAL_VARIANCE))
 
 
 def move_expansions(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
-    """Draw every β_c, in place; the draws are keyed as those of `move_strengths`."""
+    """Sample β_c of every label, in place. The draws are keyed as in `move_strengths`."""
     random = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
     _, draws = _fragments(batch, state, model, space, random)
     _move_expansions(key, sweep, draws, state.labels)
@@ -622,10 +625,11 @@ _ROOM_A_NODE = 3
 
 
 class TreePlan(NamedTuple):
-    """One sweep: its `number` in the chain, from 1; `sweeps` int64[P] the number of each tree's sweep, from 1;
-    `temperatures` float64[P] each tree's T ≥ 1, or 0 for a tree that is left alone.
+    """Plan of one sweep over P trees.
 
-    The number names the random streams of the labels' parameters, `sweeps` those of the trees.
+    `number`: number of the sweep in the chain, from 1; keys the random streams of the label parameters. `sweeps`
+    int64[P]: sweep number of each tree, from 1; keys the random streams of the trees. `temperatures` float64[P]: each
+    tree's T ≥ 1, or 0 to skip the tree.
     """
 
     number: int
@@ -654,18 +658,18 @@ def _sweep(key, first, last, batch, state, plan, model, space):
 
 @dataclass(frozen=True, slots=True)
 class TreeKernel:
-    """Sweeps over a treebank; see `build`."""
+    """Sampling kernel of a treebank; see `build`."""
 
     model: TreeModel
     batch: Batch
     space: TreeSpace
 
     def init(self, key: int) -> TreeState:
-        """Whole trees as fragments, a uniformly random edge at each node, the labels' processes of the model."""
+        """Return the initial state: whole trees as fragments, uniformly random edges, the model's label processes."""
         return self.resume(initial_state(key, self.batch, JOINED), self.model.labels)
 
     def resume(self, derivations: State, labels: LabelProcesses) -> TreeState:
-        """The state that has these derivations and the labels' processes given (a copy)."""
+        """Return the state with the given derivations and a copy of the given label processes."""
         table = empty_table(len(labels.strength))
         state = TreeState(derivations, table, LabelProcesses(*(values.copy() for values in labels)))
         model = self._model_of(state)
@@ -679,10 +683,10 @@ class TreeKernel:
     def step(
         self, key: int, state: TreeState, plan: TreePlan, report: Callable[[int], None] | None = None
     ) -> tuple[TreeState, SweepInfo]:
-        """One sweep over the trees whose temperature is above 0, then new parameters of all labels.
+        """Sweep over the trees with temperature above 0, then sample the parameters of all labels.
 
-        Consumes `state` (changes its arrays in place) and returns the new one. `report` hears how many trees are done.
-        Raises `CountsError` where derivations and counts do not belong together.
+        Consumes `state` (changes its arrays in place) and returns the new state. `report` is a progress callback with
+        the number of trees done. Raises `CountsError` if derivations and counts are inconsistent.
         """
         state, info = self.sweep(key, state, plan, report)
         model = self._model_of(state)
@@ -693,12 +697,12 @@ class TreeKernel:
     def sweep(
         self, key: int, state: TreeState, plan: TreePlan, report: Callable[[int], None] | None = None
     ) -> tuple[TreeState, SweepInfo]:
-        """As `step`, the labels' parameters left as they are."""
+        """Like `step`, but keep the label parameters."""
         self.space.statistics[0] = 0
         model = self._model_of(state)
         for first in range(0, self.batch.size, _TREES_A_CALL):
             last = min(first + _TREES_A_CALL, self.batch.size)
-            # A change of a cut brings up to two new fragments; one of an edge as many as nodes, one option at a time.
+            # A cut change adds up to two fragments, an edge change up to one per node of an option.
             state = state._replace(table=with_room(state.table, _room(self.batch, first, last)))
             if not _sweep(key, first, last, self.batch, state, plan, model, self.space):
                 raise CountsError("a fragment's count fell below zero: state and counts do not belong together")
@@ -708,7 +712,7 @@ class TreeKernel:
         return state, SweepInfo(edges, edges_changed, cuts, cuts_changed, 2 * edges + 3 * cuts)
 
     def log_likelihood(self, state: TreeState) -> float:
-        """ln P of all fragments of all derivations, given the labels' parameters."""
+        """Return ln P of all fragments of all derivations, given the label parameters."""
         grouped = _grouped(self.batch, state, self._model_of(state), self.space)
         return float(_log_likelihood(grouped, state.labels))
 
@@ -717,12 +721,12 @@ class TreeKernel:
 
 
 def build(model: TreeModel, trees: TreeBatch) -> TreeKernel:
-    """The kernel that sweeps over a treebank, with the scratch memory for all sweeps."""
+    """Return the kernel of a treebank, with scratch memory for all sweeps."""
     return TreeKernel(model, trees.batch, tree_space(trees.batch))
 
 
 def _room(batch: Batch, first: int, last: int) -> int:
-    """At most so many new rows a sweep over trees first..last takes."""
+    """Return an upper bound of the new table rows in a sweep over trees first..last - 1."""
     forests = batch.forests
     nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
     ambiguous = nodes["degree"] > 1
