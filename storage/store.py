@@ -1,4 +1,4 @@
-"""The store as the rest of the program sees it."""
+"""Public interface of the store: `Store`, `open_store` and `upgrade`."""
 
 from __future__ import annotations
 
@@ -49,11 +49,12 @@ if TYPE_CHECKING:
 
 
 def open_store(url: str, *, create: bool = False, settings: Settings | None = None) -> Store:
-    """Opens the store at the URL; with `create`, makes it first if need be, with `settings` or the defaults.
+    """Open the store at a URL.
 
-    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. Raises
-    `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`,
-    and `StoreError` where a newer version made the store, or it exists with other settings than those given.
+    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. If `create` is set
+    and the store does not exist, it is created with `settings` or the defaults. Raises `StoreUrlError`,
+    `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and `StoreError` if a newer version created the
+    store or if its settings differ from `settings`.
     """
     engine = make_engine(parse_url(url))
     try:
@@ -63,7 +64,7 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
         store = Store(engine, schema)
         if settings is not None:
             stored = store.settings()
-            # The salt is the store's own affair: it changes when two rules are found to have one key.
+            # Ignore the salt: the store changes it when two rules have the same key.
             if replace(settings, key_salt=stored.key_salt) != stored:
                 raise StoreError(
                     f"the store at {store.url} was made with {stored}, not with {settings}: "
@@ -84,29 +85,29 @@ def _create(engine: Engine, settings: Settings | None) -> None:
             migration.migrate(connection)
             write_settings(connection, settings or Settings())
             create_state(connection)
-    # A new store is not in its log alone, which is easily lost when files are moved.
+    # Checkpoint the log into the file, because a log is easily lost when files are moved.
     copy_log(engine)
 
 
 class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alignments, HumanLinks, Events, Exports):
-    """A persistent store of sentence pairs, their derivations, and the grammar that these use.
+    """Persistent store of sentence pairs, their derivations, and the grammar of these derivations.
 
-    Every method is one transaction; methods may be called from several threads. All raise
-    `StoreUnavailableError` when the database fails.
+    Each method runs in one transaction. Methods may be called from several threads. All methods raise
+    `StoreUnavailableError` if the database fails.
     """
 
     def settings(self) -> Settings:
-        """The settings that the store was made with."""
+        """Return the settings with which the store was created."""
         with self._reading() as connection:
             return read_settings(connection)
 
     def position(self) -> int:
-        """Return how many writing transactions the store has seen."""
+        """Return the store position: the number of write transactions so far."""
         with self._reading() as connection:
             return read_state(connection).position
 
     def status(self) -> StoreStatus:
-        """Return how much the store holds; takes the same time whatever its size."""
+        """Return the size and progress of the store, in constant time."""
         with self._reading() as connection:
             found = status(connection, url=self.url, schema=self._schema)
         file = sqlite_file(self.engine.url)
@@ -115,12 +116,11 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
     def withdraw(
         self, rows: Sequence[PairRow], deltas: RuleDeltas | None = None, aligner: AlignerChange | None = None
     ) -> None:
-        """Takes the pairs out, with their derivations and words, and changes the counts as that causes.
+        """Delete pairs with their derivations and words, and apply the resulting count changes, atomically.
 
-        All or nothing. Raises `PairMovedError` where a pair is gone or was sampled meanwhile, and all that `commit`
-        raises.
+        Raises `PairMovedError` if a pair was deleted or resampled since it was read, and the errors of `commit`.
         """
-        # Whoever only looks needs no numpy.
+        # Import numpy only when writing.
         from hierogram.storage.grammar.commits import save_derivations
 
         with self._committing() as transaction:
@@ -130,15 +130,15 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """One state of the store to read from, however long that takes and whoever writes meanwhile."""
+        """Open a consistent snapshot for reading. Other processes may write while it is open."""
         with reading_snapshot(self.engine) as connection:
             yield Snapshot(connection, url=self.url, schema=self._schema)
 
     @contextmanager
     def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
-        """One transaction in which the store is repaired, and what it shows meanwhile; nobody else writes.
+        """Open a transaction for repairs, with a snapshot that shows its changes. Other writers wait.
 
-        All or nothing, and nothing without `keep`. Raises `StoreHeldError` and `LeaseLostError` as `commit` does.
+        The transaction is atomic and is rolled back if `keep` is false. Raises `StoreHeldError` and `LeaseLostError`.
         """
         from hierogram.storage.checks.repair import Repair
 
@@ -148,27 +148,27 @@ class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alig
                 raise _NotKeptError
 
     def back_up(self, target: Path, report: Callable[[int, int], None] | None = None) -> int:
-        """Writes a copy of an SQLite store, one state of it, to a file, whole or not at all; returns its bytes.
+        """Copy one state of an SQLite store to a file, atomically. Returns the size in bytes.
 
-        Others may write meanwhile. A file that is there is replaced. `report` hears bytes done and bytes in all.
-        Raises `StoreError`, also for a store on Postgres: `pg_dump` is for those.
+        Other processes may write during the backup. An existing file is replaced. `report` is a progress callback:
+        `(bytes done, total bytes)`. Raises `StoreError`, also for a store on Postgres (use `pg_dump`).
         """
         with reading_snapshot(self.engine) as connection:
             return back_up(connection, target, report)
 
     def integrity(self) -> list[str]:
-        """Return what is wrong between the store's tables, one line each; empty when all is well."""
+        """Check the database and its tables. Returns one line for each problem."""
         with self.snapshot() as snapshot:
             return snapshot.integrity()
 
     def file_damage(self) -> list[str]:
-        """Return what makes the database itself unreadable, one line each; nothing on Postgres."""
+        """Check the database file for damage. Returns one line for each problem; none on Postgres."""
         with self.snapshot() as snapshot:
             return snapshot.file_damage()
 
 
 class _NotKeptError(Exception):
-    """Rolls a transaction back whose work was only to be seen."""
+    """Rolls back a trial transaction."""
 
 
 __all__ = ["Store", "open_store", "upgrade"]

@@ -1,1 +1,1 @@
-"""Snapshots, which exports read, and the list of exports."""
+"""Snapshots for exports, and records of exports and scheduled jobs."""

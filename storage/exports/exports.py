@@ -1,4 +1,4 @@
-"""The list of exports, and the jobs of the export schedule. A job is stored as JSON; nothing in it is executed."""
+"""Records of exports, and jobs of the export schedule. Jobs are stored as JSON and contain no code."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -34,10 +34,10 @@ def _append_event(writing: Writing, export_id: int, version: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job of the schedule: its name, its options as JSON, and whether the configuration declares it.
+    """A scheduled job: its name, its options as JSON, and whether the configuration declares it.
 
-    `next_run` (None: never) and `unchanged_at`, the last time when there was nothing new to export, are in seconds
-    since 1970.
+    `next_run` (None: never) and `unchanged_at`, the last time that the job found nothing new, are in seconds since
+    1970.
     """
 
     name: str
@@ -48,10 +48,10 @@ class JobRow:
 
 
 class JobState(NamedTuple):
-    """A job of the schedule with its runs.
+    """A scheduled job with a summary of its runs.
 
-    `state`, `started_at` and `error` are those of its last run (None: it has never run). `succeeded_at`, `seconds`,
-    `rules`, `bytes` and `path` are those of the last run that wrote a version. `failures` counts the failed runs.
+    `state`, `started_at` and `error` describe the last run (None: no run yet). `succeeded_at`, `seconds`, `rules`,
+    `bytes` and `path` describe the last run that wrote a version. `failures` is the number of failed runs.
     """
 
     name: str
@@ -79,20 +79,20 @@ JOB_STATES = """SELECT j.name, j.job, j.next_run, j.configured, j.unchanged_at,
   LEFT JOIN exports AS done
     ON done.id = (SELECT max(x.id) FROM exports AS x WHERE x.job = j.name AND x.state = 'done')
  ORDER BY j.next_run IS NULL, j.next_run, j.name"""
-"""Query of the fields of `JobState`; jobs that never run come last."""
+"""Query for the fields of `JobState`. Jobs without a next run are last."""
 
 
 def read_job_states(connection: Connection) -> list[JobState]:
-    """Return all jobs with their runs, by the time of their next runs."""
+    """Return all jobs with their runs, ordered by next run."""
     columns = {"started_at": MOMENT, "succeeded_at": MOMENT, "configured": scheduled_jobs.c.configured.type}
     return [JobState._make(row) for row in connection.execute(text(JOB_STATES).columns(**columns))]
 
 
 class Exports(Access):
-    """The list of exports, and the jobs of their schedule."""
+    """Exports and scheduled export jobs."""
 
     def record_export(self, name: str, path: str, format: str, job: str | None = None) -> int:
-        """Record that an export has begun, as a run of a job, if any; return its id."""
+        """Record the start of an export, optionally as a run of a job. Returns the export's id."""
         with self._writing() as writing:
             added = writing.connection.execute(
                 insert(exports).values(
@@ -115,10 +115,10 @@ class Exports(Access):
         version: str | None = None,
         **columns: float | str,
     ) -> None:
-        """Record how an export ended (failed if there is an `error`); raises `StoreError`.
+        """Record the end of an export, as failed if `error` is given. Raises `StoreError` if it is not recorded.
 
-        `columns` are path, rules, bytes, sha256, position, last_event, manifest and seconds, as far as they are known;
-        `version` is the name of a version's folder, for the event.
+        `columns` are the known values of path, rules, bytes, sha256, position, last_event, manifest and seconds.
+        `version` is the name of the version's folder, for the event.
         """
         state = DONE if error is None else FAILED
         with self._writing() as writing:
@@ -132,7 +132,7 @@ class Exports(Access):
             _append_event(writing, export_id, version)
 
     def close_abandoned_exports(self) -> list[int]:
-        """Mark the exports as failed whose processes have ended without doing so; return their ids."""
+        """Mark running exports whose processes have ended as failed. Returns their ids."""
         with self._writing() as writing:
             closed = []
             running = select(exports.c.id, exports.c.process).where(exports.c.state == RUNNING).order_by(exports.c.id)
@@ -148,7 +148,7 @@ class Exports(Access):
             return closed
 
     def exports(self, limit: int = 20, job: str | None = None) -> list[ExportRow]:
-        """Return the last exports (of a job), newest first."""
+        """Return up to `limit` exports, newest first; only exports of `job` if given."""
         statement = select(*_EXPORT).order_by(exports.c.id.desc()).limit(limit)
         if job is not None:
             statement = statement.where(exports.c.job == job)
@@ -156,7 +156,7 @@ class Exports(Access):
             return [ExportRow._make(row) for row in connection.execute(statement)]
 
     def last_version(self, job: str) -> ExportRow | None:
-        """Return the last export of a job that succeeded."""
+        """Return the last successful export of a job, or None."""
         wanted = select(*_EXPORT).where(exports.c.job == job, exports.c.state == DONE)
         with self._reading() as connection:
             row = connection.execute(wanted.order_by(exports.c.id.desc()).limit(1)).one_or_none()
@@ -168,7 +168,7 @@ class Exports(Access):
             return read_state(connection).grammar_position
 
     def jobs(self) -> list[JobRow]:
-        """Return all jobs of the schedule, by the time of their next runs; jobs that never run come last."""
+        """Return all scheduled jobs, ordered by next run. Jobs without a next run are last."""
         columns = scheduled_jobs.c
         wanted = select(columns.name, columns.job, columns.next_run, columns.configured, columns.unchanged_at)
         order = (columns.next_run.is_(None), columns.next_run, columns.name)
@@ -181,7 +181,7 @@ class Exports(Access):
             return read_job_states(connection)
 
     def put_job(self, row: JobRow) -> None:
-        """Add a job, or replace the job with its name."""
+        """Add a job, or replace the job with the same name."""
         statement = text(
             "INSERT INTO scheduled_jobs (name, configured, next_run, unchanged_at, job)"
             " VALUES (:name, :configured, :next_run, :unchanged_at, :job)"
@@ -192,7 +192,7 @@ class Exports(Access):
             connection.execute(statement, asdict(row))
 
     def postpone_job(self, row: JobRow, next_run: float | None) -> bool:
-        """Set when a job runs next; return False if its row has changed since it was read."""
+        """Set the next run of a job. Returns False if its row has changed since it was read."""
         columns = scheduled_jobs.c
         same = (columns.name == row.name) & (columns.job == row.job) & (columns.next_run == row.next_run)
         with writing_connection(self.engine) as connection:
@@ -200,12 +200,12 @@ class Exports(Access):
             return changed.rowcount == 1
 
     def note_unchanged(self, name: str, at: float) -> None:
-        """Record that a job had nothing new to export at a time, in seconds since 1970."""
+        """Record that a job found nothing new to export at a time, in seconds since 1970."""
         with writing_connection(self.engine) as connection:
             connection.execute(update(scheduled_jobs).where(scheduled_jobs.c.name == name).values(unchanged_at=at))
 
     def remove_job(self, name: str) -> bool:
-        """Remove a job; return False if there is no job with the name."""
+        """Remove a job. Returns False if it does not exist."""
         with writing_connection(self.engine) as connection:
             return connection.execute(delete(scheduled_jobs).where(scheduled_jobs.c.name == name)).rowcount == 1
 

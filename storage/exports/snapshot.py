@@ -1,7 +1,7 @@
-"""Reading a whole store as one state, however long that takes and whoever writes meanwhile.
+"""Consistent snapshots for reading a whole store while other processes write.
 
-Exports read blocks: some thousand rows, a text for each column, a value a line, put together by the database itself.
-A million rows as tuples cost Python more than everything that an export does with them, and hold its lock meanwhile.
+Exports read blocks of some thousand rows. The database concatenates each column of a block into one text, with one
+value a line. Reading rows as tuples would take longer in Python than the rest of an export, and would hold the GIL.
 """
 
 import json
@@ -47,21 +47,21 @@ T = TypeVar("T")
 _ROWS_PER_FETCH = 5_000
 
 Block = tuple[int, Sequence[str]]
-"""The rows of all blocks up to this one, and its columns, a value a line; the last line has no end."""
+"""Total rows up to and including this block, and its columns, one value a line, without a final line feed."""
 
 _IDS_A_BLOCK = 4_096
-"""Few enough that a block of the longest rules stays below SQLite's limit for one value."""
+"""Ids per block. A block of the longest rules must stay below SQLite's size limit of a value."""
 
 PAIR_COLUMNS = ("source", "target", "alignment")
 """Columns of `Snapshot.pair_blocks`."""
 
 TERM_COLUMNS = ("id", "corpus_id", "day", "source", "target", "alignment")
-"""Columns of `Snapshot.pair_blocks`, for terms; `day` counts from 1970-01-01."""
+"""Columns of `Snapshot.pair_blocks` for terms. `day` is in days since 1970-01-01."""
 
 _BY_SIDE = (
     f"id >> {BLOCK_BITS} IN (SELECT value FROM json_each(:blocks)) AND {{0}} IN (SELECT value FROM json_each(:{{0}}))"
 )
-"""As the indexes of sides have it in SQLite: block by block."""
+"""Condition that uses SQLite's indexes by side, which are ordered by block."""
 
 _DAYS = {
     POSTGRES: "CAST(extract(epoch FROM date_trunc('day', added_at AT TIME ZONE 'UTC')) / 86400 AS bigint)",
@@ -70,7 +70,7 @@ _DAYS = {
 
 
 class Snapshot:
-    """One state of the store; made by `Store.snapshot`, usable until that ends."""
+    """Read-only view of one state of the store, valid within `Store.snapshot`."""
 
     def __init__(self, connection: Connection, *, url: str, schema: str) -> None:
         self._connection = connection
@@ -86,31 +86,31 @@ class Snapshot:
         return read_state(self._connection).grammar_position
 
     def last_event(self) -> int:
-        """Return the id of the last event, 0 before the first one."""
+        """Return the id of the last event, 0 if there are no events."""
         return self._connection.scalar(select(event_state.c.last_id)) or 0
 
     def settings(self) -> Settings:
-        """The settings of the store."""
+        """Return the settings of the store."""
         return read_settings(self._connection)
 
     def status(self) -> StoreStatus:
-        """Return how much the store holds."""
+        """Return the size and progress of the store."""
         return status(self._connection, url=self._url, schema=self._schema)
 
     def left_out(self) -> tuple[float, ...]:
-        """The expected uses that no rule counts, by number of nonterminals."""
+        """Return the expected uses of uncounted rules, by number of nonterminals."""
         return read_state(self._connection).left_out()
 
     def words(self, side: str) -> list[str]:
-        """The different words of `source` or `target` sides of all pairs, in the order of their bytes."""
+        """Return the vocabulary of a side (`source` or `target`), in byte order."""
         statement = select(vocabulary.c.token).where(vocabulary.c.side == side).order_by(vocabulary.c.token)
         return list(self._connection.scalars(statement))
 
     def iterate_rules(self, *, expected: bool = False) -> Iterator[RuleRow]:
-        """Rules in use, in the byte order of (source, target), streamed.
+        """Stream the rules in use, in byte order of (source, target).
 
-        With `expected`, expected uses take the place of the current ones. Probabilities are relative frequencies among
-        all rules of the store with that source or target.
+        Uses are counts in the current derivations, or expected uses if `expected`. Probabilities are relative
+        frequencies among all rules of the store with the same source or target.
         """
         uses = rules.c.expected_uses if expected else rules.c.count
         totals = {
@@ -127,20 +127,20 @@ class Snapshot:
         return self._stream(RuleRow, statement.where(uses > 0).order_by(rules.c.source, rules.c.target))
 
     def iterate_all_rule_rows(self) -> Iterator[StoredRule]:
-        """Every row of the table of rules, streamed, in no particular order."""
+        """Stream all rows of the table `rules`, unordered."""
         columns = [rules.c[field.name] for field in fields(StoredRule)]
         return self._stream(StoredRule, select(*columns))
 
     def rule_ranges(self) -> Iterator[StoredRules]:
-        """Yield the table of rules as columns, a range of ids at a time."""
+        """Yield the table `rules` as columns, in ranges of ids."""
         from hierogram.storage.grammar.counts import rule_ranges
 
         return rule_ranges(self._connection)
 
     def rule_blocks(self, columns: Sequence[str], *, expected: bool = False, minimal: bool = False) -> Iterator[Block]:
-        """Columns of all rules in use, then the count, or, `expected`, expected uses in units of 1/`ONE_USE`.
+        """Yield columns of all rules in use, followed by the count, or by expected uses in 1/`ONE_USE` if `expected`.
 
-        With `minimal`, an eighth of the uses in minimal derivations is added to expected uses.
+        If `minimal` is also set, an eighth of the uses in minimal derivations is added to the expected uses.
         """
         used, number = _uses(expected, minimal)
         last = read_state(self._connection).last_rule_id
@@ -149,8 +149,9 @@ class Snapshot:
     def rules_beside(
         self, columns: Sequence[str], sides: Mapping[str, Collection[str]], *, expected: bool, minimal: bool
     ) -> Iterator[Block]:
-        """Yield what `rule_blocks` does of the rules that share a side with others: those that have one of these
-        `source` or `target` sides. A column may be an expression.
+        """Yield the blocks of `rule_blocks` for the rules that have one of the given `source` or `target` sides.
+
+        A column may be an SQL expression.
         """
         used, number = _uses(expected, minimal)
         postgres = self._connection.dialect.name == POSTGRES
@@ -171,23 +172,23 @@ class Snapshot:
             yield rows, ["\n".join(map(str, column)) for column in zip(*some, strict=True)]
 
     def newest(self) -> tuple[int, int]:
-        """Return the id of the newest pair that has a derivation, and that of the newest rule; 0 without any."""
+        """Return the ids of the newest pair with a derivation and of the newest rule, 0 if there is none."""
         last = self._connection.scalar(select(func.max(derivations.c.pair_id)))
         return last or 0, read_state(self._connection).last_rule_id
 
     def count_rules(self, *, expected: bool = False, minimal: bool = False) -> int:
-        """Return how many rules `rule_blocks` gives."""
+        """Return the number of rules in `rule_blocks`."""
         used, _ = _uses(expected, minimal)
         return self._connection.scalar(select(func.count()).select_from(rules).where(text(f"{used} > 0"))) or 0
 
     def variance_a_use(self) -> float | None:
-        """The variance of the error of expected uses over these, of all rules together; None without any."""
+        """Return the total variance of expected uses divided by the total expected uses; None if there are no uses."""
         sums = select(func.sum(rules.c.expected_uses_variance), func.sum(rules.c.expected_uses))
         variance, uses = self._connection.execute(sums).one()
         return float(variance) / float(uses) if uses else None
 
     def pair_blocks(self, corpus_id: int | None = None, columns: Sequence[str] = PAIR_COLUMNS) -> Iterator[Block]:
-        """`PAIR_COLUMNS`, or `TERM_COLUMNS`, of all aligned pairs, or of those of a corpus."""
+        """Yield `PAIR_COLUMNS` or `TERM_COLUMNS` of all aligned pairs, or of the aligned pairs of a corpus."""
         day = _DAYS[self._connection.dialect.name]
         last = read_state(self._connection).last_pair_id
         only = "" if corpus_id is None else f" AND corpus_id = {int(corpus_id)}"
@@ -195,7 +196,7 @@ class Snapshot:
         return self._blocks("sentence_pairs", wanted, last, f"AND state <> 'unaligned'{only}")
 
     def places(self, pair_ids: Sequence[int]) -> dict[int, PairPlace]:
-        """Where pairs came from, by id."""
+        """Return the origins of pairs, by id."""
         found = {}
         wanted = sorted(set(pair_ids))
         statement = (
@@ -210,29 +211,30 @@ class Snapshot:
         return found
 
     def target_sides(self, limit: int) -> Iterator[str]:
-        """Yield the target sides of the first `limit` pairs, in the order of their ids."""
+        """Yield the target sides of the first `limit` pairs, in id order."""
         statement = select(sentence_pairs.c.target).order_by(sentence_pairs.c.id).limit(limit)
         return self._stream(str, statement)
 
     def word_counts(self, side: str) -> list[tuple[str, int]]:
-        """The different words of `source` or `target` sides of all pairs, and how often each occurs; by their ids."""
+        """Return the vocabulary of a side (`source` or `target`) with word counts, ordered by word id."""
         statement = select(vocabulary.c.token, vocabulary.c.count).where(vocabulary.c.side == side)
         found = self._connection.execute(statement.order_by(vocabulary.c.id))
         return [(token, count) for token, count in found]
 
     def corpus_id(self, name: str) -> int | None:
-        """The id of the corpus with the name; None where there is none."""
+        """Return the id of a corpus, or None if it does not exist."""
         return self._connection.scalar(select(corpora.c.id).where(corpora.c.name == name))
 
     def corpus_names(self) -> dict[int, str]:
-        """The names of the corpora, by id."""
+        """Return the names of the corpora, by id."""
         return {row.id: row.name for row in self._connection.execute(select(corpora.c.id, corpora.c.name))}
 
     def iterate_derivations(
         self, batch: int = 1_000, corpus_id: int | None = None, after_id: int = 0
     ) -> Iterator[list[PairRow]]:
-        """The pairs (of a corpus) that have a derivation, with it, in id order, in lists of at most `batch`; those with
-        an id above `after_id`.
+        """Yield the pairs with a derivation and id > `after_id`, in id order, in lists of up to `batch` pairs.
+
+        If `corpus_id` is given, yields only pairs of this corpus.
         """
         statement = pair_rows().where(derivations.c.pair_id.is_not(None)).order_by(sentence_pairs.c.id)
         if after_id:
@@ -244,15 +246,15 @@ class Snapshot:
             yield [PairRow._make(row) for row in rows]
 
     def aligner_counts(self) -> Iterator[AlignerCounts]:
-        """Yield all counts of the aligner, some at a time."""
+        """Yield all aligner counts, in batches."""
         return every_aligner_count(self._connection)
 
     def count_human_links(self) -> int:
-        """Return how many links people have fixed or forbidden."""
+        """Return the number of human links, fixed or forbidden."""
         return self._connection.scalar(select(func.count()).select_from(human_links)) or 0
 
     def iterate_links(self, batch: int = 1_000) -> Iterator[list[LinkRow]]:
-        """All pairs that the aligner has seen, in id order, in lists of at most `batch`."""
+        """Yield the pairs with aligner links, in id order, in lists of up to `batch` pairs."""
         statement = (
             link_rows()
             .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
@@ -263,27 +265,27 @@ class Snapshot:
             yield [LinkRow._make(row) for row in rows]
 
     def integrity(self) -> list[str]:
-        """Return what is wrong with the store, one line each; see `Store.integrity`."""
+        """Check the database and its tables. Returns one line for each problem."""
         return self.file_damage() or self.table_problems()
 
     def file_damage(self) -> list[str]:
-        """Return what makes the database itself unreadable, one line each."""
+        """Check the database file for damage. Returns one line for each problem."""
         from hierogram.storage.checks.integrity import file_damage
 
         return file_damage(self._connection)
 
     def table_problems(self, hear: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
-        """Return what is wrong between the tables of a readable database, one line each.
+        """Check the consistency of the tables of a readable database. Returns one line for each problem.
 
-        `hear` is given all rules, which are read meanwhile, a range of ids at a time.
+        The check reads all rules in ranges of ids and passes each range to the callback `hear`.
         """
         from hierogram.storage.checks.integrity import table_problems
 
         return table_problems(self._connection, hear)
 
     def _blocks(self, table: str, columns: Sequence[str], last: int, condition: str) -> Iterator[Block]:
-        # Each column by itself, since putting columns together row by row takes longer than all else here. No column
-        # has NULLs, which would be left out.
+        # Aggregate each column separately, because concatenating the columns of each row is slow. No column has NULLs,
+        # which the aggregates would skip.
         postgres = self._connection.dialect.name == POSTGRES
         joined = (
             f"string_agg(CAST({name} AS text), '\n')" if postgres else f"group_concat({name}, '\n')" for name in columns
@@ -305,7 +307,7 @@ class Snapshot:
 
 
 def _uses(expected: bool, minimal: bool) -> tuple[str, str]:
-    """Return, in SQL, what is above 0 for a rule in use, and how often it is used (expected: in 1/`ONE_USE`)."""
+    """Return two SQL expressions: one that is > 0 for rules in use, and their uses (expected uses in 1/`ONE_USE`)."""
     if not expected:
         return "count", "count"
     number = f"CAST(expected_uses * {ONE_USE} AS BIGINT)"

@@ -1,8 +1,8 @@
-"""Changes of rule counts: rules that are new come with all they have, rules without any count left go.
+"""Changes of rule counts: insert new rules, update counts, and delete rules without uses.
 
-Expected uses are remembered as they were when a day began: up to one row a day for each rule that is often used and
-changes, written with the first commit that changes the rule on that day. Rules that are rare or do not change cost
-nothing, so the cost of a commit depends on the commit, not on the store.
+The first commit of a day that changes a frequent rule also records the rule's uses at the start of the day in
+`rule_history`. Rare and unchanged rules are not recorded, so the cost of a commit depends on the commit, not on the
+store.
 """
 
 from dataclasses import dataclass
@@ -41,8 +41,9 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StoredUses:
-    """Of each changed rule as it is stored: `ids` (0: it is not), `counts`, `minimal` uses, int64[n], and `expected`
-    uses, `variances`, float64[n].
+    """Stored uses of n changed rules.
+
+    `ids` (0: not stored), `counts` and `minimal` uses are int64[n]; `expected` uses and `variances` are float64[n].
     """
 
     ids: NDArray[np.int64]
@@ -53,48 +54,48 @@ class StoredUses:
 
     @classmethod
     def nothing(cls, size: int) -> "StoredUses":
-        """Return that of n rules that are not stored."""
+        """Return zeros, for rules that are not stored."""
         whole = np.zeros((3, size), np.int64)
         return cls(whole[0], whole[1], np.zeros(size), np.zeros(size), whole[2])
 
     def chosen(self, rows: Rows) -> "StoredUses":
-        """Return the uses of some of the rules."""
+        """Return the uses of the selected rules."""
         return StoredUses(
             self.ids[rows], self.counts[rows], self.expected[rows], self.variances[rows], self.minimal[rows]
         )
 
     def used(self) -> NDArray[np.bool_]:
-        """Return whether a rule has any uses, of whatever sort."""
+        """Return a mask of the rules that have uses of any kind."""
         used: NDArray[np.bool_] = (self.counts > 0) | (self.expected > 0) | (self.minimal > 0)
         return used
 
 
 class ChangedRules(Protocol):
-    """Rules that change, one for each key: in memory (`Named`), or in a table that another process has written."""
+    """Changed rules, one for each key: in memory (`Named`), or in a table that a worker process wrote."""
 
     @property
     def deltas(self) -> RuleDeltas | RuleChanges:
-        """Return their keys and how they change."""
+        """Keys and changes of the rules."""
 
     def stored(self, writing: Writing) -> StoredUses:
-        """Return what is stored of them; raises `KeyCollisionError`."""
+        """Look up the stored uses of the rules. Raises `KeyCollisionError`."""
 
     def sides(self, writing: Writing, rows: Rows) -> tuple[list[str], list[str]]:
-        """Return the sides of these rows."""
+        """Return the source and target sides of the rows."""
 
     def insert(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Insert these rules with these ids and the counts that they have here; neither words nor keys are noted."""
+        """Insert rules with the given ids and their deltas as counts. Does not index words or keys."""
 
     def insert_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Insert (word id, rule id) for every distinct word on each side of these rules, which have none yet."""
+        """Insert (word id, rule id) for each distinct word on each side of rules that have no words yet."""
 
     def stage_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Make the same the content of `staged_rule_words`."""
+        """Stage (word id, rule id) of the rules in `staged_rule_words`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Deltas, one for each key, with their sides as the drivers take them."""
+    """Deltas, one for each key, with the rule sides as Python strings."""
 
     deltas: RuleDeltas
     keys: NDArray[np.int64]
@@ -125,10 +126,9 @@ class Named:
 
 
 def change_rules(writing: Writing, changed: ChangedRules) -> None:
-    """Add to the rules' counts: new rules come with their words, rules without any count left go.
+    """Apply count changes. New rules are inserted with their words; rules without uses are deleted.
 
-    Raises `CountError` where a count would become negative, and `KeyCollisionError` where a key belongs to
-    another rule.
+    Raises `CountError` if a count would become negative, and `KeyCollisionError` if a key belongs to another rule.
     """
     deltas = changed.deltas
     before = changed.stored(writing)
@@ -186,11 +186,11 @@ def change_rules(writing: Writing, changed: ChangedRules) -> None:
 
 
 def merged(deltas: RuleDeltas) -> Named:
-    """The deltas with one row for each key; raises `KeyCollisionError`."""
-    # As databases keep them, with a sign.
+    """Merge the deltas of equal keys into one row each. Raises `KeyCollisionError`."""
+    # Databases store keys as signed integers.
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
     sources, targets = deltas.sources.strings(), deltas.targets.strings()
-    # No two of these are the same, as a rule: then no two keys are.
+    # Usually all of these are distinct, which implies that all keys are distinct.
     mixed = np.sort(deltas.keys[:, 0] ^ deltas.keys[:, 1])
     if (mixed[1:] != mixed[:-1]).all():
         return Named(deltas, keys, (sources, targets))
@@ -210,7 +210,7 @@ def merged(deltas: RuleDeltas) -> Named:
 
 
 def _stored(writing: Writing, named: Named) -> StoredUses:
-    """Return what is stored of the deltas' rules; raises `KeyCollisionError`."""
+    """Look up the stored uses of the deltas' rules. Raises `KeyCollisionError`."""
     stored = StoredUses.nothing(len(named.keys))
     rows, ids = candidates(writing, named.keys)
     if not len(ids):
@@ -243,7 +243,7 @@ def _stored(writing: Writing, named: Named) -> StoredUses:
 
 def _set_counts(writing: Writing, after: StoredUses, changed: NDArray[np.bool_], uncounted: NDArray[np.bool_]) -> None:
     found = rules.c.id == staged_counts.c.rule_id
-    # Apart, because naming `count` would rewrite its index entries even where it stays the same.
+    # Update rules with unchanged counts separately, because setting `count` would rewrite their index entries.
     others = (*_EXPECTED, "minimal_uses")
     for chosen, columns in ((changed, ("count", *others)), (uncounted, others)):
         rows = np.flatnonzero(chosen)
@@ -256,13 +256,13 @@ def _set_counts(writing: Writing, after: StoredUses, changed: NDArray[np.bool_],
 
 
 def insert_rules(writing: Writing, named: Named, rows: Rows, ids: NDArray[np.int64]) -> None:
-    """Insert the chosen rules with these ids and the counts that they have here; neither words nor keys are noted."""
+    """Insert rules with the given ids and their deltas as counts. Does not index words or keys."""
     numbers = (named.deltas.numbers(name)[rows] for name in NUMBERS)
     columns = [
         ids.tolist(),
         *named.sides(writing, rows),
         *named.keys[rows].T.tolist(),
-        # Numbers, because the driver of SQLite takes them faster than truths.
+        # Bind booleans as integers, which is faster in the SQLite driver.
         *((column.view(np.int8) if column.dtype == np.bool_ else column).tolist() for column in numbers),
     ]
     names = ("id", "source", "target", "key_high", "key_low", *NUMBERS)
@@ -270,7 +270,7 @@ def insert_rules(writing: Writing, named: Named, rows: Rows, ids: NDArray[np.int
 
 
 def _note_words(writing: Writing, changed: ChangedRules, after: StoredUses, rows: Rows) -> None:
-    """Sees to it that the words of these rules are noted; those that were found by them before have theirs."""
+    """Index the words of rules. Existing entries are kept."""
     if len(rows):
         changed.stage_words(writing, rows, after.ids[rows])
         writing.connection.execute(
@@ -296,22 +296,22 @@ def _delete_rules(writing: Writing, changed: ChangedRules, before: StoredUses, r
 def words_of(
     writing: Writing, sides: tuple[list[str], list[str]], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the word and the rule, by their ids, for every distinct word on each side of the rules, ascending."""
+    """Return sorted columns (word ids, rule ids) for each distinct word on each side of the rules."""
     words = RuleWords(read_notation(writing.connection), partial(word_ids, writing), int(ids.max(initial=0)))
     found = words.find(dict(zip((SOURCE, TARGET), sides, strict=True)), ids)
     return words.word_ids(found), words.rule_ids(found)
 
 
 REMEMBERED_USES = 8
-"""Rules with fewer expected uses are not remembered: they are most of the grammar, and they move with every sweep."""
+"""Minimum expected uses of rules in the history. Most rules have fewer, and change with every sweep."""
 REMEMBERED_DAYS = 366
 
 
 def _remember(writing: Writing, ids: NDArray[np.int64], sides: tuple[list[str], list[str]], before: StoredUses) -> None:
-    """Add the uses of rules when this day began to `rule_history`, unless it has them.
+    """Record the uses of rules at the start of the day in `rule_history`, if not recorded yet.
 
-    A rule that is new today began with none. One that reaches `REMEMBERED_USES` today began with fewer: what it had
-    before this commit stands for them.
+    A rule that is new today starts with 0. A rule that reaches `REMEMBERED_USES` today is recorded with its uses before
+    this commit.
     """
     if not len(ids):
         return

@@ -1,4 +1,4 @@
-"""Commits, beside the counts of rules: derivations, sweeps, labels; and new keys for all rules."""
+"""Writes of derivations, sweeps and labels, and re-keying of all rules."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,9 +17,9 @@ from hierogram.storage.schema.tables import rules, sentence_pairs, sweeps
 
 
 def save_derivations(writing: Writing, updates: PairUpdates | None, deltas: RuleDeltas | None) -> None:
-    """Writes the pairs' derivations and progress, and the changes of rules' counts.
+    """Write the pairs' derivations and progress, and apply the rule count changes.
 
-    Raises `PairMissingError`, `PairMovedError`, and what `change_rules` raises.
+    Raises `PairMissingError`, `PairMovedError`, and the errors of `change_rules`.
     """
     if updates is not None and len(updates):
         _save_pairs(writing, updates)
@@ -50,8 +50,10 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
 
 
 def save_progress(writing: Writing, progress: Table, pairs: int, burned_in: int) -> None:
-    """Writes the derivations and progress of n different pairs, the rows of a table with the columns of
-    `staged_progress`, so many of which have burned in. Raises `PairMissingError` and `PairMovedError`.
+    """Write the derivations and progress of distinct pairs.
+
+    `progress` is a table with the columns of `staged_progress`, `pairs` the number of its rows, `burned_in` the number
+    of pairs that have burned in. Raises `PairMissingError` and `PairMovedError`.
     """
     connection, totals, given = writing.connection, writing.state, progress.c
     before = connection.execute(
@@ -104,7 +106,7 @@ def save_progress(writing: Writing, progress: Table, pairs: int, burned_in: int)
 
 
 def append_sweeps(writing: Writing, records: Sequence[SweepRecord]) -> None:
-    """Appends to the history of sweeps."""
+    """Append sweeps to the table `sweeps`."""
     if not records:
         return
     finished_at = now()
@@ -113,7 +115,7 @@ def append_sweeps(writing: Writing, records: Sequence[SweepRecord]) -> None:
 
 
 def save_labels(writing: Writing, rows: Sequence[LabelRow]) -> None:
-    """Writes what is known of the labels of a tree grammar now; labels that are not named stay as they were."""
+    """Insert or update label parameters of a tree grammar. Other labels are unchanged."""
     if not rows:
         return
     writing.connection.execute(
@@ -128,7 +130,7 @@ def save_labels(writing: Writing, rows: Sequence[LabelRow]) -> None:
 
 
 def rekey(writing: Writing, keys: Iterable[tuple[int, int, int]]) -> None:
-    """Gives every rule its new key (id, high, low); raises `RekeyError` where they are not one to one."""
+    """Replace the keys of all rules, given as (id, high, low). Raises `RekeyError` unless rules and keys match 1:1."""
     connection = writing.connection
     writing.loader.stage(staged_keys, keys)
     offered, ids, pairs = connection.execute(

@@ -1,4 +1,4 @@
-"""Rules of a store as columns, read at the speed of the driver."""
+"""Bulk reads of rules as columns."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _COUNTED = {
     "source_terminals": "i4",
     "target_terminals": "i4",
 }
-"""Columns in the order of `RuleCounts`, with the types of their values."""
+"""Columns in the order of `RuleCounts`, with their dtypes."""
 
 _NUMBERS = {
     "id": "i8",
@@ -43,19 +43,19 @@ _NUMBERS = {
     "expected_uses_variance": "f8",
     "minimal_uses": "i8",
 }
-"""Columns in the order of `RuleDeltas`."""
+"""Columns with their dtypes: the id, then the numeric columns in the order of `RuleDeltas`."""
 
 _IDS_PER_QUERY = 4_000_000
 
 IDS_A_RANGE = 1 << 17
-"""Rules that are in memory together, where all are read: some 30 MB."""
+"""Ids per range when reading all rules: about 30 MB of memory."""
 
 _IDS_A_BLOCK = 4_096
-"""Few enough that the sides of a block of the longest rules stay below SQLite's limit for one value."""
+"""Ids per block. A block of the longest rules must stay below SQLite's size limit of a value."""
 
 
 def rule_counts(connection: Connection) -> RuleCounts:
-    """Every rule with a positive count, in no particular order."""
+    """Return all rules with a positive count, unordered."""
     key_high, key_low, *columns = _numbers(connection, _COUNTED, "count > 0")
     kinds = list(_COUNTED.values())[2:]
     return RuleCounts(
@@ -64,7 +64,7 @@ def rule_counts(connection: Connection) -> RuleCounts:
 
 
 def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
-    """The rows of the table of rules with an id above `after`, up to `until`, in no particular order."""
+    """Return the rules with `after` < id <= `until`, unordered."""
     ids = range(after, until, _IDS_A_BLOCK)
     if connection.dialect.name == POSTGRES:
         numbers, sources, targets = _blocks_on_postgres(connection, ids, until)
@@ -80,13 +80,13 @@ def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
 
 
 def rule_ranges(connection: Connection) -> Iterator[StoredRules]:
-    """Yield the table of rules, a range of ids at a time."""
+    """Yield the table `rules` in ranges of ids."""
     for after in range(0, read_last_id(connection), IDS_A_RANGE):
         yield stored_rules(connection, after, after + IDS_A_RANGE)
 
 
 def read_last_id(connection: Connection) -> int:
-    """The largest id of a rule, also where the store's own note of it is wrong."""
+    """Return the largest rule id in the table `rules`, which is correct even if `store_state` is wrong."""
     found: int = connection.execute(text("SELECT coalesce(max(id), 0) FROM rules")).scalar_one()
     return found
 
@@ -107,7 +107,7 @@ def _numbers_on_sqlite(connection: Connection, fields: dict[str, str], condition
 def _sides_on_sqlite(
     connection: Connection, rule_ids: Column, blocks: Sequence[int], until: int
 ) -> Iterator[tuple[Texts, Texts]]:
-    """Sources and targets of the rules of each block of ids up to `until`, in their order."""
+    """Yield the source and target sides of each nonempty block of ids up to `until`, in id order."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     query = "SELECT group_concat(source, char(10)), group_concat(target, char(10)) FROM rules WHERE id > ? AND id <= ?"
@@ -120,7 +120,7 @@ def _sides_on_sqlite(
 
 
 def _both(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[Texts, Texts]:
-    """The lines of both sides, one for each rule; where a side has a line feed, which none should, a space for it."""
+    """Split both sides into one line for each rule. An invalid line feed within a side is replaced by a space."""
     source, target = (lines_of(side) for side in sides)
     if source.size == target.size == len(ids):
         return source, target
@@ -134,7 +134,7 @@ def _both(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[
 
 
 def _values(cursor: "Cursor[tuple[object, ...]]", query: str, first: int, last: int) -> list[bytes | None]:
-    """Return what aggregates over the rules with the ids first + 1 to last are, as the server sends them."""
+    """Return aggregates over the rules with `first` < id <= `last`, in the binary format of the server."""
     result = cursor.execute(f"{query} FROM rules WHERE id > %s AND id <= %s".encode(), (first, last)).pgresult
     assert result is not None
     return [result.get_value(0, n) for n in range(result.nfields)]
@@ -153,19 +153,19 @@ def _numbers_on_postgres(connection: Connection, fields: dict[str, str], conditi
 
 
 def _numbers(connection: Connection, fields: dict[str, str], condition: str) -> list[Column]:
-    """Columns of numbers of the rules that meet a condition, in no particular order."""
+    """Return numeric columns of the rules that meet a condition, unordered."""
     postgres = connection.dialect.name == POSTGRES
     return (_numbers_on_postgres if postgres else _numbers_on_sqlite)(connection, fields, condition)
 
 
 def rule_keys(connection: Connection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ids, int64[n], and keys, int64[n, 2] (high, low, with signs), of all rules, in no particular order."""
+    """Return ids int64[n] and keys int64[n, 2] (high, low, signed) of all rules, unordered."""
     ids, *keys = _numbers(connection, {"id": "i8", "key_high": "i8", "key_low": "i8"}, "true")
     return ids.astype(np.int64), np.stack(keys, axis=1).astype(np.int64)
 
 
 def _blocks_on_postgres(connection: Connection, blocks: Sequence[int], until: int) -> tuple[list[Column], Texts, Texts]:
-    # Numbers and sides in one query, because nothing else says that they come in the same order.
+    # Read numbers and sides in one query, because separate queries may return rows in different orders.
     arrays = ", ".join(f"array_agg({'hiero::int' if name == 'hiero' else name})" for name in _NUMBERS)
     query = f"SELECT {arrays}, string_agg(source, E'\\n'), string_agg(target, E'\\n')"
     parts: list[list[Column]] = [[] for _ in _NUMBERS]

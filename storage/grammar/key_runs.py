@@ -1,12 +1,12 @@
-"""Which rule has which key: sorted runs of fingerprints and ids, the log-structured index of the rules by key.
+"""Log-structured index of rules by key: sorted runs of fingerprints and rule ids.
 
-Keys are random numbers, so in a B-tree each new one changes a page of its own: as many pages as there are new rules, in
-a store large enough. Here a commit adds one run of its new rules, as large as they are many. Runs that are not much
-larger than what comes after them are merged with it, so their number goes with the logarithm of the store, and every
-entry is written a few times in all. A process reads a run once; looking keys up is a binary search in memory.
+Keys are random numbers, so in a B-tree of a large store each new key would change a different page. Here, a commit adds
+one run with its new rules. A run that is not much larger than the runs after it is merged with them, so the number of
+runs is logarithmic in the size of the store, and each entry is rewritten only a few times. A process reads each run
+once and looks keys up by binary search in memory.
 
-A fingerprint is 32 bits of a key: what is found by it has to be compared. A rule that goes leaves an entry that says
-so, until that meets the one that it takes back.
+A fingerprint is 32 bits of a key, so matches must be verified by comparing keys. Deleting a rule adds a tombstone, an
+entry with a negative rule id. A merge with the run of the original entry removes both.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,39 +21,39 @@ from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.schema.tables import rule_key_runs
 
 _RATIO = 4
-"""A run is merged with what comes after it unless it is so many times as large."""
+"""A run is merged with the younger runs unless it is at least this many times as large."""
 
 _LARGEST_RUN = 16_000_000
-"""Entries of a run; larger ones would come close to what databases take as one value."""
+"""Maximum entries of a run. A larger run would approach the databases' size limit of a value."""
 
 _RUNS_A_POSITION = 1_000
-"""Ids of runs say at which position of the store they were written: no two that were committed ever have the same."""
+"""Run ids per store position. Run ids encode the position of the commit, so they are never reused."""
 
 _HALF = np.uint64(32)
 _PLACE = np.uint64((1 << 32) - 1)
 
 
 def fingerprints_of(keys: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """The fingerprints, uint32[n], of keys, [n, 2] (high, low), with a sign or without."""
+    """Return the fingerprints uint32[n] of signed or unsigned keys [n, 2] (high, low)."""
     mixed = keys.view(np.uint64)[:, 0] ^ keys.view(np.uint64)[:, 1]
     return (mixed ^ mixed >> _HALF).astype(np.uint32)
 
 
 def run_of(fingerprints: NDArray[np.uint32], rule_ids: NDArray[np.int64]) -> KeyRun:
-    """A run of the entries, which may come in any order."""
+    """Sort entries into a run."""
     order = _ascending(fingerprints)
     return KeyRun(fingerprints[order], rule_ids[order])
 
 
 def _ascending(fingerprints: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """The places of fingerprints in their order, the same ones in that of their places."""
-    # One number for both, because numbers are sorted several times as fast as they are told their places.
+    """Return a stable argsort of fingerprints."""
+    # Pack fingerprint and index into one number, because sorting is several times as fast as argsort.
     numbers = fingerprints.astype(np.uint64) << _HALF | np.arange(len(fingerprints), dtype=np.uint64)
     return (np.sort(numbers) & _PLACE).astype(np.int64)
 
 
 def matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of all entries with one of the fingerprints: the number of that fingerprint, and the entry's place in the run."""
+    """Find all entries that match fingerprints. Returns indices into `fingerprints` and into the run."""
     first = np.searchsorted(run.fingerprints, fingerprints, "left")
     found = np.zeros(len(fingerprints), np.int64)
     there = np.flatnonzero(first < len(run.fingerprints))
@@ -65,7 +65,7 @@ def matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.i
 
 
 def merged(older: KeyRun, younger: KeyRun, *, oldest: bool) -> KeyRun:
-    """Both runs as one, without the entries that the younger one takes back; `oldest`: there is no run before them."""
+    """Merge two runs. Tombstones cancel entries of the older run; all are dropped if it is the `oldest` run."""
     gone = np.flatnonzero(younger.rule_ids < 0)
     numbers, places = matches(older, younger.fingerprints[gone])
     same = older.rule_ids[places] == -younger.rule_ids[gone[numbers]]
@@ -80,12 +80,12 @@ def merged(older: KeyRun, younger: KeyRun, *, oldest: bool) -> KeyRun:
 
 
 def encoded(run: KeyRun) -> bytes:
-    """The run as the store keeps it: the fingerprints, then the ids, lowest byte first."""
+    """Encode a run: all fingerprints, then all rule ids, little-endian."""
     return run.fingerprints.astype("<u4").tobytes() + run.rule_ids.astype("<i8").tobytes()
 
 
 def decoded(content: bytes) -> KeyRun:
-    """The inverse of `encoded`."""
+    """Decode a run; inverse of `encoded`."""
     entries = len(content) // 12
     return KeyRun(
         np.frombuffer(content, "<u4", entries).astype(np.uint32),
@@ -94,7 +94,7 @@ def decoded(content: bytes) -> KeyRun:
 
 
 def _runs(writing: Writing) -> dict[int, KeyRun]:
-    """The store's runs by id, oldest first; those that are in memory are not read again."""
+    """Return the store's runs by id, oldest first. Runs in memory are not reread."""
     known = writing.key_runs
     found = rule_key_runs.c
     ids = writing.connection.scalars(select(found.id).order_by(found.id)).all()
@@ -108,12 +108,12 @@ def _runs(writing: Writing) -> dict[int, KeyRun]:
 
 
 def candidates(writing: Writing, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ids of rules that may have one of the keys, int64[n, 2], each with the number of that key; ascending by id.
+    """Find rules that may have one of the keys int64[n, 2]. Returns (key indices, rule ids), sorted by rule id.
 
-    Every rule with such a key is among them, and so may be others, and rules that are gone.
+    The result contains all rules with these keys. It may also contain other rules and deleted rules.
     """
     fingerprints = fingerprints_of(keys)
-    # In their order, because a search that begins where the last one ended finds the run in the processor's cache.
+    # Search in ascending order, because successive searches then hit the processor's cache.
     ascending = _ascending(fingerprints)
     fingerprints = fingerprints[ascending]
     numbers, rule_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -128,7 +128,7 @@ def candidates(writing: Writing, keys: NDArray[np.int64]) -> tuple[NDArray[np.in
 
 
 def note(writing: Writing, keys: NDArray[np.int64], rule_ids: NDArray[np.int64]) -> None:
-    """Enter rules with their keys, int64[n, 2]; ids of rules that have gone are negative."""
+    """Add rules with keys int64[n, 2] to the index. Negative ids are tombstones of deleted rules."""
     if not len(rule_ids):
         return
     runs = _runs(writing)
@@ -147,7 +147,7 @@ def note(writing: Writing, keys: NDArray[np.int64], rule_ids: NDArray[np.int64])
 
 
 def rebuild(writing: Writing) -> None:
-    """Make the runs again from the rules as they are."""
+    """Rebuild the runs from the table `rules`."""
     writing.connection.execute(delete(rule_key_runs))
     writing.key_runs.clear()
     rule_ids, keys = rule_keys(writing.connection)
@@ -158,7 +158,7 @@ def rebuild(writing: Writing) -> None:
 
 
 def stored_runs(connection: Connection) -> Iterator[KeyRun]:
-    """Yield the store's runs, oldest first; one is in memory at a time."""
+    """Yield the store's runs, oldest first, holding one in memory."""
     statement = select(rule_key_runs.c.content).order_by(rule_key_runs.c.id)
     for content in connection.scalars(statement, execution_options={"yield_per": 1}):
         yield decoded(content)
@@ -167,10 +167,10 @@ def stored_runs(connection: Connection) -> Iterator[KeyRun]:
 def differences(
     runs: Iterable[tuple[int, KeyRun]], rule_ids: NDArray[np.int64], keys: NDArray[np.int64] | NDArray[np.uint64]
 ) -> tuple[list[int], list[int]]:
-    """Compares what the runs say of some rules with these rules, int64[n], and their keys, [n, 2].
+    """Compare runs with the rule ids int64[n] and keys [n, 2] of the table `rules`.
 
-    Each run comes with its number among all of them, oldest first. Returns the rules that the runs lack, or have with
-    another key; and rules of the runs that are not there. Ids, ascending.
+    `runs` yields (index of the run, run), oldest first. Returns two sorted lists of ids: rules that the runs lack or
+    have with another key, and rules that only the runs have.
     """
     noted = KeyRun(np.zeros(0, np.uint32), np.zeros(0, np.int64))
     for number, run in runs:
@@ -180,7 +180,7 @@ def differences(
 
 
 def _missing(run: KeyRun, other: KeyRun) -> list[int]:
-    """Ids of entries of the run that the other one has not, ascending."""
+    """Return the sorted ids of entries that are missing in the other run."""
     numbers, places = matches(other, run.fingerprints)
     found = numbers[other.rule_ids[places] == run.rule_ids[numbers]]
     ids: list[int] = np.sort(np.delete(run.rule_ids, found)).tolist()
@@ -190,7 +190,7 @@ def _missing(run: KeyRun, other: KeyRun) -> list[int]:
 def _write(writing: Writing, run: KeyRun) -> None:
     if not len(run.rule_ids):
         return
-    # Younger runs have higher ids, also within a transaction.
+    # Younger runs have higher ids, even within a transaction.
     run_id = max((writing.state.position + 1) * _RUNS_A_POSITION, 1 + max(writing.key_runs, default=0))
     writing.connection.execute(insert(rule_key_runs).values(id=run_id, entries=len(run.rule_ids), content=encoded(run)))
     writing.key_runs[run_id] = run

@@ -1,7 +1,7 @@
-"""The index of the pairs that use a rule.
+"""Index of pairs by the rules in their derivations.
 
-It has the store position at which each indexed derivation was sampled, so that only pairs that were sampled since are
-indexed again.
+The index records the store position at which each indexed derivation was sampled, so that only pairs that were sampled
+since are re-indexed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,10 +20,10 @@ UsedKey = tuple[int, int, int, int]
 
 
 class Occurrences(Access):
-    """The index of the pairs that use a rule."""
+    """Index of pairs by the rules in their derivations."""
 
     def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
-        """The position, and pairs above `after_id` whose present derivation is not in the index of rules' pairs."""
+        """Return the store position, and pairs with id > `after_id` whose current derivation is not indexed."""
         with self._reading() as connection:
             position = read_state(connection).position
             known = select(indexed_pairs.c.pair_id).where(
@@ -39,7 +39,7 @@ class Occurrences(Access):
             return position, as_rows(connection.execute(statement))
 
     def count_unindexed(self) -> int:
-        """Return how many pairs have a derivation that is not in the index of rules' pairs."""
+        """Return the number of pairs whose current derivation is not indexed."""
         with self._reading() as connection:
             known = (indexed_pairs.c.pair_id == resampled.c.pair_id) & (
                 indexed_pairs.c.position == resampled.c.position
@@ -53,10 +53,10 @@ class Occurrences(Access):
     def index_pairs(
         self, pair_ids: Sequence[int], position: int, uses: Iterable[tuple[int, int, int, int]], key_salt: int
     ) -> int:
-        """Indexes pairs by the rules of their derivations at a store position; returns how many were.
+        """Index pairs by the rules of their derivations at a store position. Returns the number of indexed pairs.
 
-        `uses` holds (pair id, key high, key low, uses), keys made with `key_salt`. Pairs that have been sampled after
-        that position are left as they were, and all of them where the store's salt is another one by now.
+        `uses` contains (pair id, key high, key low, uses); the keys use `key_salt`. Pairs that were sampled after the
+        position are skipped. If the store's salt has changed, all pairs are skipped.
         """
         with self._writing() as writing:
             connection = writing.connection
@@ -82,7 +82,7 @@ class Occurrences(Access):
             return len(current)
 
     def supporting_pairs(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
-        """Indexed pairs whose derivation uses the rule, in id order."""
+        """Return up to `limit` indexed pairs whose derivation uses the rule, in id order."""
         with self._reading() as connection:
             statement = (
                 select(
@@ -105,8 +105,8 @@ class Occurrences(Access):
 
 
 def _with_rules(writing: Writing, uses: Sequence[UsedKey]) -> list[Row]:
-    """The uses, each with every rule that may be the one with its key."""
-    # Whoever only looks needs no numpy.
+    """Join the uses with all candidate rules for their keys."""
+    # Import numpy only when writing.
     import numpy as np
 
     from hierogram.storage.grammar.key_runs import candidates
@@ -118,6 +118,6 @@ def _with_rules(writing: Writing, uses: Sequence[UsedKey]) -> list[Row]:
 
 
 def forget(writing: Writing) -> None:
-    """Take the pairs of `staged_ids` out of the index."""
+    """Delete the pairs of `staged_ids` from the index."""
     for table in ("rule_pairs", "indexed_pairs"):
         writing.connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)"))

@@ -1,9 +1,8 @@
-"""The words of rules: a number for each word of each rule, so that many of them are sorted and compared as columns.
+"""Index entries of rules by word: one packed number for each word of each rule, for sorting and comparing as columns.
 
-A rule whose source side has several words also has an anchor: a negative number, made from the two of them that came
-last into the vocabulary, which are rare ones as a rule, and from how these stand to each other. A sentence has few
-pairs of words, so all rules whose source side it holds are found by the anchors that these make, and by the few source
-sides of one word.
+A rule with several source words also has an anchor: a negative number, which is a hash of the two words that were added
+to the vocabulary last, and of their distance. These words are usually rare. A sentence has few word pairs, so all rules
+that match it are found by the anchors of its word pairs and by the few source sides of one word.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,16 +14,16 @@ from numpy.typing import NDArray
 from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, Notation, WordPlace
 
 _RULES_TAKEN_APART = 50_000
-"""Rules whose sides are taken apart at a time, which bounds the memory that it takes."""
+"""Rules per batch when splitting sides into words; limits memory."""
 
 _NO_WORD, _NOT_MET = 0, -1
 
 WordIds = Callable[[str, Iterable[str]], Mapping[str, int]]
-"""The id of each of some tokens, of those of a side of the vocabulary."""
+"""Function from a side of the vocabulary and tokens to the ids of the tokens."""
 
 
 def found_by_words(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return whether a rule is found by its words: it is in use, or half a use of it is expected."""
+    """Return a mask of the rules to index by word: rules with a count, or with at least 0.5 expected uses."""
     found: NDArray[np.bool_] = (counts > 0) | (expected >= 0.5)
     return found
 
@@ -37,10 +36,10 @@ _FAR = 0
 
 
 def anchors(first: NDArray[np.int64], second: NDArray[np.int64], distances: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The anchors, from -2²⁸ to -1, of pairs of words by their ids, the first standing before the second at a distance
-    in words; `_FAR` is one that is not known, or more than `_FARTHEST`.
+    """Return the anchors, from -2²⁸ to -1, of pairs of word ids.
 
-    Other pairs may have the same anchor: what is found by it has to be compared.
+    The first word precedes the second at the given distance in words; `_FAR` stands for an unknown distance or one
+    above `_FARTHEST`. Anchors may collide, so matches must be verified.
     """
     one, other, last = _MIXERS
     mixed = (first.astype(np.uint64) * one + distances.astype(np.uint64)) * other + second.astype(np.uint64) * one
@@ -50,7 +49,7 @@ def anchors(first: NDArray[np.int64], second: NDArray[np.int64], distances: NDAr
 
 
 def anchors_of_sentence(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The different anchors of sides that match a sentence of words with these ids, ascending; 0 for other words."""
+    """Return the sorted distinct anchors of a sentence of word ids (0: not in the vocabulary)."""
     places = np.flatnonzero(words)
     before, after = np.triu_indices(len(places), 1)
     first, second = places[before], places[after]
@@ -67,10 +66,10 @@ def anchors_of_sentence(words: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class RuleWords:
-    """Finds the words of rules whose ids are at most `last_rule_id`; symbols that were met are remembered.
+    """Finds the words of rules with ids up to `last_rule_id`. Caches the word ids of symbols.
 
-    A word and a rule are packed into one number, the rule in as many low bits as its last id has: it ascends with the
-    word, then with the rule.
+    Word id and rule id are packed into one number, with the rule id in as many low bits as `last_rule_id` has. Packed
+    numbers sort by word, then by rule.
     """
 
     def __init__(self, notation: Notation, word_ids: WordIds, last_rule_id: int) -> None:
@@ -80,17 +79,18 @@ class RuleWords:
         self._bits = last_rule_id.bit_length()
 
     def word_ids(self, packed: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The words of packed numbers."""
+        """Return the word ids of packed numbers."""
         return packed >> self._bits
 
     def rule_ids(self, packed: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rules of packed numbers."""
+        """Return the rule ids of packed numbers."""
         ids: NDArray[np.int64] = packed & ((1 << self._bits) - 1)
         return ids
 
     def find(self, sides: Mapping[str, Sequence[str]], rule_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Every distinct word of each rule, and its anchor, packed, ascending; `sides` are the rules' texts by the name
-        of the side.
+        """Return the distinct words and the anchor of each rule, packed and sorted.
+
+        `sides` are the rules' texts by name of the side.
         """
         found = [np.zeros(0, np.int64)]
         for place, known in self._places:
@@ -108,7 +108,7 @@ class RuleWords:
     def _symbols(
         self, place: WordPlace, known: dict[str, int], texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The symbols of all texts: the ids of words, `_NO_WORD` for others; and the row of the text of each."""
+        """Return the word id (`_NO_WORD` if not a word) and the row of each symbol of the texts."""
         symbols = " ".join(texts).split(" ")
         words = np.fromiter(map(known.get, symbols, repeat(_NOT_MET)), np.int64, len(symbols))
         unmet = np.flatnonzero(words == _NOT_MET).tolist()
@@ -122,14 +122,16 @@ class RuleWords:
 
 
 def _anchors_of(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The anchors of sides with several words, and their rows: of the first places of the two words that came last into
-    the vocabulary, or of the first two places of a word that stands there alone.
+    """Return the anchors of sides with several words, and their rows.
+
+    The anchor uses the first positions of the two words that were added to the vocabulary last, or the first two
+    positions of a word that is the only word of its side.
     """
     places = np.flatnonzero(symbols)
     places = places[np.lexsort((places, -symbols[places], rows[places]))]
     same_row = np.append(rows[places[1:]] == rows[places[:-1]], False)
     same_word = same_row & np.append(symbols[places[1:]] == symbols[places[:-1]], False)
-    # The next place whose word or row differs.
+    # The next position whose word or row differs.
     changes = np.where(same_word, len(places), np.arange(1, len(places) + 1))
     following = np.minimum.accumulate(changes[::-1])[::-1]
     starts = np.flatnonzero(np.append(True, ~same_row[:-1])[: len(places)])
@@ -146,7 +148,7 @@ def _anchors_of(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[ND
 
 
 def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The different numbers, ascending."""
-    # Faster than numpy's own, which has a table of them.
+    """Return the sorted distinct numbers."""
+    # Sorting is faster than np.unique, which uses a hash table.
     ordered: NDArray[np.int64] = np.sort(numbers)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)].astype(np.bool_)]

@@ -1,4 +1,4 @@
-"""Looking rules up, and how much a store holds."""
+"""Rule queries, commits of the grammar, and store status."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,10 +43,10 @@ from hierogram.storage.schema.tables import (
 
 
 class Grammar(Leases):
-    """Rules, their counts, and the derivations that cause them."""
+    """Rules, rule counts, and commits of the derivations that determine them."""
 
     def rule_counts(self) -> RuleCounts:
-        """Every rule with a positive count, as arrays."""
+        """Return all rules with a positive count, as arrays."""
         from hierogram.storage.grammar.counts import rule_counts
 
         with self._reading() as connection:
@@ -59,13 +59,13 @@ class Grammar(Leases):
         labels: Sequence[LabelRow] = (),
         run: LearningRun | None = None,
     ) -> None:
-        """Write new derivations and the count changes that they cause, which may come in several parts, or lie in
-        workers' tables, the sweeps that led there, what is learned of the labels of a tree grammar, and how far the
-        `run` of learning has come.
+        """Commit new derivations and rule count changes, atomically.
 
-        All or nothing; other writers wait until all parts have come. Raises `PairMissingError`, `PairMovedError`,
-        `CountError` where a count would become negative, `KeyCollisionError` where a key is stored with another rule,
-        `StoreHeldError` where another process has the lease, and `LeaseLostError` where this store object had it.
+        A part contains derivations and deltas, or refers to tables that a worker wrote. `sweeps` are appended to the
+        history, `labels` are the label parameters of a tree grammar, and `run` is the progress of the learning run.
+        Other writers wait until all parts are written. Raises `PairMissingError`, `PairMovedError`, `CountError` if a
+        count would become negative, `KeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` if
+        another process holds the lease, and `LeaseLostError` if this store object lost the lease.
         """
         from hierogram.storage.grammar import commits, worker_tables
 
@@ -81,10 +81,10 @@ class Grammar(Leases):
                 save_run(transaction, run)
 
     def write_part(self, token: str, number: str, updates: PairUpdates, deltas: RuleDeltas) -> WrittenPart:
-        """Write a part of a commit into tables of its own, for the process whose claim has the token; on Postgres.
+        """Write a part of a commit to separate tables, for the process that holds the claim `token`. Postgres only.
 
-        The deltas have one row for each key; the number is unlike that of any other part. Nothing of the store changes
-        until that process commits the part. Raises `LeaseLostError` where the claim is over.
+        `deltas` must have one row for each key, and `number` must be unique among the parts. The store does not change
+        until the holder commits the part. Raises `LeaseLostError` if the claim has ended.
         """
         from hierogram.storage.grammar import worker_tables
 
@@ -93,10 +93,10 @@ class Grammar(Leases):
             return worker_tables.write_part(connection, f"{WORKER_TABLES}{token}_{number}", updates, deltas)
 
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
-        """Gives every rule (by id) its new key (high, low), and records the salt that made them.
+        """Replace the keys of all rules, given as (id, high, low), and their salt, atomically.
 
-        All or nothing. Raises `RekeyError` where the keys do not cover the stored rules one to one, `StoreHeldError`
-        and `LeaseLostError` as `commit` does.
+        Raises `RekeyError` unless rules and keys match one to one, and `StoreHeldError` and `LeaseLostError` like
+        `commit`.
         """
         from hierogram.storage.grammar.commits import rekey
 
@@ -107,7 +107,7 @@ class Grammar(Leases):
             )
 
     def labels(self) -> list[LabelRow]:
-        """Return what is known of the labels of a tree grammar, in the order of their names."""
+        """Return the parameters of a tree grammar's labels, sorted by label."""
         with self._reading() as connection:
             statement = select(labels.c.label, labels.c.strength, labels.c.expansion_probability).order_by(
                 labels.c.label
@@ -125,11 +125,11 @@ class Grammar(Leases):
         drawn: bool = False,
         respelled: bool = False,
     ) -> list[RuleRow]:
-        """Rules that meet all conditions, most often used first: as expected, or, `drawn`, in the present derivations.
+        """Return rules that meet all conditions, most frequent first.
 
-        `source` and `target` are whole sides in the notation of rules; `words` have to occur on either side. `after` is
-        uses, source and target of the rule after which to go on, the last of an earlier answer. If `respelled`, words
-        stand for those that differ from them in accents or capital letters.
+        Rules are ordered by expected uses, or by uses in the current derivations if `drawn`. `source` and `target` are
+        complete rule sides; each of `words` must occur on one of the sides. `after` is (uses, source, target) of the
+        last rule of the previous page. If `respelled`, words match words that differ in accents or capital letters.
         """
         wanted = Wanted(source, target, words, after, drawn)
         with self._reading() as connection:
@@ -142,7 +142,7 @@ class Grammar(Leases):
         return sorted(found.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
     def like_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET), limit: int = 8) -> list[str]:
-        """Words of either side, or of one, that look like the word, begin with it, or are spelled almost so."""
+        """Return words of the given sides that look like the word, begin with it, or have a similar spelling."""
         with self._reading() as connection:
             found = [one for side in sides for one in like_words(connection, side, word, limit)]
             return list(dict.fromkeys(one.token for one in found))[:limit]
@@ -150,9 +150,9 @@ class Grammar(Leases):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Conditions of rules: whole sides, words on either side, and those after a rule (its uses and sides).
+    """Conditions of a rule query: complete sides, words on either side, and a page start (uses, source, target).
 
-    Uses are expected ones, or, `drawn`, those of the present derivations.
+    Uses are expected uses, or uses in the current derivations if `drawn`.
     """
 
     source: str | None
@@ -163,7 +163,7 @@ class Wanted:
 
 
 def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[RuleRow]:
-    """Rules that meet every condition, best (most often used) first."""
+    """Return up to `limit` rules that meet all conditions, most frequent first."""
     source, target, after = conditions.source, conditions.target, conditions.after
     uses = rules.c.count if conditions.drawn else rules.c.expected_uses
     found = select(rules).where(uses > 0)
@@ -185,7 +185,7 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
     for n, (_, ids) in enumerate(sorted(ranked)):
         held = select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids))
         if n == 0 and source is None and target is None:
-            # The first is the rarest: it finds the rules, the others only test them.
+            # The first word is the rarest: it selects the rules, and the other words filter them.
             found = found.where(rules.c.id.in_(held))
         else:
             found = found.where(held.where(rule_words.c.rule_id == rules.c.id).exists())
@@ -214,7 +214,7 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
 
 
 def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:
-    """The same conditions with words that differ from theirs in accents or capital letters, the likeliest first."""
+    """Return the conditions with words respelled in accents or capital letters, likeliest first."""
     two_sides = TWO_SIDES in notation_of(read_settings(connection).grammar).offers
     sides = [
         (side, text.split(" ") if two_sides and text else [])
@@ -227,7 +227,7 @@ def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:
         ),
         (" ", (SOURCE, TARGET), conditions.words),
     ]
-    # By place and word, as a word may be spelled otherwise on each side.
+    # Key by side and word, because a word may be spelled differently on each side.
     choices = {
         place + word: [one.token for side in places for one in spellings(connection, side, word)]
         for place, places, words in wanted
@@ -252,7 +252,7 @@ def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:
 
 
 def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
-    """Return what the store holds, in a time that does not depend on its number of pairs and rules."""
+    """Return the status of the store, in time independent of its number of pairs and rules."""
     state = read_state(connection)
     last = connection.scalar(
         select(sweeps.c.log_likelihood)

@@ -1,6 +1,4 @@
-"""Runs of learning: how far each has come, so that one that was interrupted is continued and not begun again; and which
-pairs have begun their schedule again.
-"""
+"""Progress of learning runs, for resuming an interrupted run; and restarts of pairs' schedules."""
 
 from sqlalchemy import func, insert, select, text, update
 
@@ -13,10 +11,10 @@ _COLUMNS = [learning_runs.c[name] for name in LearningRun._fields]
 
 
 class LearningRuns(Leases):
-    """Runs of learning, of which the last may have been interrupted."""
+    """Learning runs and their progress."""
 
     def unfinished_run(self) -> LearningRun | None:
-        """The last run of learning, where `finish_run` has not come after it."""
+        """Return the last learning run, or None if it was finished with `finish_run`."""
         with self._reading() as connection:
             row = connection.execute(
                 select(*_COLUMNS, learning_runs.c.finished_at).order_by(learning_runs.c.id.desc()).limit(1)
@@ -24,7 +22,7 @@ class LearningRuns(Leases):
             return None if row is None or row.finished_at is not None else LearningRun._make(row[:-1])
 
     def begin_run(self, sweeps: int) -> LearningRun:
-        """Enters a new run of learning; raises `StoreHeldError` and `LeaseLostError` as `commit` does."""
+        """Start a learning run. Raises `StoreHeldError` and `LeaseLostError` like `commit`."""
         with self._committing() as writing:
             added = writing.connection.execute(
                 insert(learning_runs).values(sweeps=sweeps, done=0, after_id=0, within=0, started_at=now())
@@ -32,12 +30,12 @@ class LearningRuns(Leases):
             return LearningRun(new_id(added), sweeps)
 
     def save_run(self, run: LearningRun) -> None:
-        """Write how far a run has come; raises as `commit` does."""
+        """Save the progress of a run. Raises `StoreHeldError` and `LeaseLostError` like `commit`."""
         with self._committing(durable=False) as transaction:
             save_run(transaction, run)
 
     def finish_run(self) -> None:
-        """Write that whoever asked for the last run of learning knows that it has come to its end."""
+        """Mark the last learning run as finished, after its end was reported to the caller."""
         with self._writing() as writing:
             last = select(func.max(learning_runs.c.id)).scalar_subquery()
             writing.connection.execute(
@@ -48,13 +46,13 @@ class LearningRuns(Leases):
 
 
 def save_run(writing: Writing, run: LearningRun) -> None:
-    """Write how far a run has come."""
+    """Save the progress of a run."""
     values = run._asdict()
     writing.connection.execute(update(learning_runs).where(learning_runs.c.id == values.pop("id")).values(values))
 
 
 def count_restarts(writing: Writing) -> None:
-    """Count that the pairs of `staged_ids` have begun their schedule again."""
+    """Count a schedule restart for each pair of `staged_ids`."""
     writing.connection.execute(
         text(
             "INSERT INTO restarts (pair_id, number) SELECT id, 1 FROM staged_ids WHERE true"

@@ -1,8 +1,8 @@
-"""Tables that workers write on Postgres, and how the process with the claim takes them in.
+"""Worker tables on Postgres: parts of a commit that workers write and the lease holder merges into the store.
 
-A worker puts a part of a commit into tables of its own: pairs, rules and their words. They are committed, so that
-another connection sees them, and are nothing of the store: whoever has the claim takes them in and drops them within
-one transaction. What is left of a claim that is over is dropped by who takes the next one, see `claims`.
+A worker writes a part of a commit to separate tables of pairs, rules and words, and commits them, so that other
+connections see them. They are not part of the store. The lease holder merges and drops them in one transaction. Tables
+of a lease that has ended are dropped when the next lease is taken, see `claims`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ _STATES = np.array([SAMPLING, SETTLED])
 
 
 def write_part(connection: Connection, name: str, updates: PairUpdates, deltas: RuleDeltas) -> WrittenPart:
-    """Write a part of a commit into tables whose names begin with the name."""
+    """Write a part of a commit to new tables with the prefix `name`."""
     pairs, of_rules, of_words = tables = _tables(name)
     for table in tables:
         connection.execute(CreateTable(table))
@@ -64,7 +64,7 @@ def write_part(connection: Connection, name: str, updates: PairUpdates, deltas: 
 
 
 def _tables(name: str) -> tuple[Table, Table, Table]:
-    """Return the tables of a part: pairs as in `staged_progress`, rules by their row, the words of some of them."""
+    """Return the tables of a part: pairs as in `staged_progress`, rules by row, and words of rules by row."""
 
     def table(ending: str, *columns: Column[object]) -> Table:
         return Table(f"{name}_{ending}", MetaData(), *columns, prefixes=["UNLOGGED"])
@@ -77,13 +77,13 @@ def _tables(name: str) -> tuple[Table, Table, Table]:
 
 
 def _has_words(deltas: RuleDeltas | RuleChanges) -> NDArray[np.bool_]:
-    """Return of which rules the words are written: of most that come to be found by their words, or go."""
+    """Return a mask of the rules whose words a worker writes: most rules that will be indexed or deleted."""
     written: NDArray[np.bool_] = (deltas.counts != 0) | (np.abs(deltas.expected_uses) >= 0.5)
     return written
 
 
 def _bytes_of(texts: Texts) -> Blobs:
-    """Return the texts without the line feeds at their ends."""
+    """Return the texts without their final line feeds."""
     content = np.delete(texts.content, texts.offsets[1:] - 1)
     return Blobs(content, texts.offsets - np.arange(len(texts.offsets)))
 
@@ -98,7 +98,7 @@ def _ids_of(connection: Connection, side: str, tokens: Iterable[str]) -> Mapping
 
 
 def take_in(writing: Writing, part: WrittenPart) -> None:
-    """Makes what a worker has written a part of the transaction, and drops its tables; raises as a commit does."""
+    """Merge a worker's part into the transaction and drop its tables. Raises the errors of `save_derivations`."""
     tables = _tables(part.name)
     pairs, of_rules, of_words = tables
     save_progress(writing, pairs, part.pairs, part.burned_in)
@@ -111,7 +111,7 @@ def take_in(writing: Writing, part: WrittenPart) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Rules in a worker's tables; see `ChangedRules`."""
+    """Rules in a worker's tables; implements `ChangedRules`."""
 
     deltas: RuleChanges
     rules: str
@@ -165,7 +165,7 @@ class _Written:
         )
 
     def insert_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
-        # A new rule has all its counts here: one that is found by its words has them in the table.
+        # The deltas of a new rule are its counts, so each new rule to index has its words in the table.
         self._stage(writing, rows, ids)
         writing.connection.execute(text(f"INSERT INTO rule_words (word_id, rule_id) {self._words()} ORDER BY 1, 2"))
 
@@ -183,5 +183,5 @@ class _Written:
         return f"SELECT w.word_id, c.rule_id FROM staged_candidates AS c JOIN {self.words} AS w ON w.n = c.n WHERE true"
 
     def _stage(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Make rows of the table of rules, with a number for each, the content of `staged_candidates`."""
+        """Stage row numbers of the part's rules, with an id for each, in `staged_candidates`."""
         writing.loader.stage_columns(staged_candidates, [rows, ids])

@@ -1,1 +1,1 @@
-"""Sentence pairs: ingest, identity, vocabulary, withdrawal."""
+"""Sentence pairs: ingest, identities, vocabulary and withdrawal."""

@@ -1,4 +1,4 @@
-"""Taking pairs in: batches, which pairs are new, what people say of their links, requests that a client may repeat."""
+"""Ingest: batches, deduplication of pairs, human links, and idempotent requests."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +43,7 @@ from hierogram.storage.schema.tables import (
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
 MAX_TOKEN_BYTES = 1024
-"""Longest token or external id that the store takes, in bytes of UTF-8 (Postgres cannot index all longer)."""
+"""Maximum length of a token or external id in bytes of UTF-8. Postgres cannot index all longer texts."""
 _SURELY_SHORT = MAX_TOKEN_BYTES // 4
 
 _PAIR_COLUMNS = (
@@ -52,18 +52,18 @@ _PAIR_COLUMNS = (
 )  # fmt: skip
 
 LONGEST_KEY = 255
-"""Characters that the key of a request may have."""
+"""Maximum length of a request key in characters."""
 _REQUEST_COLUMNS: Sequence[str] = ("key", "corpus", "lines", "digest", "done", "answer")
 
 Receipt = tuple[RequestRow, int | None]
-"""What to record of a request, and how many of its lines were recorded before (None: it is new)."""
+"""State of a request to record, and its number of lines recorded before (None: new request)."""
 
 
 class Ingest(Access):
-    """Taking pairs in, a batch for each input, and the requests that bring them."""
+    """Ingest of pairs, in a batch for each input, and idempotent requests."""
 
     def begin_ingest(self, corpus: str, origin: str, format: str) -> int:
-        """Opens a batch of a corpus (made if new) for the lines of `origin`; returns the batch's id."""
+        """Open a batch for the input `origin`, creating the corpus if needed. Returns the batch id."""
         with self._writing() as writing:
             connection = writing.connection
             corpus_id = connection.scalar(select(corpora.c.id).where(corpora.c.name == corpus))
@@ -87,9 +87,9 @@ class Ingest(Access):
             return batch_id
 
     def set_apart(self, file: str, corpus: str, reason: str, move: Callable[[], str]) -> None:
-        """Record an input of the spool that cannot be read.
+        """Record a spool input that cannot be read.
 
-        `move` moves its files within the transaction, and returns the path to which it has moved the first one.
+        The callback `move` moves its files within the transaction and returns the new path of the first file.
         """
         with self._writing() as writing:
             path = move()
@@ -104,12 +104,12 @@ class Ingest(Access):
         rejected: Sequence[RejectedLine] = (),
         receipt: Callable[[AddedPairs], Receipt] | None = None,
     ) -> AddedPairs:
-        """Stores the pairs that are not stored yet, and keeps the rejected lines; all or nothing.
+        """Store new pairs and rejected lines, atomically.
 
-        A pair is turned down (and returned, as a rejected line) where its external id is stored with other
-        content (`external-id-conflict`) or a token exceeds `pairs.MAX_TOKEN_BYTES` (`token-too-long`). `receipt`
-        tells what to record of the request that brought them, in the same transaction. Raises `StoreError` where
-        the batch is not open, and `RequestMovedError`.
+        A pair is rejected and returned as a rejected line if its external id is stored with other content
+        (`external-id-conflict`) or if a token or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`).
+        `receipt` returns the state of the request, which is recorded in the same transaction. Raises `StoreError` if
+        the batch is not open, and `RequestMovedError` if another process has recorded the request.
         """
         with self._writing() as writing:
             batch = _open_batch(writing.connection, batch_id)
@@ -146,9 +146,9 @@ class Ingest(Access):
     def finish_ingest(
         self, batch_id: int, error: str | None = None, receipt: Receipt | None = None, notes: Sequence[str] = ()
     ) -> None:
-        """Close a batch: as done, or as failed with an error. `receipt` as in `add_pairs`, `notes` are kept.
+        """Close a batch as done, or as failed if `error` is given. `notes` are stored with the batch.
 
-        Raises `StoreError` and `RequestMovedError`.
+        `receipt` is the state of the request to record. Raises `StoreError` and `RequestMovedError` like `add_pairs`.
         """
         with self._writing() as writing:
             _open_batch(writing.connection, batch_id)
@@ -167,7 +167,7 @@ class Ingest(Access):
                 save_request(writing, *receipt)
 
     def find_request(self, key: str) -> RequestRow | None:
-        """The request that was made under the key, None if there is none."""
+        """Return the request with the key, or None if it does not exist."""
         with self._reading() as connection:
             row = connection.execute(
                 select(*(requests.c[name] for name in _REQUEST_COLUMNS)).where(requests.c.key == key)
@@ -175,26 +175,26 @@ class Ingest(Access):
             return None if row is None else RequestRow(*row)
 
     def forget_requests(self, before: datetime) -> int:
-        """Forgets the requests that nobody has touched since `before`; returns how many they were."""
+        """Delete requests that were last updated before `before`. Returns their number."""
         with self._writing() as writing:
             return writing.connection.execute(delete(requests).where(requests.c.touched_at < before)).rowcount
 
 
 def _insert_pairs(writing: Writing, origin: tuple[int, int], identities: list[bytes], pairs: NewPairs) -> None:
-    """Stores the pairs, of a corpus and a batch, and counts their words."""
+    """Insert pairs, and count and index their words. `origin` is (corpus id, batch id)."""
     if not identities:
         return
     corpus_id, batch_id = origin
     alignments = pairs.alignments
     notation = read_notation(writing.connection)
     if not notation.linked:
-        # Nobody has to link their words: they are complete as they are.
+        # Pairs of this notation need no word alignment.
         alignments = [alignment or "" for alignment in alignments]
     raw = sum(alignment is None for alignment in alignments)
     with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
-        # Both are mostly done without the interpreter, on two cores.
+        # Count in a second thread, because counting and inserting mostly run without the GIL.
         words = thread.submit(words_of_pairs, notation, pairs.sources, pairs.targets)
-        # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
+        # Pass columns, because building a tuple for each pair would burden the garbage collector.
         writing.loader.insert(
             sentence_pairs,
             _PAIR_COLUMNS,
@@ -217,7 +217,7 @@ def _insert_pairs(writing: Writing, origin: tuple[int, int], identities: list[by
             ),
         )
         count_words(writing, words.result())
-    # Whoever only looks needs no numpy.
+    # Import numpy only when writing.
     from hierogram.storage.pairs.pair_words import note_pairs
 
     first = writing.state.last_pair_id + 1
@@ -243,7 +243,7 @@ def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
 def _sort_out(
     writing: Writing, identities: list[bytes], pairs: NewPairs
 ) -> tuple[Sequence[int], int, list[RejectedLine]]:
-    """The places of the new pairs, the number of duplicates, and the pairs that cannot be stored."""
+    """Return the indices of new pairs, the number of duplicates, and the rejected pairs."""
     stored = _stored_contents(writing, identities)
     if (
         not stored
@@ -267,7 +267,7 @@ def _sort_out(
                     fresh[identity] = k
                 continue
             known = pairs.sources[earlier], pairs.targets[earlier], pairs.alignments[earlier]
-        # A pair that is offered without an alignment asks nothing of the stored one's.
+        # A pair without an alignment matches a stored pair with any alignment.
         if known[:2] == (source, target) and (alignment is None or known[2] == alignment):
             duplicates += 1
         else:
@@ -280,7 +280,7 @@ def _sort_out(
 
 _CONTENT = "p.identity, p.source, p.target, p.alignment, p.aligned_by"
 
-# One value that holds all identities costs half of what a staging table of them does.
+# Pass all identities as one value, because a staging table takes twice as long.
 _CONTENTS_ON_SQLITE = text(
     "WITH RECURSIVE places (place) AS"
     " (SELECT 0 WHERE :number > 0 UNION ALL SELECT place + 1 FROM places WHERE place + 1 < :number)"
@@ -294,7 +294,7 @@ _CONTENTS_ON_POSTGRES = text(
 
 
 def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, tuple[str, str, str | None]]:
-    """Source, target and given alignment (None: there is none) of the pairs that are stored, by identity."""
+    """Return source, target and given alignment (None: not given) of stored pairs, by identity."""
     if writing.connection.dialect.name == POSTGRES:
         rows = writing.connection.execute(_CONTENTS_ON_POSTGRES, {"identities": identities})
     else:
@@ -307,7 +307,7 @@ def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, t
 
 
 def _has_long_token(texts: Iterable[str]) -> bool:
-    # A character has at most four bytes: only a very long word has to be encoded to know.
+    # A character has up to four bytes, so only very long words must be encoded to count their bytes.
     return any(
         len(text) > _SURELY_SHORT
         and max(map(len, text.split(" "))) > _SURELY_SHORT
@@ -323,9 +323,9 @@ def _refused(pairs: NewPairs, k: int, reason: str, message: str) -> RejectedLine
 
 
 def save_request(writing: Writing, request: RequestRow, since: int | None) -> None:
-    """Records how far a request has come; `since` is how many lines were recorded before, None: it is new.
+    """Record the state of a request. `since` is its number of lines recorded before, None if it is new.
 
-    Raises `RequestMovedError` where someone else has recorded it meanwhile.
+    Raises `RequestMovedError` if another process has recorded the request since.
     """
     values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"touched_at": now()}
     if since is None:
@@ -347,11 +347,11 @@ IDENTITY_BYTES = 16
 
 
 def pair_identities(corpus: str, pairs: NewPairs) -> list[bytes]:
-    """BLAKE2b-128 of each pair: of corpus and external id if any, else of corpus, content and occurrence.
+    """Return the identity of each pair, a BLAKE2b-128 digest.
 
-    With and without an alignment are two contents.
-
-    Every text is preceded by its length, so that no two different lists of texts have one encoding.
+    It is the digest of corpus and external id, or, without an external id, of corpus, content and occurrence. The same
+    texts with and without an alignment are different content. Each text is prefixed with its length, so that different
+    lists of texts have different encodings.
     """
     base = _of_corpus(corpus)
     identities = []
@@ -372,14 +372,14 @@ def _of_corpus(corpus: str) -> blake2b:
 
 
 def _content(source: str, target: str, alignment: str | None) -> str:
-    """Return what the identity of a pair without an external id is made of, but for its occurrence."""
+    """Return the hashed content of a pair without an external id, except its occurrence."""
     if alignment is None:
         return f"r{len(source)}:{source}{len(target)}:{target}"
     return f"c{len(source)}:{source}{len(target)}:{target}{len(alignment)}:{alignment}"
 
 
 _FIRST_TRIED = 16
-"""Occurrences that are tried of each pair by itself."""
+"""Occurrences to try for each pair individually."""
 _WITHDRAWN_TRIED = 10
 
 _ALL_CONTENTS = text(
@@ -389,21 +389,21 @@ _ALL_CONTENTS = text(
 
 
 def wrong_identities(connection: Connection) -> list[int]:
-    """Return ids of pairs whose identity no occurrence of their content has, nor their external id; ascending.
+    """Return the sorted ids of pairs whose identity does not match their external id or content.
 
-    A pair's occurrence is not stored. Those below it are of pairs that are stored, or were withdrawn.
+    Occurrences are not stored, so candidates are tried. Lower occurrences belong to stored or withdrawn pairs.
     """
     linked = read_notation(connection).linked
     bases = {row.id: _of_corpus(row.name) for row in connection.execute(select(corpora.c.id, corpora.c.name))}
     wrong: list[int] = []
     often: dict[tuple[int, tuple[str, ...]], dict[bytes, int]] = {}
-    """Pairs whose content occurs often, by corpus and content: their ids by their identities."""
+    """Pairs with frequent content: by corpus and content, then pair id by identity."""
     for pair_id, identity, corpus_id, external_id, *sides, alignment, aligned_by, given in connection.execute(
         _ALL_CONTENTS
     ):
         base = bases.get(corpus_id)
         if base is None:
-            # A pair without its corpus, which is reported by itself.
+            # Missing corpora are reported separately.
             continue
         if external_id is not None:
             if not _occurs(base, (f"x{len(external_id)}:{external_id}",), ("",), {identity}):
@@ -412,7 +412,7 @@ def wrong_identities(connection: Connection) -> list[int]:
         source, target = sides
         contents: tuple[str, ...] = ()
         if aligned_by == GIVEN:
-            # What people say of its links changes the alignment that a pair came with.
+            # Human links change the alignment; `given` is the alignment from the input.
             contents = (_content(source, target, alignment if given is None else given),)
         if aligned_by != GIVEN or not linked:
             contents += (_content(source, target, None),)
@@ -431,7 +431,7 @@ def wrong_identities(connection: Connection) -> list[int]:
 
 
 def _occurs(base: blake2b, contents: Sequence[str], occurrences: Iterable[int | str], identities: set[bytes]) -> bool:
-    """Take the identities out that an occurrence of the contents has; return whether none is left."""
+    """Remove identities that match an occurrence of the contents. Returns whether all were removed."""
     for occurrence in occurrences:
         for content in contents:
             digest = base.copy()
@@ -446,12 +446,12 @@ _DIGEST_BYTES = 16
 
 
 def text_digest(source: str, target: str) -> bytes:
-    """BLAKE2b-128 of both sides of a pair."""
+    """Return the BLAKE2b-128 digest of both sides of a pair."""
     return blake2b(f"{len(source)}:{source}{target}".encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def insert_links(writing: Writing, pair_ids: Sequence[int], pairs: NewPairs, origin: str) -> None:
-    """Enters what people say of the links of pairs that come in just now; it is known to fit them."""
+    """Insert the human links of new pairs. The links must have been validated."""
     if not pairs.known:
         return
     linked = read_notation(writing.connection).linked
@@ -467,7 +467,7 @@ def insert_links(writing: Writing, pair_ids: Sequence[int], pairs: NewPairs, ori
 
 
 def rows_of_links(pair_id: int, links: KnownLinks, origin: str) -> list[dict[str, object]]:
-    """Return what people say of a pair's links as rows of `human_links`."""
+    """Return the human links of a pair as rows of `human_links`."""
     moment = now()
     return [
         {"pair_id": pair_id, "source": s, "target": t, "fixed": fixed, "origin": origin, "added_at": moment}

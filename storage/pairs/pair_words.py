@@ -1,6 +1,6 @@
-"""Which pairs hold a word on their source side: for each block of pairs and each word in it, the pairs' places.
+"""Inverted index of pairs by source word: for each block of pairs and each word in it, the positions of the pairs.
 
-Pairs get ascending ids, so new ones change the rows of the last block and add blocks; those of older pairs lie still.
+Pair ids are ascending, so new pairs change only rows of the last block and add blocks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,26 +19,26 @@ from hierogram.storage.pairs.vocabulary import known_words, word_ids
 from hierogram.storage.schema.tables import pair_words
 
 BLOCK_BITS = 14
-"""Pairs whose ids have all but these low bits in common are a block."""
+"""Low bits of a pair id within a block; a block has 2^`BLOCK_BITS` ids."""
 
 _PLACE = (1 << BLOCK_BITS) - 1
 
 Posting = tuple[int, int, bytes]
-"""Block, word and the encoded places in the block of the pairs that hold it."""
+"""Block, word id, and the encoded positions in the block of the pairs that contain the word."""
 
 
 def are_noted(notation: Notation) -> bool:
-    """Return whether a store of this kind says which pairs hold which words."""
+    """Return whether a store with this notation indexes pairs by word."""
     return notation.takes == PAIRS
 
 
 def pairs_of(block: int, content: bytes) -> NDArray[np.int64]:
-    """The ids of pairs, ascending, that a row names: their places in the block, uint16 each, lowest byte first."""
+    """Decode the sorted pair ids of a row: positions in the block, uint16 each, little-endian."""
     return np.frombuffer(content, "<u2").astype(np.int64) + (block << BLOCK_BITS)
 
 
 def postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[str, int]) -> Iterator[Posting]:
-    """Every block and word of these texts, in their order; `ids` are those of the words."""
+    """Yield the postings of source texts, sorted by block and word id. `ids` maps words to ids."""
     if not pair_ids:
         return
     tokens = " ".join(sources).split(" ")
@@ -46,7 +46,7 @@ def postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[str, 
     lengths = np.fromiter((source.count(" ") + 1 for source in sources), np.int64, len(sources))
     numbers = np.repeat(np.array(pair_ids, np.int64), lengths)
     bits = int(words.max()).bit_length()
-    # A block, a word and a place in one number, which takes 14 bits more than both ids need at most.
+    # Pack block, word and position into one number.
     packed = np.sort((numbers >> BLOCK_BITS << bits | words) << BLOCK_BITS | numbers & _PLACE)
     packed = packed[np.append(True, packed[1:] != packed[:-1])]
     keys = packed >> BLOCK_BITS
@@ -66,11 +66,11 @@ def postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[str, 
 
 
 def note_pairs(writing: Writing, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
-    """Enters new pairs, whose ids are above all others, by the words of their source sides."""
+    """Index new pairs, whose ids must be above all others, by the words of their source sides."""
     if not pair_ids or not are_noted(read_notation(writing.connection)):
         return
     found = list(postings(pair_ids, sources, _ids(writing, sources)))
-    # Only the first block may have rows already.
+    # Only the first block may already have rows.
     started = pair_ids[0] >> BLOCK_BITS
     begun = [row for row in found if row[0] == started] if pair_ids[0] & _PLACE else []
     writing.loader.insert(pair_words, ("block", "word_id", "pairs"), found[len(begun) :])
@@ -79,7 +79,7 @@ def note_pairs(writing: Writing, pair_ids: Sequence[int], sources: Sequence[str]
     writing.loader.stage(staged_pair_words, begun)
     together = "pair_words.pairs || excluded.pairs"
     if writing.connection.dialect.name != POSTGRES:
-        # SQLite takes what it puts together for text.
+        # SQLite's || returns text.
         together = f"CAST({together} AS BLOB)"
     writing.connection.execute(
         text(
@@ -90,7 +90,7 @@ def note_pairs(writing: Writing, pair_ids: Sequence[int], sources: Sequence[str]
 
 
 def forget_pairs(writing: Writing, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
-    """Takes pairs out that have these texts."""
+    """Remove pairs with the given source texts from the index."""
     if not pair_ids or not are_noted(read_notation(writing.connection)):
         return
     rows = dict(zip(pair_ids, sources, strict=True))
@@ -128,7 +128,7 @@ def _forget(writing: Writing, block: int, pair_ids: Sequence[int], sources: Sequ
 
 
 def wrong_blocks(connection: Connection) -> list[int]:
-    """Blocks whose rows are not those that the pairs' texts make, ascending."""
+    """Return the sorted blocks whose rows do not match the pairs' texts."""
     if not are_noted(read_notation(connection)):
         return []
     last_pair, last_row = (
@@ -147,7 +147,7 @@ def wrong_blocks(connection: Connection) -> list[int]:
         try:
             right = noted == _counted(connection, block, partial(known_words, connection, SOURCE))
         except KeyError:
-            # A word that the vocabulary lacks, which is reported by itself.
+            # A word is missing in the vocabulary, which is reported separately.
             right = False
         if not right:
             wrong.append(block)
@@ -157,7 +157,7 @@ def wrong_blocks(connection: Connection) -> list[int]:
 def _counted(
     connection: Connection, block: int, look_up: Callable[[Iterable[str]], Mapping[str, int]]
 ) -> list[Posting]:
-    """Return the rows that a block should have; `look_up` finds the ids of words."""
+    """Compute the rows of a block from the pairs' texts. `look_up` returns the ids of words."""
     rows = connection.execute(
         text("SELECT id, source FROM sentence_pairs WHERE id >= :first AND id <= :last ORDER BY id"),
         {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _PLACE},
@@ -168,7 +168,7 @@ def _counted(
 
 
 def note_blocks_again(writing: Writing, blocks: Sequence[int]) -> None:
-    """Makes the rows of these blocks again from the pairs' texts."""
+    """Rebuild the rows of the blocks from the pairs' texts."""
     for block in blocks:
         writing.connection.execute(delete(pair_words).where(pair_words.c.block == block))
         counted = _counted(writing.connection, block, partial(word_ids, writing, SOURCE))

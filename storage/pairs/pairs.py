@@ -1,4 +1,4 @@
-"""Sentence pairs as the store has them: by state, by id, by what waited longest; where they came from, their scores."""
+"""Queries of stored sentence pairs, their scores, and the treebank settings."""
 
 import json
 from collections.abc import Collection, Iterable, Sequence
@@ -29,15 +29,15 @@ _TREEBANK = "treebank"
 
 
 class Pairs(Access):
-    """Sentence pairs, their scores, and what is known of treebanks."""
+    """Sentence pairs, their scores, and the treebank settings."""
 
     def pairs(self, after_id: int = 0, limit: int | None = None, states: Sequence[str] | None = None) -> list[PairRow]:
-        """Pairs with an id above `after_id`, in id order, in any of `states` if given."""
+        """Return up to `limit` pairs with id > `after_id`, in id order; only pairs in `states` if given."""
         with self._reading() as connection:
             ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
             if states is None:
                 return as_rows(connection.execute(ordered))
-            # State by state, since an index has the pairs of one state in the order of their ids, but not of several.
+            # Query each state separately, because the index has id order only within a state.
             rows = [
                 row
                 for state in dict.fromkeys(states)
@@ -47,7 +47,7 @@ class Pairs(Access):
             return rows[:limit]
 
     def pair_columns(self, after_id: int, limit: int, states: Sequence[str]) -> PairColumns:
-        """Return the same as `pairs` without texts and derivations, at the speed of the server; on Postgres."""
+        """Return the pairs of `pairs` as columns without texts and derivations. Postgres only."""
         import numpy as np
 
         from hierogram.storage.database.copying import numbers_on_postgres
@@ -70,19 +70,19 @@ class Pairs(Access):
         return PairColumns(*(column[order].astype(np.int64) for column in found))
 
     def pairs_by_id(self, ids: Sequence[int]) -> list[PairRow]:
-        """The pairs with these ids, in id order; ids without a pair are left out."""
+        """Return the pairs with the given ids, in id order. Unknown ids are skipped."""
         with self._reading() as connection:
             return pairs_by_id(connection, ids)
 
     def find_pair(self, pair_id: int) -> PairRecord | None:
-        """The pair as people ask for it, None if the store does not hold it."""
+        """Return a pair with its corpus name, or None if it does not exist."""
         with self._reading() as connection:
             return find_pair(connection, pair_id)
 
     def stalest_pairs(self, limit: int) -> list[PairRow]:
-        """The settled pairs that were sampled longest ago, those first."""
+        """Return up to `limit` settled pairs, least recently sampled first."""
         with self._reading() as connection:
-            # Not "settled", as almost all pairs are: SQLite would find them by the index of states, and sort them all.
+            # Do not compare with "settled", because SQLite would then use the index by state and sort almost all pairs.
             unsettled = (UNALIGNED, WAITING, SAMPLING)
             statement = (
                 pair_rows()
@@ -94,7 +94,7 @@ class Pairs(Access):
             return as_rows(connection.execute(statement))
 
     def count_pairs(self, states: Sequence[str] | None = None) -> int:
-        """Return how many pairs there are, in any of `states` if given."""
+        """Return the number of pairs, only in `states` if given. Raises `StoreError` for unknown states."""
         with self._reading() as connection:
             by_state = read_state(connection).pairs()
             if states is not None and not by_state.keys() >= set(states):
@@ -102,7 +102,7 @@ class Pairs(Access):
             return sum(by_state[state] for state in (by_state if states is None else set(states)))
 
     def lag(self) -> LagRow:
-        """Return how far sampling is behind; takes the same time whatever the store's size."""
+        """Return the backlog of sampling, in constant time."""
         with self._reading() as connection:
             totals = read_state(connection)
             oldest = [
@@ -120,10 +120,10 @@ class Pairs(Access):
             return LagRow(sum(states.values()), age, states)
 
     def keep_scores(self, rows: Sequence[ScoreRow]) -> None:
-        """Keeps scores in place of those that pairs had before; pairs that are gone get none."""
+        """Insert or replace scores. Scores of deleted pairs are ignored."""
         with self._writing() as writing:
             moment = writing.loader.moment
-            # At most one score a pair, in the order of the table.
+            # Keep the last score of each pair, in id order.
             by_pair = {row.pair_id: (*row[:2], moment(row.scored_at), *row[3:]) for row in rows}
             writing.loader.stage(staged_scores, (by_pair[pair_id] for pair_id in sorted(by_pair)))
             columns = ", ".join(_SCORE_COLUMNS)
@@ -138,45 +138,45 @@ class Pairs(Access):
             )
 
     def scores(self, after_id: int = 0, limit: int = 1_000) -> list[ScoreRow]:
-        """Scores that are kept, of pairs with an id above `after_id`, in id order."""
+        """Return up to `limit` stored scores of pairs with id > `after_id`, in id order."""
         with self._reading() as connection:
             return _scores(connection, pair_scores.c.pair_id > after_id, limit)
 
     def scores_by_id(self, ids: Collection[int]) -> list[ScoreRow]:
-        """The scores that are kept of these pairs, in id order."""
+        """Return the stored scores of the given pairs, in id order."""
         with self._reading() as connection:
             if not ids:
                 return []
-            # Few at a time, and mostly one after the other: a range of the index holds them all.
+            # Read one index range, because the ids are few and mostly consecutive.
             chosen = set(ids)
             found = _scores(connection, pair_scores.c.pair_id.between(min(chosen), max(chosen)))
             return [row for row in found if row.pair_id in chosen]
 
     def vocabulary_sizes(self) -> tuple[int, int]:
-        """Numbers of different source and target words."""
+        """Return the numbers of distinct source and target words."""
         with self._reading() as connection:
             state = read_state(connection)
         return state.source_types, state.target_types
 
     def word_counts(self, side: str, words: Iterable[str]) -> dict[str, int]:
-        """Return how often words, each given once, occur on a side. Words that do not occur are left out."""
+        """Return the counts of distinct words on a side. Words that do not occur are omitted."""
         with self._reading() as connection:
             return count_of_words(connection, side, words)
 
     def pair_texts(self, after_id: int, limit: int) -> list[tuple[int, str, str]]:
-        """Return id, source and target of up to `limit` pairs with an id above `after_id`, by id."""
+        """Return (id, source, target) of up to `limit` pairs with id > `after_id`, in id order."""
         pair = sentence_pairs.c
         statement = select(pair.id, pair.source, pair.target).where(pair.id > after_id).order_by(pair.id).limit(limit)
         with self._reading() as connection:
             return [(row.id, row.source, row.target) for row in connection.execute(statement)]
 
     def treebank(self) -> dict[str, object] | None:
-        """Return how a tree grammar's trees are transformed, and its known words; None before the first tree."""
+        """Return the tree transformations and known words of a tree grammar, None before the first tree."""
         with self._reading() as connection:
             return _treebank(connection)
 
     def settle_treebank(self, treebank: dict[str, object]) -> dict[str, object]:
-        """Settle how trees are transformed, for the store's life; return what holds, which may have been settled."""
+        """Store the treebank settings unless they are already stored, and return the stored settings."""
         with self._writing() as writing:
             settled = _treebank(writing.connection)
             if settled is None:
@@ -186,7 +186,7 @@ class Pairs(Access):
 
 
 def pair_rows() -> Select[tuple[object, ...]]:
-    """Selects what a `PairRow` holds, in its order."""
+    """Return a SELECT of the fields of `PairRow`, in order."""
     pair = sentence_pairs.c
     return select(
         pair.id, pair.source, pair.target, pair.alignment, pair.state, pair.stage, pair.sweep,
@@ -199,9 +199,9 @@ def pair_rows() -> Select[tuple[object, ...]]:
 
 
 def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
-    """The pairs with these ids, in id order; ids without a pair are left out."""
+    """Return the pairs with the given ids, in id order. Unknown ids are skipped."""
     rows: list[PairRow] = []
-    # The database takes no others, and no pair has them.
+    # Other ids do not exist, and the database would refuse them.
     wanted = sorted({one for one in ids if 0 < one <= LARGEST_NUMBER})
     for start in range(0, len(wanted), IDS_A_QUERY):
         chunk = wanted[start : start + IDS_A_QUERY]
@@ -211,7 +211,7 @@ def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
 
 
 def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
-    """The pair with its corpus' name, None if there is none."""
+    """Return a pair with its corpus name, or None if it does not exist."""
     pair = sentence_pairs.c
     row = connection.execute(
         select(
@@ -225,7 +225,7 @@ def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
 
 
 def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
-    """The rows of `pair_rows()`."""
+    """Convert rows of `pair_rows()`."""
     return [PairRow._make(row) for row in rows]
 
 
@@ -236,6 +236,6 @@ def _scores(connection: Connection, wanted: ColumnElement[bool], most: int | Non
 
 
 def _treebank(connection: Connection) -> dict[str, object] | None:
-    """Return what was settled with the first trees; None before."""
+    """Return the treebank settings, None before the first tree."""
     value = connection.execute(select(settings.c.value).where(settings.c.name == _TREEBANK)).scalar_one_or_none()
     return None if value is None else json.loads(value)

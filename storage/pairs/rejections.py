@@ -1,4 +1,4 @@
-"""Rejected lines: those one after the other that were rejected for one reason are one row."""
+"""Storage of rejected lines. Consecutive lines with the same reason share a row."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _DIGEST_BYTES = 16
 
 
 def keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]) -> None:
-    """Keep what `in_runs` gives; lines that are known, from this or an earlier offer of the input, are kept once."""
+    """Store runs of `in_runs`. Lines that this or an earlier ingest of the input has stored are not stored twice."""
     first: dict[str, RejectedLine] = {}
     numbers = Counter[str]()
     while lines:
@@ -49,8 +49,9 @@ def keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, lin
 def _keep(
     writing: Writing, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
-    """Keep lines; returns what comes after lines that an earlier batch has kept, which is to be kept on its own, and
-    the lines that were kept, each with how many of it were not known.
+    """Store runs of lines. Returns (remainders, stored runs with their numbers of new lines).
+
+    A remainder is the part of a run that follows the lines that an earlier batch stored. It needs its own row.
     """
     offered: dict[bytes, RejectedLine] = {}
     for line in lines:

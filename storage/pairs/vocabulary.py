@@ -1,4 +1,4 @@
-"""The vocabulary: words by side, their ids, how often they occur in pairs, and how they are found by how they look."""
+"""Vocabulary: word ids and counts by side, and search for similar words."""
 
 import json
 import unicodedata
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WordCounts = dict[str, dict[str, int]]
-"""How often words occur: side, then token, to count."""
+"""Word counts by side, then by token."""
 
 
 def words_of_pairs(notation: Notation, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
-    """Return how often each word occurs in pairs' texts, by side; only of the sides that are words."""
+    """Count the words of pairs' texts by side, for the sides that consist of words."""
     texts = {SOURCE: sources, TARGET: targets}
     return {side: count_tokens(texts[side]) for side in notation.pair_words}
 
 
 def count_words(writing: Writing, words: WordCounts, sign: int = 1) -> None:
-    """Adds what `words_of_pairs` found to the vocabulary's counts, or takes it off (`sign` -1).
+    """Add word counts to the vocabulary, or subtract them if `sign` is -1.
 
-    A word that no pair has any more keeps its id, but is none of the store's types until one has it again.
+    A word whose count becomes 0 keeps its id but is not counted as a type.
     """
     increments: list[tuple[int, int]] = []
     for side, counts in words.items():
         ids = _known_ids(writing, side, list(counts))
         increments += [(word_id, sign * counts[token]) for token, word_id in ids.items()]
-        # Frequent words first: so words of the higher ids are the rarer ones, as a rule.
+        # Add frequent words first, so that rarer words usually have higher ids.
         new = sorted((-count, token) for token, count in counts.items() if token not in ids)
         _add_words(writing, side, {token: -count for count, token in new})
     writing.loader.stage(staged_increments, sorted(increments))
@@ -56,7 +56,7 @@ def count_words(writing: Writing, words: WordCounts, sign: int = 1) -> None:
 
 
 def _unused(writing: Writing) -> dict[str, int]:
-    """Return how many of the words of `staged_increments` have count 0, by side."""
+    """Return the number of words in `staged_increments` with count 0, by side."""
     rows = writing.connection.execute(
         select(vocabulary.c.side, func.count().label("number"))
         .join(staged_increments, staged_increments.c.word_id == vocabulary.c.id)
@@ -74,20 +74,20 @@ def _count_types(writing: Writing, side: str, number: int) -> None:
 
 
 def word_ids(writing: Writing, side: str, tokens: Iterable[str]) -> Mapping[str, int]:
-    """The ids of the words by token; those that are new are added, with count 0."""
+    """Return the ids of words by token. New words are added with count 0."""
     wanted = list(dict.fromkeys(tokens))
     ids = _known_ids(writing, side, wanted)
     return ids | _add_words(writing, side, {token: 0 for token in wanted if token not in ids})
 
 
 def _known_ids(writing: Writing, side: str, tokens: Sequence[str]) -> dict[str, int]:
-    """The ids of those words that the vocabulary holds, from memory if this or an earlier transaction met them."""
+    """Return the ids of words in the vocabulary, using the ids cached by this and earlier transactions."""
     ids: dict[str, int] = {}
     for known in (writing.met_words[side], writing.new_words[side]):
         found_here = zip(tokens, map(known.get, tokens), strict=True)
         ids |= {token: word_id for token, word_id in found_here if word_id is not None}
     in_memory = sum(len(words[side]) for words in (writing.met_words, writing.new_words) for side in (SOURCE, TARGET))
-    # Where all words of the store are in memory, one that is not is new.
+    # If all words of the store are cached, other words are new.
     if len(ids) < len(tokens) and in_memory < writing.state.last_word_id:
         unmet = [token for token in tokens if token not in ids]
         writing.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(unmet)))
@@ -107,12 +107,12 @@ _WORDS_A_QUERY = 10_000
 
 
 def known_words(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
-    """Return the ids of those of the words, each named once, that the vocabulary holds."""
+    """Return the ids of distinct words by token. Words that are not in the vocabulary are omitted."""
     return _numbers_of_words(connection, side, tokens, "id")
 
 
 def count_of_words(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
-    """Return how often each of the words occurs on a side. Words that do not occur are left out."""
+    """Return the counts of distinct words on a side. Words that do not occur are omitted."""
     found = _numbers_of_words(connection, side, tokens, "count")
     return {token: count for token, count in found.items() if count}
 
@@ -130,7 +130,7 @@ def _numbers_of_words(connection: Connection, side: str, tokens: Iterable[str], 
 
 
 def _add_words(writing: Writing, side: str, counts: Mapping[str, int]) -> dict[str, int]:
-    """Adds words that the vocabulary lacks, and gives them ids in their order."""
+    """Insert new words, with ids in the given order. Returns their ids."""
     state = writing.state
     first = state.last_word_id + 1
     ids = {token: word_id for word_id, token in enumerate(counts, first)}
@@ -146,10 +146,10 @@ def _add_words(writing: Writing, side: str, counts: Mapping[str, int]) -> dict[s
 
 
 LONGEST_FOLDED = 128
-"""Characters of a folded form; words whose forms agree so far are taken for one."""
+"""Maximum length of a folded form in characters. Longer words are compared by this prefix."""
 
 MOST_READINGS = 8
-"""Readings of a phrase that are looked for beside the phrase itself, at most."""
+"""Maximum number of readings of a phrase, without the phrase itself."""
 _MOST_SPELLINGS = 16
 _COMBINATIONS = 64
 _READ_OF_A_FORM = 200
@@ -157,14 +157,14 @@ _READ_OF_A_RANGE = 4_000
 _SHORTEST_STEM = 2
 _LEAST_LIKENESS = 0.75
 _KEPT_MARKS = frozenset({0, 7, 8, 9})
-"""Canonical combining classes of marks that make another letter: vowel signs, nuktas, marks of kana, viramas."""
+"""Canonical combining classes that are not accents: vowel signs, nuktas, kana marks, viramas."""
 
 
 def folded(token: str) -> str:
-    """Return the word in lower case and without accents, composed (NFC); never empty for a word that is not.
+    """Return the word case-folded and without accents, in NFC. Not empty unless the word is empty.
 
-    Marks are dropped after a compatibility decomposition [Unicode Standard Annex 15], and capital letters by case
-    folding [Unicode Standard, section 3.13]: `Λόγος`, `λογος` and a decomposed `λόγος` have one form.
+    Accents are removed after a compatibility decomposition [Unicode Standard Annex 15], and case by case folding
+    [Unicode Standard, section 3.13]: `Λόγος`, `λογος` and a decomposed `λόγος` have the same form.
     """
     if token.isascii():
         return token[:LONGEST_FOLDED].lower()
@@ -176,7 +176,7 @@ def folded(token: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KnownWord:
-    """A word of the vocabulary: its id, and how often it occurs in stored pairs."""
+    """A word of the vocabulary with its id and its count in stored pairs."""
 
     token: str
     id: int
@@ -184,21 +184,21 @@ class KnownWord:
 
 
 def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
-    """Return the words of a side that look like the word but for accents and capital letters, the most frequent first.
+    """Return the words of a side that equal the word except for accents and case, most frequent first.
 
-    The word itself is among them where the vocabulary has it; words that no pair has any more are left out.
+    The word itself comes first if it is in the vocabulary. Words with count 0 are omitted.
     """
     found = _words(connection, side, vocabulary.c.folded == folded(token), _READ_OF_A_FORM)
     return sorted(found, key=lambda word: (word.token != token, -word.count, word.token))[:_MOST_SPELLINGS]
 
 
 def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """Return what words may stand for, the likeliest first, but not the words as they are.
+    """Return up to `MOST_READINGS` readings: combinations of spellings of words, likeliest first.
 
-    `choices` are the words' spellings, the likeliest first; where a word has none there is no reading. Readings that
-    take likelier spellings come first; of long phrases a few spellings of each word are tried.
+    `choices` are the spellings of each word, likeliest first. The words themselves are not a reading. If a word has no
+    spelling, the result is empty. For long phrases, only a few spellings of each word are tried.
     """
-    # So many of each word that there are few combinations, however long the phrase.
+    # Limit the spellings of each word, so that a long phrase has few combinations.
     most = max(1, int(_COMBINATIONS ** (1 / max(len(choices), 1)) + 1e-9))
     every = product(*(range(min(most, len(some))) for some in choices.values()))
     ranked = sorted(every, key=lambda ranks: (sum(ranks), ranks))
@@ -209,9 +209,9 @@ def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
 
 
 def like_words(connection: Connection, side: str, token: str, limit: int) -> list[KnownWord]:
-    """Return words that look alike, begin with the word, or are spelled almost so, in this order; not the word itself.
+    """Return up to `limit` other words: words that look alike, then words with this prefix, then similar spellings.
 
-    Of the words that begin alike a few thousand are read at most; those spelled almost so share their first letters.
+    Up to `_READ_OF_A_RANGE` words are read for a prefix. Similar spellings share their first letters with the word.
     """
     form = folded(token)
     found: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
@@ -229,7 +229,7 @@ def like_words(connection: Connection, side: str, token: str, limit: int) -> lis
 
 
 def _beginning(connection: Connection, side: str, form: str) -> list[KnownWord]:
-    """Words whose folded form begins so; texts compare by their bytes, and no letter comes after the last one."""
+    """Return words whose folded form has a prefix. Texts compare by bytes, and U+10FFFF sorts after all letters."""
     column = vocabulary.c.folded
     return _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _READ_OF_A_RANGE)
 
@@ -249,18 +249,18 @@ _WIDTH = 8
 
 
 def count_tokens(texts: Sequence[str]) -> dict[str, int]:
-    """Return how often each token occurs in the texts, tokens being what one or more spaces separate.
+    """Count the tokens of texts. Tokens are separated by one or more spaces.
 
-    A token of up to eight bytes of UTF-8 is one whole number, and numpy sorts numbers several times as fast as a
-    dictionary takes texts in.
+    A token of up to eight bytes of UTF-8 is packed into an integer, because numpy sorts integers several times as fast
+    as a dictionary counts strings.
     """
-    # Whoever only looks needs no numpy.
+    # Import numpy only when counting.
     import numpy as np
 
     content = " ".join(texts).encode()
     if b"\0" in content:
         return _counted(content.split(b" "))
-    # A space on both sides, and room for the number that begins at the last byte and for the one behind it.
+    # Add a space on both sides, and padding so that two integers can be read at the last byte.
     padded = b" %b %b" % (content, b"\0" * (3 * _WIDTH - (len(content) + 2) % _WIDTH))
     spaces = np.flatnonzero(np.frombuffer(padded, np.uint8) == _SPACE)
     starts, lengths = spaces[:-1] + 1, np.diff(spaces) - 1
@@ -275,7 +275,7 @@ def count_tokens(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _numbers(padded: bytes, starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]") -> "NDArray[np.uint64]":
-    """The bytes of each token, the first one lowest, as uint64; at most eight bytes."""
+    """Pack the bytes of each token, up to eight, into a little-endian uint64."""
     import numpy as np
 
     masks = np.array([(1 << 8 * length) - 1 for length in range(_WIDTH + 1)], np.uint64)
@@ -283,7 +283,7 @@ def _numbers(padded: bytes, starts: "NDArray[np.int64]", lengths: "NDArray[np.in
     place = starts >> 3
     shift = ((starts & 7) << 3).astype(np.uint64)
     low = aligned[place] >> shift
-    # In two steps, because a shift by all 64 bits is none.
+    # Shift in two steps, because a shift by 64 bits is undefined.
     high = aligned[place + 1] << (np.uint64(63) - shift) << np.uint64(1)
     numbers: NDArray[np.uint64] = (low | high) & masks[lengths]
     return numbers

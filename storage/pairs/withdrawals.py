@@ -1,4 +1,4 @@
-"""Pairs that leave the store: with their derivations, their counts and their words, in one transaction."""
+"""Withdrawal of pairs with their derivations, counts and words, in one transaction."""
 
 from collections.abc import Sequence
 
@@ -14,15 +14,15 @@ from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pa
 
 
 class Withdrawals(Access):
-    """Requests that pairs leave."""
+    """Requests to withdraw pairs."""
 
     def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
-        """Asks whoever writes the grammar to withdraw the pairs; returns the ids of those that are stored."""
+        """Request that the grammar's writer withdraws pairs. Returns the ids of the stored pairs."""
         with self._writing() as transaction:
             return request(transaction, pair_ids)
 
     def pending_withdrawals(self, limit: int) -> list[int]:
-        """Ids of pairs that were asked to leave and are still there, in their order."""
+        """Return up to `limit` ids of pairs with a pending withdrawal, sorted."""
         with self._reading() as connection:
             return list(
                 connection.scalars(
@@ -36,7 +36,7 @@ class Withdrawals(Access):
     def choose_pairs(
         self, *, corpus: str | None = None, origin: str | None = None, external_ids: Sequence[str] = ()
     ) -> list[int]:
-        """Ids of the pairs that meet all conditions given, in their order."""
+        """Return the sorted ids of the pairs that meet all given conditions."""
         with self._reading() as connection:
             found = select(sentence_pairs.c.id).order_by(sentence_pairs.c.id)
             if corpus is not None:
@@ -53,7 +53,7 @@ class Withdrawals(Access):
 
 
 def request(writing: Writing, pair_ids: Sequence[int]) -> list[int]:
-    """Asks for the pairs to leave; returns the ids of those that are stored."""
+    """Request the withdrawal of pairs. Returns the sorted ids of the stored pairs."""
     writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in set(pair_ids)))
     connection = writing.connection
     connection.execute(
@@ -69,9 +69,9 @@ def request(writing: Writing, pair_ids: Sequence[int]) -> list[int]:
 
 
 def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
-    """Takes the pairs out; the changes of the rules' counts that go with it are the caller's.
+    """Delete pairs. The caller must apply the resulting rule count changes.
 
-    Raises `PairMovedError` where a pair is gone, or has been sampled since it was read.
+    Raises `PairMovedError` if a pair was deleted or resampled since it was read.
     """
     connection = writing.connection
     request(writing, [row.id for row in rows])
@@ -98,7 +98,7 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
         text(f"UPDATE withdrawals SET done_at = :moment WHERE pair_id IN ({leaving})"),
         {"moment": writing.loader.moment(now())},
     )
-    # Whoever only looks needs no numpy.
+    # Import numpy only when writing.
     from hierogram.storage.pairs.pair_words import forget_pairs
 
     forget_pairs(writing, [row.id for row in rows], [row.source for row in rows])

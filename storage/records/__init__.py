@@ -1,7 +1,7 @@
-"""Values that cross the store's border: plain, written down once; each module has those of a room.
+"""Records that the store takes and returns.
 
-Everything here is made once and not changed (the rows that come by the million are not frozen only because making a
-frozen one takes seven times as long). Texts of tokens are joined by one space; alignments are canonical Pharaoh lines
+Records are treated as immutable. Row types with millions of instances are not frozen, because constructing a frozen
+dataclass takes seven times as long. Tokens of a text are joined by one space; alignments are canonical Pharaoh lines
 (sorted, without repeats); rule sides are in the notation of `hierogram.samplers.grammar.rules`.
 """
 

@@ -1,4 +1,4 @@
-"""Values that the aligner writes and reads."""
+"""Records of the aligner."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 class PairAlignment(NamedTuple):
-    """The alignment that the aligner gives a pair: a canonical Pharaoh line."""
+    """Alignment of a pair, computed by the aligner: a canonical Pharaoh line."""
 
     id: int
     alignment: str
 
 
 class PairLinks(NamedTuple):
-    """Links that the aligner gives a pair: both directions' links, int16 each, and how many times it has been over it.
+    """Links of a pair in both directions, int16 each, and the number of aligner sweeps over the pair.
 
-    `sweep` is 0 where the links follow from a given alignment. `since` is the sweep that was read (None: there were no
-    links), for the store to check that no one else has aligned the pair meanwhile.
+    `sweep` is 0 if the links come from a given alignment. `since` is the sweep of the links that were read (None: no
+    links). The store uses it to check that no other process has aligned the pair since.
     """
 
     id: int
@@ -31,7 +31,7 @@ class PairLinks(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """A stored pair with what the aligner thinks of it (None: nothing yet)."""
+    """A stored pair with its aligner links (None: not aligned yet)."""
 
     id: int
     source: str
@@ -45,7 +45,7 @@ class LinkRow(NamedTuple):
 
 
 class PairSize(NamedTuple):
-    """A pair for the aligner: the product of both sides' lengths in words, and how many times it has been over it."""
+    """Size of a pair: the product of both sides' lengths in words, and the number of aligner sweeps over it."""
 
     id: int
     cells: int
@@ -53,7 +53,7 @@ class PairSize(NamedTuple):
 
 
 class WordCounts(NamedTuple):
-    """Of a word that others are linked to (the empty word: no word): links in all, and tokens by number of links."""
+    """Fertility counts of a word (empty: the null word): its total links, and its tokens by number of links."""
 
     side: str
     word: str
@@ -69,8 +69,10 @@ class WordCounts(NamedTuple):
 
 
 class AnsweringCounts(NamedTuple):
-    """Counts for aligning texts that are not stored, at a position of the store: those of their words, the
-    numbers of source and target words that the store knows, and what people say of the links of the same texts.
+    """Counts for aligning texts that are not stored, as of a store position.
+
+    `counts` are the aligner counts of the texts' words, `vocabulary` the numbers of source and target words in the
+    store, `known` the human links of stored pairs with the same texts.
     """
 
     position: int
@@ -80,9 +82,9 @@ class AnsweringCounts(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """A pair whose human links have changed `asked` times, which its alignment has to follow.
+    """A pair whose human links have changed `asked` times and whose alignment must be updated.
 
-    `given` is the alignment that it came with, None where it came without.
+    `given` is the alignment from the input, None if the input had no alignment.
     """
 
     id: int
@@ -92,11 +94,11 @@ class Correction(NamedTuple):
 
 @dataclass(slots=True)
 class AlignerChange:
-    """Pairs that the aligner has been over, and by how much its counts change.
+    """New links and alignments of pairs, and the changes of the aligner's counts.
 
     `lexicon` holds (source, target, forward, backward), `jumps` (direction, width, count), each key once. Links of
-    `withdrawn` pairs go. `given` are alignments of pairs that came with one, as people have corrected it;
-    `corrected` are pairs whose human links are kept to now, each with the number of changes that this takes in.
+    `withdrawn` pairs are deleted. `given` holds human corrections of alignments that came with the input. `corrected`
+    holds (pair id, number of human link changes that the new alignment includes).
     """
 
     alignments: list[PairAlignment] = field(default_factory=list)
@@ -111,7 +113,7 @@ class AlignerChange:
 
 @dataclass(frozen=True, slots=True)
 class AlignerCounts:
-    """Counts of the aligner, in the form of `AlignerChange`."""
+    """Counts of the aligner, in the format of `AlignerChange`."""
 
     lexicon: list[tuple[str, str, int, int]]
     words: list[WordCounts]

@@ -1,4 +1,4 @@
-"""Columns of a commit: row i of every column is the same rule, or the same pair."""
+"""Columns of a commit: row i of all columns belongs to the same rule or pair."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ NUMBERS = (
     "length", "scope", "nonterminals", "source_terminals", "target_terminals", "hiero", "count",
     "expected_uses", "expected_uses_variance", "minimal_uses",
 )  # fmt: skip
-"""Numbers of a rule, by the names of their columns in the table of rules, in the order of `RuleDeltas`."""
+"""Numeric columns of the table `rules`, in the order of `RuleDeltas`."""
 
 _SIDES = ("sources", "targets")
-"""Columns of texts."""
+"""Text columns."""
 _CHANGES = ("counts", "expected_uses", "expected_uses_variances", "minimal_uses")
-"""Columns of changes."""
+"""Columns of count changes."""
 NOTHING_LEFT_OUT = (0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleDeltas:
-    """By how much rules' counts change; the rules themselves come along, so that their identity can be checked.
+    """Changes of rule counts, with the rules themselves, so that the store can detect key collisions.
 
-    `keys` uint64[n, 2], the two halves (high, low) of each rule's key; `sources` and `targets` its sides as texts;
-    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n];
-    `hiero` bool[n]; `counts` int64[n], `expected_uses` and `expected_uses_variances` float64[n] the changes of counts,
-    of expected uses and of the variance of their error, whole numbers of 1/`ONE_USE` and of 1/`ONE_SQUARE`;
-    `minimal_uses` int64[n] the changes of uses in minimal derivations. `left_out` is the change of the
-    expected uses that pairs have of rules that they do not count, by number of nonterminals. New rules are stored in
-    the order in which they come: by source, so that those that are looked up together lie together.
+    `keys` uint64[n, 2] are the halves (high, low) of the rule keys, `sources` and `targets` the rule sides as texts.
+    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` are int32[n], `hiero` is bool[n].
+    `counts` int64[n], `expected_uses` float64[n] and `expected_uses_variances` float64[n] are the changes of counts, of
+    expected uses (multiples of 1/`ONE_USE`) and of the variances of their errors (multiples of 1/`ONE_SQUARE`).
+    `minimal_uses` int64[n] are the changes of uses in minimal derivations. `left_out` is the change of the expected
+    uses of uncounted rules, by number of nonterminals. New rules are stored in the given order; sort them by source, so
+    that rules that are looked up together are stored together.
     """
 
     keys: NDArray[np.uint64]
@@ -63,16 +63,16 @@ class RuleDeltas:
     left_out: tuple[float, ...] = NOTHING_LEFT_OUT
 
     def __len__(self) -> int:
-        """Return how many rules there are."""
+        """Return the number of rules."""
         return len(self.counts)
 
     def numbers(self, column: str) -> NDArray[np.generic]:
-        """A column of numbers by its name in the table of rules, such as `nonterminals` or `scope`."""
+        """Return a numeric column by its name in the table `rules`, such as `nonterminals` or `scope`."""
         named: NDArray[np.generic] = getattr(self, _COLUMNS.get(column, column))
         return named
 
     def added_up(self, groups: NDArray[np.int64]) -> RuleDeltas:
-        """The same rules, in row g with the changes of all rows k that have `groups[k]` = g, else with none."""
+        """Sum the changes by group: row g gets the sum over the rows k with `groups[k]` = g, other rows get 0."""
         import numpy as np
 
         changes = {name: np.zeros_like(getattr(self, name)) for name in _CHANGES}
@@ -81,12 +81,12 @@ class RuleDeltas:
         return replace(self, **changes)
 
     def at(self, rows: NDArray[np.int64], sources: Texts, targets: Texts) -> RuleDeltas:
-        """These rows, whose sides are given."""
+        """Return the selected rows, with the given sides."""
         columns = {name: getattr(self, name)[rows] for name in _column_names() if name not in _SIDES}
         return RuleDeltas(sources=sources, targets=targets, left_out=self.left_out, **columns)
 
     def shown(self, row: int) -> str:
-        """A rule as people see it."""
+        """Return a rule for display, as `source ||| target`."""
         return f"{self.sources.string(row)} ||| {self.targets.string(row)}"
 
 
@@ -95,7 +95,7 @@ def _column_names() -> list[str]:
 
 
 def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
-    """The rows of all parts; there is one part at least."""
+    """Concatenate the rules of one or more parts, and add up `left_out`."""
     import numpy as np
 
     from hierogram.samplers.grammar.columns import concatenated
@@ -110,12 +110,12 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
 
 @dataclass(frozen=True, slots=True)
 class PairUpdates:
-    """New derivations of pairs, and how far the pairs have come.
+    """New derivations of pairs, and the progress of the pairs.
 
-    `ids` int64[n]; `states` all variables of each pair's forest and `averages` what it averaged, as bytes;
-    `burned_in` bool[n] whether the pair has been through every stage; `stages`, `sweeps` int64[n]. `since` int64[n] is
-    the sweep that the pair had when its derivation was read: the store checks that no one else has sampled the pair
-    meanwhile, since count changes are from that derivation to the new one. Where it is -1, nothing is checked.
+    `ids` int64[n]; `states` are the variables of each pair's forest and `averages` its averages, as bytes; `burned_in`
+    bool[n] is true if the pair has completed every stage; `stages` and `sweeps` are int64[n]. `since` int64[n] is the
+    sweep of the pair when its derivation was read. Count changes are relative to that derivation, so the store checks
+    that no other process has sampled the pair since; -1 skips the check.
     """
 
     ids: NDArray[np.int64]
@@ -127,12 +127,12 @@ class PairUpdates:
     since: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """Return how many pairs there are."""
+        """Return the number of pairs."""
         return len(self.ids)
 
 
 class RuleChanges(NamedTuple):
-    """The columns of `RuleDeltas` that say which rules change, and how; their sides lie elsewhere."""
+    """Columns of `RuleDeltas` with the keys and changes, without the rule sides."""
 
     keys: NDArray[np.uint64]
     counts: NDArray[np.int64]
@@ -142,10 +142,10 @@ class RuleChanges(NamedTuple):
 
 
 class WrittenPart(NamedTuple):
-    """A part of a commit that another process has written into tables of its own, whose names begin with `name`.
+    """A part of a commit that another process wrote to its own tables, whose names begin with `name`.
 
-    `pairs` of which `burned_in` have been through every stage; how rules change, in the order of the rows of the table
-    of rules, no key twice; `left_out` as in `RuleDeltas`.
+    `pairs` is the number of pairs, `burned_in` the number of them that have completed every stage. `changes` has the
+    row order of the part's table of rules, each key once. `left_out` is as in `RuleDeltas`.
     """
 
     name: str
@@ -157,7 +157,7 @@ class WrittenPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredRules:
-    """The table of rules as it is, zero counts included: `ids` int64[n], and the rules with their counts."""
+    """Rows of the table `rules`, including zero counts: `ids` int64[n], and the rules with their counts."""
 
     ids: NDArray[np.int64]
     rules: RuleDeltas
@@ -165,10 +165,9 @@ class StoredRules:
 
 @dataclass(frozen=True, slots=True)
 class RuleCounts:
-    """All rule counts of a store, for the samplers; row i of every array is the same rule.
+    """Positive rule counts of a store, for the samplers; row i of all arrays belongs to the same rule.
 
-    `keys` uint64[n, 2] (high, low), `counts` int64[n], `lengths`, `source_terminals` and `target_terminals`
-    int32[n]. Counts are positive.
+    `keys` uint64[n, 2] (high, low), `counts` int64[n], `lengths`, `source_terminals` and `target_terminals` int32[n].
     """
 
     keys: NDArray[np.uint64]
@@ -179,9 +178,9 @@ class RuleCounts:
 
 
 class KeyRun(NamedTuple):
-    """A sorted run of the index of rules by key, see `hierogram.storage.grammar.key_runs`.
+    """Sorted run of the index of rules by key, see `hierogram.storage.grammar.key_runs`.
 
-    Entries in ascending order of `fingerprints`, uint32[n]; `rule_ids`, int64[n], are negative for rules gone.
+    Entries are sorted by `fingerprints` uint32[n]. `rule_ids` int64[n] are negative for deleted rules.
     """
 
     fingerprints: NDArray[np.uint32]

@@ -1,4 +1,4 @@
-"""Rules, labels and sweeps, a row for each."""
+"""Records of rules, labels, learning runs and sweeps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 
 class LabelRow(NamedTuple):
-    """Parameters of a label of a tree grammar: the strength α_c of its fragments' process, and the probability
-    β_c that the base distribution expands it.
+    """Parameters of a label of a tree grammar.
+
+    `strength` is the strength α_c of the label's process, `expansion_probability` the probability β_c that the base
+    distribution expands the label.
     """
 
     label: str
@@ -17,10 +19,10 @@ class LabelRow(NamedTuple):
 
 
 class LearningRun(NamedTuple):
-    """Progress of a run of learning with the sweeps that follow the schedule: `sweeps` of them over every pair.
+    """Progress of a learning run: `sweeps` sweeps over every pair after the schedule.
 
-    All pairs have had `done` of them. They are taken in batches by their ids: pairs up to `after_id` have had the next
-    few as well, which are a round, and the batch after them has had `within` of that round.
+    Pairs are swept in batches by id, one round of sweeps at a time. All pairs have had `done` sweeps. Pairs up to
+    `after_id` have also completed the current round, and the next batch has had `within` sweeps of it.
     """
 
     id: int
@@ -31,7 +33,7 @@ class LearningRun(NamedTuple):
 
     @property
     def at_its_end(self) -> bool:
-        """Return whether every pair has had all of its sweeps."""
+        """Whether all sweeps are done."""
         return self.done >= self.sweeps
 
 
@@ -47,10 +49,11 @@ class SupportingPair(NamedTuple):
 
 
 class SweepRecord(NamedTuple):
-    """One sweep over a batch of pairs: its place in the schedule, what moved, how likely the result is.
+    """One sweep over a batch of pairs: its stage, the numbers of sampled and changed variables, and the likelihood.
 
-    `log_likelihood` is natural-log, of all rule counts after the sweep; None where it was not computed.
-    `log_likelihood_before` is that of the counts before it: where a run begins, with new pairs in their initial state.
+    `log_likelihood` is the natural log-likelihood of all rule counts after the sweep, None if not computed.
+    `log_likelihood_before` is the natural log-likelihood of the counts before the sweep; at the start of a run, these
+    counts include new pairs in their initial state.
     """
 
     stage: int
@@ -66,10 +69,11 @@ class SweepRecord(NamedTuple):
 
 @dataclass(slots=True)
 class RuleRow:
-    """A rule with its uses and relative frequencies, as people and exports see it.
+    """A rule with its uses and relative frequencies, for queries and exports.
 
-    `expected_uses_error` is the Monte-Carlo standard error of the expected uses, `count` its uses in the present
-    derivations; probabilities are relative frequencies of expected uses, or of the count where draws were asked for.
+    `expected_uses_error` is the Monte-Carlo standard error of the expected uses, `count` the number of uses in the
+    current derivations. Probabilities are relative frequencies of expected uses, or of counts in queries for drawn
+    rules.
     """
 
     id: int
@@ -88,7 +92,7 @@ class RuleRow:
 
 @dataclass(slots=True)
 class StoredRule:
-    """A row of the table of rules as it is, zero counts included, for a recount."""
+    """A row of the table `rules`, including zero counts, for a recount."""
 
     id: int
     key_high: int

@@ -1,4 +1,4 @@
-"""State of a store, who does what with it, and what has changed."""
+"""Records of store status, claims, requests, exports and events."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Literal, NamedTuple, get_args
 from hierogram.storage.records.pairs import UNSETTLED
 
 CLASSES_OF_RULES = ("0", "1", "2", "3+")
-"""Numbers of nonterminals, as rules are told apart by them."""
+"""Classes of rules, by number of nonterminals."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """Size of a store, and how far sampling has come.
+    """Size of a store, and progress of sampling.
 
-    `rules_in_use`: rules of the present derivations. `rules_expected`: rules that are expected to be used.
-    `rules_stored`: all rules, including those that only minimal derivations use. `rule_tokens`: uses of rules in the
-    present derivations. `expected_tokens`: expected uses of all rules. `left_out`: expected uses of rules that are too
-    rare in a pair to be counted, by number of nonterminals, one of `CLASSES_OF_RULES`. `failed_files`: inputs of the
-    spool that were set apart. `deliveries`: recent events for webhooks, by state. `log_bytes`: size of the log beside
-    an SQLite store's file; None for Postgres.
+    `rules_in_use`: rules in the current derivations. `rules_expected`: rules with expected uses. `rules_stored`: all
+    rules, including rules that occur only in minimal derivations. `rule_tokens`: uses of rules in the current
+    derivations. `expected_tokens`: expected uses of all rules. `left_out`: expected uses of rules that are too rare in
+    a pair to be counted, by `CLASSES_OF_RULES`. `failed_files`: spool inputs that could not be read. `deliveries`:
+    recent webhook deliveries, by state. `log_bytes`: size of the write-ahead log of an SQLite store in bytes, None on
+    Postgres.
     """
 
     url: str
@@ -44,12 +44,12 @@ class StoreStatus:
 
     @property
     def behind(self) -> dict[str, int]:
-        """Return how many pairs are in which of the states `UNSETTLED`."""
+        """Numbers of pairs in the states `UNSETTLED`."""
         return {state: self.pairs.get(state, 0) for state in UNSETTLED}
 
 
 class Claim(NamedTuple):
-    """Who has a claim on what, until when; `process` tells the holder from all others, `host` and `pid` tell people."""
+    """A claim with its holder and expiry. `process` identifies the holder; `host` and `pid` are for display."""
 
     name: str
     token: str
@@ -62,9 +62,9 @@ class Claim(NamedTuple):
 
 
 class RequestRow(NamedTuple):
-    """A request that its client may repeat under the same key: how far it was taken in, and the answer.
+    """An idempotent request, which its client may repeat under the same key: its progress and response.
 
-    `digest` is that of its first `lines` lines; `answer` JSON, final where the request is `done`.
+    `lines` is the number of stored lines, `digest` their digest. `answer` is JSON, final if the request is `done`.
     """
 
     key: str
@@ -76,10 +76,10 @@ class RequestRow(NamedTuple):
 
 
 class ExportRow(NamedTuple):
-    """A recorded export: the file that it wrote, and the store position that it shows.
+    """A recorded export: its file, and the store position of its content.
 
-    `path` is the file of the rules; of a run that has not succeeded, the file or the folder of versions that it was to
-    write. `state` is running, done or failed; times are UTC. `last_event` is the last event of the store at `position`.
+    `path` is the file of rules; until the export has succeeded, it is the intended file or the folder of versions.
+    `state` is running, done or failed; times are UTC. `last_event` is the id of the last event at `position`.
     """
 
     id: int
@@ -124,10 +124,10 @@ EVENT_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that changed. `id` grows in the order of commits; what does not concern a kind is None.
+    """A change of the store. `id` increases in commit order; fields that do not apply to the kind are None.
 
-    `error` is the Monte-Carlo standard error of the difference of a rule's expected uses. `number` counts lines or
-    rules; `detail` has the rest by name.
+    `error` is the Monte-Carlo standard error of the difference of a rule's expected uses. `number` is a number of
+    lines or rules. `detail` contains the other values by name.
     """
 
     id: int
@@ -143,13 +143,13 @@ class Event:
     detail: dict[str, Any] | None = None
 
     def plain(self) -> dict[str, Any]:
-        """Return the event for JSON, without what does not concern its kind."""
+        """Return the event as a JSON object, without fields that are None."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
         return values | {"at": self.at.isoformat().replace("+00:00", "Z")}
 
 
 class NewEvent(NamedTuple):
-    """An event before it is stored; fields as in `Event`."""
+    """An event that is not stored yet; fields as in `Event`."""
 
     kind: str
     rule_id: int | None = None
@@ -163,10 +163,10 @@ class NewEvent(NamedTuple):
 
 
 class EventPage(NamedTuple):
-    """Some events, in order. `oldest` is the id of the first that is kept (one above `last` where there is none).
+    """A page of events, in order.
 
-    `last` is the id of the last event. `missed` counts events after the position asked for that
-    are no longer kept.
+    `oldest` is the id of the first stored event (`last` + 1 if no event is stored), `last` the id of the last event.
+    `missed` is the number of events after the requested id that have been deleted.
     """
 
     events: list[Event]
@@ -176,7 +176,7 @@ class EventPage(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """An event that is to be sent to a webhook, and how often that was tried."""
+    """An event to send to a webhook, and the number of attempts."""
 
     url: str
     event_id: int

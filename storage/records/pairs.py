@@ -1,4 +1,4 @@
-"""Sentence pairs on their way into and out of the store, and their scores."""
+"""Records of sentence pairs, ingest results and scores."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
 
 
 UNALIGNED = "unaligned"
-"""State of a pair that came without an alignment and has not got one yet."""
+"""State of a pair that has no alignment yet."""
 WAITING = "waiting"
-"""State of a pair that is stored and aligned but has no derivation yet."""
+"""State of a pair that is aligned but has no derivation yet."""
 SAMPLING = "sampling"
-"""State of a pair that has a derivation and has not burned in."""
+"""State of a pair that has a derivation but has not burned in."""
 SETTLED = "settled"
-"""State of a pair that has been through every stage."""
+"""State of a pair that has completed every stage of the schedule."""
 UNSETTLED = (UNALIGNED, WAITING, SAMPLING)
-"""States of pairs that are not through the schedule."""
+"""States of pairs that have not completed the schedule."""
 DERIVED = (SAMPLING, SETTLED)
 """States of pairs that have a derivation."""
 TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES = "tbx", "csv_entries", "tsv_entries"
 DICTIONARIES = (TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES)
-"""Formats of batches whose pairs are entries of dictionaries."""
+"""Batch formats whose pairs are dictionary entries."""
 NOBODY, GIVEN, ALIGNER = "nobody", "given", "aligner"
-"""Who aligned a pair: no one yet, whoever made the input, or our aligner."""
+"""Origin of a pair's alignment: not aligned yet, given in the input, or computed by the aligner."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewPairs:
-    """Validated sentence pairs on their way into the store, as columns: entry k of every column is the same pair.
+    """Validated sentence pairs to store, as columns: entry k of all columns belongs to the same pair.
 
-    `sources` and `targets` the texts, `source_lengths` and `target_lengths` their numbers of tokens; `alignments`
-    None where the pair is for the aligner; `lines` where the pairs stand in the input, from 1. `occurrences` number
-    repeats of the same content within one input from 0, so that a corpus keeps its true repeats and yet the same input
-    offered twice is stored once. A pair with an external id (not None) is identified by that within its corpus instead.
-    `known` says of the few pairs, by their places, whose links people fix or forbid, which these are.
+    `sources` and `targets` are texts, `source_lengths` and `target_lengths` their lengths in tokens. `alignments` are
+    None for pairs to be aligned. `lines` are line numbers in the input, from 1. `occurrences` number the repeats of the
+    same content within one input, from 0, so that repeats in a corpus are kept but an input that is added twice is
+    stored once. A pair with an external id (not None) is identified by that id within its corpus instead. `known` are
+    the human links, fixed or forbidden, of the few pairs that have any, by index.
     """
 
     sources: Sequence[str]
@@ -61,7 +61,7 @@ class NewPairs:
         return len(self.sources)
 
     def at(self, places: Sequence[int]) -> NewPairs:
-        """The pairs at these places of the columns, in their order."""
+        """Return the pairs at the given indices, in the given order."""
         known = {place: self.known[k] for place, k in enumerate(places) if k in self.known} if self.known else {}
         columns = {name: list(map(getattr(self, name).__getitem__, places)) for name in _COLUMNS}
         return NewPairs(**columns, known=known)
@@ -71,7 +71,7 @@ _COLUMNS = tuple(field.name for field in fields(NewPairs) if field.name != "know
 
 
 def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
-    """The pairs of all parts, one part after the other."""
+    """Concatenate the pairs of all parts."""
     if len(parts) == 1:
         return parts[0]
     columns = {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in _COLUMNS}
@@ -80,11 +80,11 @@ def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
 
 
 class RejectedLine(NamedTuple):
-    """A line that was not stored, or several one after the other for one reason: where, why, and what the first said.
+    """A rejected line, or a run of consecutive lines that were rejected for the same reason.
 
-    `line` is the number of the first, `lines` how many there are. `reason` is a short code, `message` a sentence for
-    people, `content` the bytes as they came, cut to a bound. Of lines that go on with what was handed over before, as
-    chunks of an input do, `earlier` is how many came before `line`, and message and content are those of their first.
+    `line` is the number of the first line, `lines` the number of lines. `reason` is a short code, `message` a sentence
+    for users, `content` the bytes of the line, truncated. If the run continues a run of an earlier chunk of the input,
+    `earlier` is the number of its lines before `line`. Message and content belong to the first line of the whole run.
     """
 
     line: int
@@ -96,19 +96,19 @@ class RejectedLine(NamedTuple):
 
     @property
     def last_line(self) -> int:
-        """The number of the last of the lines."""
+        """Number of the last line."""
         return self.line + self.lines - 1
 
     @property
     def first_line(self) -> int:
-        """The number of the first of the lines, those that were handed over before included."""
+        """Number of the first line, including lines of earlier chunks."""
         return self.line - self.earlier
 
 
 def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
-    """The lines in order, those one after the other with one reason joined, message and content of the first.
+    """Sort rejected lines, and join consecutive lines with the same reason to runs.
 
-    A line that is there twice counts once for each.
+    A run has the message and content of its first line. Repeated lines are kept.
     """
     runs: list[RejectedLine] = []
     for line in sorted(lines, key=lambda line: line.line):
@@ -121,23 +121,23 @@ def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
 
 @dataclass(frozen=True, slots=True)
 class IngestTotals:
-    """Numbers of lines of an input, or of one chunk of it, by what became of them."""
+    """Numbers of accepted, duplicate and rejected lines of an input or a chunk."""
 
     accepted: int = 0
     duplicates: int = 0
     rejected: int = 0
 
     def __add__(self, other: IngestTotals) -> IngestTotals:
-        """Sum, field by field."""
+        """Add the totals, field by field."""
         rejected = self.rejected + other.rejected
         return IngestTotals(self.accepted + other.accepted, self.duplicates + other.duplicates, rejected)
 
 
 @dataclass(frozen=True, slots=True)
 class AddedPairs:
-    """Outcome of one chunk of an input.
+    """Result of adding one chunk of an input.
 
-    `totals` counts all of it; `rejected` holds the pairs that the store itself turned down.
+    `totals` counts all lines of the chunk; `rejected` contains only the pairs that the store itself rejected.
     """
 
     totals: IngestTotals
@@ -145,11 +145,11 @@ class AddedPairs:
 
 
 class PairRow(NamedTuple):
-    """A stored pair with its derivation, as a sampler's batch needs it.
+    """A stored pair with its derivation, for sampling.
 
-    `current` encodes every variable of the pair's forest, `averages` what it adds to the expected counts of rules
-    (both by `hierogram.samplers.forests.derivations`); both are None until the pair has been initialised.
-    `alignment` is empty while `aligned_by` is `NOBODY`. `restarts` counts how often its schedule has begun again.
+    `current` encodes all variables of the pair's forest, `averages` its contribution to the expected uses of rules
+    (both by `hierogram.samplers.forests.derivations`); both are None until the pair is initialized. `alignment` is
+    empty while `aligned_by` is `NOBODY`. `restarts` is the number of restarts of the pair's schedule.
     """
 
     id: int
@@ -166,8 +166,7 @@ class PairRow(NamedTuple):
 
 
 class PairColumns(NamedTuple):
-    """Pairs without their texts, in the order of their ids: `ids`, `sweeps` and numbers of `words` on both sides,
-    int64[n]."""
+    """Columns of pairs without texts, sorted by id, int64[n]. `words` are the words of both sides together."""
 
     ids: NDArray[np.int64]
     sweeps: NDArray[np.int64]
@@ -176,8 +175,9 @@ class PairColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """Number of pairs that are not settled yet, for how many seconds the oldest has been stored (None: none), and their
-    numbers by state, of `UNSETTLED`.
+    """Backlog of sampling: the number of unsettled pairs in total and by state.
+
+    `oldest` is the age of the oldest unsettled pair in seconds, None if all pairs are settled.
     """
 
     pairs: int
@@ -186,7 +186,7 @@ class LagRow:
 
 
 class PairPlace(NamedTuple):
-    """Where a pair came from: its own identifier (None: it has none), its corpus, the input."""
+    """Origin of a pair: its external id (None: it has no id), its corpus, and the input."""
 
     external_id: str | None
     corpus: str
@@ -210,12 +210,12 @@ class PairRecord:
 
 
 class ScoreRow(NamedTuple):
-    """The score of a pair. `position` is the store's when it was made.
+    """Score of a pair, as of a store position.
 
-    Misfits are the natural log of the odds that the word of that side which fits least stands in the place of another;
-    None where the store was too small to tell. `links` has probable links with their probabilities, as `0-0:0.98
-    1-2:0.75`. `derivation`: the mean natural log of the probabilities of the rules of the pair's derivation, by which
-    it is seen whether these have changed; None where it had none. The rest is as in `docs/scores.md`.
+    A misfit is the natural log of the odds that the worst-fitting word of a side replaces another word; None if the
+    store was too small. `links` contains probable links with their probabilities, such as `0-0:0.98 1-2:0.75`.
+    `derivation` is the mean natural log-probability of the rules of the pair's derivation, for detecting whether the
+    probabilities have changed; None if the pair had no derivation. `docs/scores.md` defines the other fields.
     """
 
     pair_id: int

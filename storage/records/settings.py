@@ -28,31 +28,31 @@ INFINITY = float("inf")
 
 KEPT, LOWERED = "kept", "lowered"
 CASES = (KEPT, LOWERED)
-"""What becomes of capital letters where pairs come into a store."""
+"""Treatment of capital letters on ingest."""
 MAX_BPE_MERGES = 4_000
 """Default maximum number of merges of byte pair encoding."""
 PART_MARK = "￭"
-"""Begins each part of a word but the first, in stores of parts."""
+"""Prefix of each subword except the first of a word, in stores with byte pair encoding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Model and schedule of a store, fixed for its life [CFGŠ14 §5.2-5.4].
+    """Model and schedule of a store, fixed at creation [CFGŠ14 §5.2-5.4].
 
-    Fields without an `Option` are constants of the model and schedule: `hierogram init` does not set them. They are
-    stored, so that a store keeps its values, and the experiments of `tools` vary them.
+    Fields without an `Option` are constants, which `hierogram init` does not set. They are stored, so that a store
+    keeps its values; the experiments in `tools` vary them.
 
     `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `round_sweeps` the number
     of sweeps in a round over pairs that have burned in, `key_salt` the salt of the rule keys.
 
-    `sweeps_per_level` K and `levels` belong to the schedule `paper`. With the other schedules, a pair has burned in
-    after `burn_in` sweeps at T = 1. With the schedule `annealed`, and for trees [CGB09], the temperature falls from
-    `temperature` to 1 in the first `annealing` sweeps. The model, its parameters, the span limit and the choice of a
-    schedule apply to synchronous grammars.
+    `sweeps_per_level` K and `levels` apply to the schedule `paper`. In the other schedules, a pair has burned in after
+    `burn_in` sweeps at T = 1. In the schedule `annealed`, and for trees [CGB09], the temperature falls from
+    `temperature` to 1 in the first `annealing` sweeps. The model, its parameters, the span limit and the schedule apply
+    to synchronous grammars.
 
-    `languages` are those of source and target, () if unknown. Pairs that arrive without links are tokenized by the
-    rules of these languages if `tokenize` is set. `bpe_merges` are the merges of byte pair encoding of source and
-    target, () if words are not segmented.
+    `languages` are the source and target languages, () if unknown. If `tokenize` is set, pairs without links are
+    tokenized by the rules of these languages. `bpe_merges` are the byte pair encoding merges of source and target, ()
+    if words are not segmented.
     """
 
     model: Annotated[str, Option("Model of rules", values={PITMAN_YOR: "by rule length", DIRICHLET: ""})] = PITMAN_YOR

@@ -1,1 +1,1 @@
-"""Tables and indexes, and the names of the views."""
+"""Tables, indexes and views."""

@@ -1,8 +1,8 @@
 """Tables and indexes of the store.
 
-All text compares and sorts by its UTF-8 bytes on both databases. Pairs, rules and words get their ids from
-`store_state`, not from the database's sequences, so that the same input gives the same ids everywhere and an id is
-never used twice.
+Texts compare and sort by their UTF-8 bytes on both databases. The ids of pairs, rules and words are allocated from
+`store_state`, not from database sequences, so that the same input gets the same ids everywhere and ids are never
+reused.
 """
 
 from datetime import UTC, datetime
@@ -31,29 +31,29 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
-"""How a moment is written on SQLite, in UTC."""
+"""Format of a moment on SQLite, in UTC."""
 
 
 class Moment(TypeDecorator[datetime]):
-    """A time in UTC, in whole seconds: a text that SQLite's date functions take, a timestamp on Postgres."""
+    """Time in UTC, in whole seconds: a text for SQLite's date functions, a timestamp on Postgres."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str] | TypeEngine[datetime]:
-        """The type of the column."""
+        """Return the column type of the dialect."""
         if dialect.name == "sqlite":
             return dialect.type_descriptor(Text())
         return dialect.type_descriptor(DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> object:
-        """The value as the driver takes it."""
+        """Convert a value for the driver."""
         if value is None or dialect.name != "sqlite":
             return value
         return value.astimezone(UTC).strftime(MOMENT_FORMAT)
 
     def process_result_value(self, value: object, dialect: Dialect) -> datetime | None:
-        """The value as it was, in UTC."""
+        """Convert a value of the driver to a time in UTC."""
         if isinstance(value, str):
             return datetime.strptime(value, MOMENT_FORMAT).replace(tzinfo=UTC)
         return value.astimezone(UTC) if isinstance(value, datetime) else None
@@ -64,31 +64,31 @@ MOMENT = Moment()
 
 Item = TypeVar("Item", Table, Index)
 
-# SQLAlchemy imports a dialect as soon as an option of it is named, and with Postgres' comes all that there is for any
-# of its drivers, also where the store is a file. So options wait here for an engine that needs them.
+# SQLAlchemy imports a dialect when one of its options is set, and the Postgres dialect imports the support of all its
+# drivers. Postgres options are therefore deferred until an engine for Postgres is created.
 _waiting: list[tuple[Table | Index, str, object]] = []
 
 
 def on_postgres(item: Item, option: str, value: object) -> Item:
-    """The item itself, which has the dialect's option as soon as there is an engine for Postgres."""
+    """Return the item, and set its Postgres option when an engine for Postgres is created."""
     _waiting.append((item, f"postgresql_{option}", value))
     return item
 
 
 def give_postgres_options() -> None:
-    """Give tables and indexes their options; whoever makes an engine for Postgres begins with this."""
+    """Set the deferred options of tables and indexes. Call this before creating an engine for Postgres."""
     while _waiting:
         item, option, value = _waiting.pop()
         item.dialect_kwargs[option] = value
 
 
 def _only_where(name: str, condition: ColumnElement[bool], *columns: Column[Any]) -> None:
-    """Index the few rows of which the condition holds."""
+    """Create a partial index of the rows that satisfy the condition."""
     on_postgres(Index(name, *columns, sqlite_where=condition), "where", condition)
 
 
 def _whole(*names: str) -> list[Column[int]]:
-    """Return columns of whole numbers that are always there."""
+    """Return NOT NULL columns of integers."""
     return [Column(name, BigInteger, nullable=False) for name in names]
 
 
@@ -96,10 +96,10 @@ metadata = MetaData()
 """All tables of a store."""
 
 REVISIONS = ("0001",)
-"""Schema revisions that this code knows, oldest first; the last one is its own."""
+"""Schema revisions that this version supports, oldest first. The last one is current."""
 
 BLOCK_BITS = 17
-"""Rules whose ids have all but these low bits in common lie together in SQLite's indexes by side."""
+"""Low bits of a rule id within a block. SQLite's indexes by side are ordered by block first."""
 
 
 settings = Table(
@@ -109,8 +109,8 @@ settings = Table(
     Column("value", TEXT, nullable=False),
 )
 
-# One row. `position` counts the writing transactions, `grammar_position` is that of the last one that changed pairs or
-# the grammar; the totals make `status` as fast on any store.
+# One row. `position` is the number of write transactions, `grammar_position` the position of the last transaction that
+# changed pairs or the grammar. The totals make `status` take constant time.
 store_state = Table(
     "store_state",
     metadata,
@@ -121,7 +121,7 @@ store_state = Table(
     Column("expected_tokens", Double, nullable=False),
     *_whole("rejected", "sweeps"),
     *(Column(f"left_out_{k}", Double, nullable=False, server_default="0") for k in range(4)),
-    # The last day on which rules changed, and `last_rule_id` when it began: rules with larger ids are new that day.
+    # The last day on which rules changed, and `last_rule_id` at its start: rules with larger ids are new on that day.
     Column("day", TEXT, nullable=False, server_default=""),
     Column("last_rule_id_before", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
@@ -171,7 +171,7 @@ sentence_pairs = Table(
     Column("stage", Integer, nullable=False),
     Column("sweep", BigInteger, nullable=False),
     Column("added_at", MOMENT, nullable=False),
-    # Not `IN`: SQLite would make a temporary index of the values for every row that is inserted.
+    # No `IN`, because SQLite would build a temporary index of the values for each inserted row.
     CheckConstraint(
         "state = 'unaligned' OR state = 'waiting' OR state = 'sampling' OR state = 'settled'",
         name="sentence_pairs_state",
@@ -195,7 +195,7 @@ derivations = Table(
     Column("averages", LargeBinary, nullable=False),
 )
 
-# At which position of the store a pair was last sampled: apart, so that only these short rows are rewritten.
+# Store position at which a pair was last sampled. A separate table, so that only short rows are rewritten.
 resampled = Table(
     "resampled",
     metadata,
@@ -204,7 +204,7 @@ resampled = Table(
     Index("resampled_by_position", "position", "pair_id"),
 )
 
-# Pairs that someone wants out, or has taken out (`done_at`); an id is never used again, so it leaves but once.
+# Pairs to withdraw, or withdrawn at `done_at`. Ids are never reused, so each id is withdrawn only once.
 withdrawals = Table(
     "withdrawals",
     metadata,
@@ -216,7 +216,7 @@ withdrawals = Table(
 )
 _only_where("withdrawals_pending", withdrawals.c.done_at.is_(None), withdrawals.c.pair_id)
 
-# Who writes the grammar, and who reads which input; see `hierogram.storage.database.claims`.
+# Claims of the grammar's writer and of readers of inputs, see `hierogram.storage.database.claims`.
 claims = Table(
     "claims",
     metadata,
@@ -230,9 +230,9 @@ claims = Table(
     Column("expires_at", MOMENT, nullable=False),
 )
 
-# Expected uses are multiples of 1/4096 of a use, and the variances of their errors of 1/4096² of a squared use. So sums
-# of them are exact in a double, whatever their order, below 2^41 uses and 2^29 squared uses (a standard error of 23,000
-# uses): a recount gives the same numbers, not only near ones. Uses in minimal derivations are whole numbers.
+# Expected uses are multiples of 1/4096 use, and the variances of their errors multiples of 1/4096² squared use. Sums
+# below 2^41 uses and 2^29 squared uses (a standard error of 23,000 uses) are therefore exact in a double, in any order,
+# and a recount gives identical numbers. Uses in minimal derivations are integers.
 rules = Table(
     "rules",
     metadata,
@@ -254,19 +254,19 @@ rules = Table(
         name="rules_counts",
     ),
 )
-# Room on each page for the new version of a row whose counts change.
+# Reserve space on each page for new versions of updated rows.
 on_postgres(rules, "with", {"fillfactor": 80})
-# SQLite: by the block of ids first, because a commit's new rules have the latest ids: their entries lie together, and
-# a commit changes few pages of the indexes, however large the store. A side is looked for in each block: a skip-scan,
-# which SQLite chooses for what `sqlite_stat1` says of the indexes (as the migration wrote it, or ANALYZE did since).
-# Postgres: a B-tree cannot hold a side of more than 2.7 kB; a hash index can, and no change of a count changes it.
+# On SQLite, the indexes are ordered by block of ids first. A commit's new rules have the highest ids, so their entries
+# are adjacent, and a commit changes few index pages in a store of any size. A lookup searches each block by a
+# skip-scan, which SQLite chooses by the statistics in `sqlite_stat1` (from the migration or from ANALYZE). On Postgres,
+# a B-tree cannot index a side of more than 2.7 kB, but a hash index can, and count changes do not change it.
 Index("rules_by_source", text(f"id >> {BLOCK_BITS}"), rules.c.source).ddl_if(dialect="sqlite")
 Index("rules_by_target", text(f"id >> {BLOCK_BITS}"), rules.c.target).ddl_if(dialect="sqlite")
 on_postgres(Index("rules_by_source", rules.c.source), "using", "hash").ddl_if(dialect="postgresql")
 on_postgres(Index("rules_by_target", rules.c.target), "using", "hash").ddl_if(dialect="postgresql")
 
-# Which rule has which key: no index of the table, see `hierogram.storage.grammar.key_runs`. Random bytes, so they are
-# not compressed.
+# Log-structured index of rules by key, see `hierogram.storage.grammar.key_runs`. Not compressed, because fingerprints
+# are random bytes.
 rule_key_runs = Table(
     "rule_key_runs",
     metadata,
@@ -289,9 +289,9 @@ vocabulary = Table(
 )
 on_postgres(vocabulary, "with", {"fillfactor": 70})
 
-# No foreign keys: they would cost more than the rest of a commit. A rule's own sides tell its rows here. Every rule
-# with a count has its rows; one that only samples use may have none, since most rules are such. A negative number is
-# no word but the rule's anchor, see `hierogram.storage.grammar.rule_words`.
+# Index of rules by word. No foreign keys, because they would cost more than the rest of a commit. A rule's rows follow
+# from its sides. A rule without a count and with less than 0.5 expected uses may have no rows. A negative word id is
+# the rule's anchor, see `hierogram.storage.grammar.rule_words`.
 rule_words = Table(
     "rule_words",
     metadata,
@@ -300,7 +300,7 @@ rule_words = Table(
     sqlite_with_rowid=False,
 )
 
-# Which pairs of a block hold a word on their source side, see `hierogram.storage.pairs.pair_words`.
+# Inverted index of pairs by source word, in blocks of pairs, see `hierogram.storage.pairs.pair_words`.
 pair_words = Table(
     "pair_words",
     metadata,
@@ -310,7 +310,7 @@ pair_words = Table(
     sqlite_with_rowid=False,
 )
 
-# Uses as they were when a day began, of rules that were often used and have changed since.
+# Uses of frequent rules at the start of a day on which they changed.
 rule_history = Table(
     "rule_history",
     metadata,
@@ -324,8 +324,8 @@ rule_history = Table(
     sqlite_with_rowid=False,
 )
 
-# Which pairs use a rule, and what `resampled` said of a pair when it was indexed. Rules that are gone leave rows until
-# their pairs are indexed again; joins with `rules` drop them, since ids are never used twice.
+# Index of pairs by rule; `indexed_pairs` has the `resampled` position of the indexed derivation. Rows of deleted rules
+# remain until their pairs are re-indexed. Joins with `rules` exclude them, because ids are never reused.
 rule_pairs = Table(
     "rule_pairs",
     metadata,
@@ -343,7 +343,7 @@ indexed_pairs = Table(
     Column("position", BigInteger, nullable=False),
 )
 
-# A row is a run of lines that were rejected for one reason; message and content are those of its first line.
+# A row is a run of consecutive lines that were rejected for one reason, with the message and content of the first line.
 rejected_lines = Table(
     "rejected_lines",
     metadata,
@@ -359,7 +359,7 @@ rejected_lines = Table(
     Index("rejected_lines_by_digest", "digest", unique=True),
 )
 
-# Inputs of the spool that could not be read, and where their files were moved to.
+# Spool inputs that could not be read, and the new paths of their files.
 failed_files = Table(
     "failed_files",
     metadata,
@@ -384,7 +384,7 @@ sweeps = Table(
     Column("log_likelihood_before", Double),
 )
 
-# What clients may repeat: `digest` is that of the first `lines` lines, `answer` what was, or is to be, said (JSON).
+# Idempotent requests: `digest` is the digest of the first `lines` lines, `answer` the response so far (JSON).
 requests = Table(
     "requests",
     metadata,
@@ -409,8 +409,8 @@ labels = Table(
     sqlite_with_rowid=False,
 )
 
-# Runs of `hierogram learn`: of the sweeps that are to follow the schedule, all pairs have had `done`, those up to the
-# id `after_id` some more (a round), and the batch after them `within` of that round.
+# Runs of `hierogram learn`. Of the `sweeps` after the schedule, all pairs have had `done`. Pairs up to `after_id` have
+# also completed the current round, and the next batch has had `within` sweeps of it.
 learning_runs = Table(
     "learning_runs",
     metadata,
@@ -422,7 +422,7 @@ learning_runs = Table(
     Column("finished_at", MOMENT),
 )
 
-# How often a pair has begun its schedule again, because its alignment changed; only those that have.
+# Number of schedule restarts of pairs whose alignment changed.
 restarts = Table(
     "restarts",
     metadata,
@@ -432,10 +432,10 @@ restarts = Table(
 
 
 FERTILITIES = 8
-"""Numbers of links of a word that the aligner tells apart, from 0; the last one stands for more, too."""
+"""Number of fertility classes of the aligner, from 0 links. The last class includes larger numbers of links."""
 
-# Links of the aligner: of each target word the source position that it is linked to (forward), and the other way
-# about (backward), int16 each, -1 for none. The counts of the aligner's three tables are those of these links.
+# Links of the aligner: the linked source position of each target word (forward) and the linked target position of each
+# source word (backward), int16 each, -1 if unlinked. The three count tables of the aligner count these links.
 pair_links = Table(
     "pair_links",
     metadata,
@@ -446,7 +446,7 @@ pair_links = Table(
 )
 Index("pair_links_by_sweep", pair_links.c.sweep, pair_links.c.pair_id)
 
-# How often a word pair is linked in each direction; the empty word stands for none.
+# Link counts of word pairs in each direction. An empty word is the null word.
 aligner_lexicon = Table(
     "aligner_lexicon",
     metadata,
@@ -457,7 +457,7 @@ aligner_lexicon = Table(
 )
 on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
 
-# Of a word that generates others: its links in all, and its tokens by number of links.
+# Fertility counts of a generating word: its total links, and its tokens by number of links.
 aligner_words = Table(
     "aligner_words",
     metadata,
@@ -477,7 +477,7 @@ aligner_jumps = Table(
     sqlite_with_rowid=False,
 )
 
-# What people say of the links of pairs: a link that is there (fixed), or is not.
+# Human link corrections: each link is fixed or forbidden.
 human_links = Table(
     "human_links",
     metadata,
@@ -490,8 +490,8 @@ human_links = Table(
     sqlite_with_rowid=False,
 )
 
-# The pairs that have such links, or had them until now: how often that was changed, and how many of the changes the
-# pair's alignment follows. `given` is the alignment that the pair came with, `digest` that of its texts.
+# Pairs that have or had human links: the number of changes (`asked`), and the number of changes that the pair's
+# alignment includes (`done`). `given` is the alignment from the input, `digest` the digest of the texts.
 corrections = Table(
     "corrections",
     metadata,
@@ -504,7 +504,7 @@ _only_where("corrections_pending", corrections.c.done < corrections.c.asked, cor
 Index("corrections_by_text", corrections.c.digest)
 
 
-# What changed, in the order in which it was committed; the oldest go when there are more than `event_state` says.
+# Events in commit order. The oldest are deleted if there are more than `event_state.kept`.
 events = Table(
     "events",
     metadata,
@@ -522,7 +522,7 @@ events = Table(
     Index("events_by_kind", "kind", "id"),
 )
 
-# One row: the id of the last event, and how many events are kept.
+# One row: the id of the last event, and the maximum number of stored events.
 event_state = Table(
     "event_state",
     metadata,
@@ -531,7 +531,7 @@ event_state = Table(
     CheckConstraint("id = 1", name="event_state_has_one_row"),
 )
 
-# What was told last of the rules that are often used: expected uses and the variance of their error, as in `rules`.
+# Last reported uses of frequent rules: expected uses and the variance of their error, as in `rules`.
 reported_rules = Table(
     "reported_rules",
     metadata,
@@ -540,7 +540,7 @@ reported_rules = Table(
     Column("expected_uses_variance", Double, nullable=False),
 )
 
-# To whom the daemon sends events, up to which it has looked at them, and each event that was to be sent.
+# Webhooks with the position of their last processed event, and the deliveries of events.
 webhooks = Table(
     "webhooks",
     metadata,
@@ -591,7 +591,7 @@ exports = Table(
 )
 _only_where("exports_running", exports.c.state == "running", exports.c.id)
 
-# Jobs of the export schedule: `job` is a JSON object; `next_run` and `unchanged_at` are in seconds since 1970.
+# Scheduled export jobs: `job` is a JSON object; `next_run` and `unchanged_at` are in seconds since 1970.
 scheduled_jobs = Table(
     "scheduled_jobs",
     metadata,
@@ -603,7 +603,7 @@ scheduled_jobs = Table(
 )
 
 
-# How probable pairs are under all that the store has learned, as it was at `position`; see `hierogram score --keep`.
+# Scores of pairs under the model of the store at `position`, see `hierogram score --keep`.
 pair_scores = Table(
     "pair_scores",
     metadata,

@@ -1,6 +1,6 @@
-"""SQL of the views, which are made for people: they are the store's public interface in SQL.
+"""SQL of the views, the store's public SQL interface.
 
-A view that uses another one comes after it.
+A view is defined after the views that it uses.
 """
 
 VIEWS = {
@@ -105,10 +105,10 @@ SELECT reason, origin, CAST(sum(last_line - line + 1) AS BIGINT) AS number
   FROM rejected_lines
  GROUP BY reason, origin""",
 }
-"""SELECT statements by the name of the view; `{day}` is the day of a pair, see `DAY`."""
+"""SELECT statements by view name. `{day}` is a placeholder for the day of a pair, see `DAY`."""
 
 DAY = {
     "sqlite": "date(added_at)",
     "postgresql": "to_char(added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
 }
-"""Expression for the day on which a pair was added, by dialect."""
+"""SQL expression for the day on which a pair was added, by dialect."""
